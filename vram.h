@@ -10186,7 +10186,7 @@ typedef struct vram__rules {
 
 /* >>torch    storages, tensors, tape: PyTorch without numbers */
 
-/* A storage, or one more tensor on it (a view). */
+/* A storage and the tensor on it, or one more tensor on another one's storage (a view). */
 typedef struct vram__storage {
   uint64_t bytes;
   uint32_t refs;  /* handles of this tensor, and views of it */
@@ -10196,14 +10196,15 @@ typedef struct vram__storage {
   const vram_node *node;
   uint8_t cat;
   uint8_t saved : 1;
-  uint8_t held : 1;  /* this slot is what keeps fn */
-  uint8_t shown : 1; /* stands for a view of itself, which would hold the storage once more */
-  uint8_t unused : 5;
-  uint16_t out;    /* which output of fn */
-  uint32_t block;  /* in the pool of the replay; 0: none */
-  uint32_t fn;     /* autograd's node that made the tensor, or leaf; 0: none */
-  uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
+  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;    /* requires_grad */
+  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
+  uint16_t out;       /* which output of fn */
+  uint32_t block;     /* in the pool of the replay; 0: none */
+  uint32_t fn;        /* autograd's record that made the tensor, which is held, or leaf; 0: none */
+  uint32_t of;        /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;       /* in-place operations on it and its views; those that a view's fn knows of */
   uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
                       before it, + 1 */
   const vram_dims *d;
@@ -10211,14 +10212,12 @@ typedef struct vram__storage {
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
+/* A handle of a tensor. It fits in two registers: what autograd knows of the tensor is in its slot.
+ */
 struct vram__tensor {
   const vram_dims *d;
-  uint32_t st; /* slot, 0: none */
-  uint32_t fn; /* tape record that made it, or leaf; 0: none */
+  uint32_t st; /* slot, 0: none; a trainable weight that a module owns: VRAM__LEAF and its index */
   vram_dtype dt;
-  uint16_t out; /* which output of fn */
-  uint8_t req;  /* requires_grad */
-  uint8_t off;  /* elements before it in its storage, modulo 16 */
 };
 
 typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
@@ -10236,7 +10235,7 @@ struct vram__grad_fn {
   const vram_node *node;
   uint32_t prev;  /* record before it on the tape */
   uint32_t deps;  /* the next allocation's id when it was made; the next one to go */
-  uint32_t refs;  /* tensors and later records that lead here */
+  uint32_t refs;  /* slots and later records that lead here */
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t nsaved;
@@ -10286,12 +10285,18 @@ typedef struct vram__range { /* nodes that are checkpointed */
   uint32_t behind; /* the first range that is not inside this one */
 } vram__range;
 
+/* What went into a call of checkpoint(), at that time. */
+typedef struct vram__argument {
+  uint32_t writes; /* in-place operations on its storage */
+  uint32_t off;    /* of its slot */
+} vram__argument;
+
 /* A call of checkpoint() without reentrance (_CheckpointFrame). Its records save nothing until the
    first of them runs backward; then the nodes run once more. */
 typedef struct vram__frame {
   const vram__range *range;
   vram__tensor *arg;    /* what went in */
-  uint32_t *writes;     /* in-place operations on those at that time */
+  vram__argument *was;  /* and what it was like */
   uint32_t alive;       /* records that have not released what they save, and the call itself */
   uint32_t saves;       /* tensors saved */
   uint32_t first, tail; /* records that save */
@@ -10541,15 +10546,10 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 
 /* tensor.c */
-VRAM__FN vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f);
-VRAM__FN void vram__slot_retain(vram__step *s, uint32_t i);
-VRAM__FN vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t);
-VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
-VRAM__FN vram__tensor vram__tensor_none(void);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *d);
@@ -10614,7 +10614,7 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
 VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t);
 VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t);
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
-                                       vram__tensor *y);
+                                       const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
@@ -10624,11 +10624,12 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
 /* inplace.c */
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
-VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t);
-VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y);
+VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t);
+VRAM__FN void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old);
 VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt);
 
 /* view.c */
+VRAM__FN void vram__view_wants_grad(vram__step *s, vram__tensor y, vram__tensor x);
 VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const vram_dims *d,
                                           uint32_t k, uint64_t aux);
 VRAM__FN vram__tensor vram__torch_unsafe_view(vram__step *s, vram__tensor x, const vram_dims *d);
@@ -10685,6 +10686,36 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 
 /* ops/table.c */
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+static inline vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f) {
+  return (vram__grad_fn *)(void *)(s->mem + (uint64_t)f * 8);
+}
+
+static inline vram__tensor vram__tensor_none(void) {
+  vram__tensor t;
+  t.d = NULL;
+  t.st = 0;
+  t.dt = VRAM_DTYPE_NONE;
+  return t;
+}
+
+/* Slot of t; the weights that modules own share one. */
+static inline uint32_t vram__tensor_slot(vram__tensor t) { return t.st & VRAM__LEAF ? 1 : t.st; }
+
+/* The record that made t, or the leaf that it is; 0: neither. */
+static inline uint32_t vram__tensor_fn(const vram__step *s, vram__tensor t) {
+  return t.st & VRAM__LEAF ? t.st : (s->top - t.st)->fn;
+}
+
+static inline int vram__tensor_wants_grad(const vram__step *s, vram__tensor t) {
+  return (t.st & VRAM__LEAF) || (s->top - t.st)->req;
+}
+
+/* t, which is no weight that a module owns, begins so many elements behind its storage. */
+static inline void vram__tensor_begin_at(vram__step *s, vram__tensor t, uint64_t off) {
+  if (t.st)
+    (s->top - t.st)->off = off & 15;
+}
 
 static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
   if (run->ntape < run->tape_cap)
@@ -10777,6 +10808,33 @@ static inline void vram__grad_fn_release(vram__step *s, uint32_t fn) {
     vram__grad_fn_free(s, fn);
 }
 
+/* One more handle of a tensor. */
+static inline void vram__slot_retain(vram__step *s, uint32_t i) {
+  vram__storage *st = s->top - i;
+  if (st->refs++ == 0) /* so far it was only saved */
+    (s->top - st->base)->srefs++;
+}
+
+/* Nobody counts handles of weights that modules own. */
+static inline vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t) {
+  if (t.st - 1 < VRAM__LEAF - 1)
+    vram__slot_retain(s, t.st);
+  return t;
+}
+
+static inline void vram__tensor_release(vram__step *s, vram__tensor t) {
+  if (t.st - 1 < VRAM__LEAF - 1 && --(s->top - t.st)->refs == 0)
+    vram__slot_free(s, t.st);
+}
+
+/* The tensor of this slot was made by no record that counts. */
+static inline void vram__history_drop(vram__step *s, vram__storage *st) {
+  const uint32_t fn = st->fn;
+  st->fn = 0;
+  st->req = 0;
+  vram__grad_fn_release(s, fn);
+}
+
 static inline uint32_t vram__grad_fn_index(const vram__step *s, vram__grad_fn *f) {
   return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
 }
@@ -10819,6 +10877,12 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
     vram__grad_fn_at(s, fn)->refs++;
 }
 
+/* Input i of f is t. */
+static inline void vram__tape_edge_from(vram__step *s, vram__grad_fn *f, uint32_t i,
+                                        vram__tensor t) {
+  vram__tape_edge(s, f, i, vram__tensor_fn(s, t), (s->top - vram__tensor_slot(t))->out);
+}
+
 /* A storage is kept for backward, perhaps for the first time. */
 static inline void vram__saved_count(vram__step *s, vram__storage *b) {
   const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
@@ -10831,12 +10895,11 @@ static inline void vram__saved_count(vram__step *s, vram__storage *b) {
     s->o->nodes[s->node->index].saved_bytes += b->bytes;
 }
 
-/* t's storage may have been written to through another tensor since t got its history. */
-static inline void vram__history_refresh(vram__step *s, vram__tensor *t) {
+/* What t, a value of the graph, is a view of may have been written to since t got its history. */
+static inline void vram__history_refresh(vram__step *s, const vram__tensor *t) {
   const vram__storage *st = s->top - t->st;
-  if (t->st &&
-      (st->of ? st->ver != (s->top - st->base)->ver : st->fn != t->fn && !(t->fn & VRAM__LEAF)))
-    vram__history_renew(s, t);
+  if (st->of && st->ver != (s->top - st->base)->ver)
+    vram__view_rebase(s, t);
 }
 
 static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
@@ -10850,7 +10913,7 @@ static inline vram__leaf *vram__leaf_set(vram__step *s, uint32_t i, const vram_d
   l->d = d;
   l->dt = dt;
   l->grad.d = l->in.d = NULL;
-  l->grad.st = l->grad.fn = 0; /* so that it can be released */
+  l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;
@@ -11198,10 +11261,7 @@ static inline vram__tensor vram__tensor_of_slot(const vram_dims *d, vram_dtype d
   vram__tensor t;
   t.d = d;
   t.st = i;
-  t.fn = 0;
   t.dt = dt;
-  t.out = 0;
-  t.req = t.off = 0;
   return t;
 }
 
@@ -11216,8 +11276,6 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
                                              uint64_t bytes) {
   uint32_t i = s->free_slot;
   vram__storage *st = s->top - i;
-  if (s->call.mute)
-    return vram__tensor_of_slot(d, dt, 0);
   if (i)
     s->free_slot = st->id;
   else {
@@ -11226,15 +11284,16 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
       return vram__tensor_of_slot(d, dt, 0);
     st = s->top - i;
   }
-  if (!vram__bytes_countable(s, bytes))
+  if (s->call.mute || !vram__bytes_countable(s, bytes))
     bytes = 0;
   st->bytes = bytes;
   st->refs = st->srefs = 1;
   st->base = i;
   st->node = s->node;
   st->cat = s->cat;
-  st->saved = st->held = st->shown = 0;
-  st->unused = 0;
+  st->saved = st->shown = st->req = st->filler = 0;
+  st->off = 0;
+  st->out = 0;
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
@@ -11265,15 +11324,12 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
 }
 
-/* The same of a tensor that is a view or keeps a record; what it is a view of may go with it. */
+/* The same of a tensor on another one's storage; what it is a view of may go with it. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = s->top - i;
   for (;;) {
     const uint32_t base = st->base, of = st->of;
-    if (st->held) { /* does not come back here: what is saved holds storages, not tensors */
-      st->held = 0;
-      vram__grad_fn_release(s, st->fn);
-    }
+    vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
     if (base != i) {
       st->id = s->free_slot;
       st->base = i;
@@ -11290,11 +11346,14 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
 
 /* The last handle of a tensor goes. */
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
-  const vram__storage *st = s->top - i;
-  if (st->base == i && !st->of && !st->held)
-    vram__storage_release(s, i);
-  else
+  vram__storage *st = s->top - i;
+  if (st->base != i || st->of) {
     vram__view_free(s, i);
+    return;
+  }
+  if (st->fn)
+    vram__history_drop(s, st);
+  vram__storage_release(s, i);
 }
 
 /* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
@@ -11334,30 +11393,6 @@ VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes) {
 
 /* >>torch/tensor    fresh tensors, views, memory formats, TensorIterator's outputs */
 
-VRAM__FN vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f) {
-  return (vram__grad_fn *)(void *)(s->mem + (uint64_t)f * 8);
-}
-
-VRAM__FN void vram__slot_retain(vram__step *s, uint32_t i) {
-  vram__storage *st = s->top - i;
-  if (st->refs++ == 0) /* so far it was only saved */
-    (s->top - st->base)->srefs++;
-}
-
-VRAM__FN vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t) {
-  if (t.st)
-    vram__slot_retain(s, t.st);
-  if (vram__is_grad_fn(t.fn))
-    vram__grad_fn_at(s, t.fn)->refs++;
-  return t;
-}
-
-VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t) {
-  if (vram__is_grad_fn(t.fn) && --vram__grad_fn_at(s, t.fn)->refs == 0)
-    vram__grad_fn_free(s, t.fn);
-  vram__slot_release(s, t.st);
-}
-
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride) {
   const vram_dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, n, size, stride);
@@ -11382,16 +11417,6 @@ VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt) {
 
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt) { return vram__dtype_rows[dt].block_bytes; }
 
-VRAM__FN vram__tensor vram__tensor_none(void) {
-  vram__tensor t;
-  t.d = NULL;
-  t.st = t.fn = 0;
-  t.dt = VRAM_DTYPE_NONE;
-  t.out = 0;
-  t.req = t.off = 0;
-  return t;
-}
-
 /* a * b * c * e, VRAM_OVERFLOW if it does not fit */
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e) {
   return vram__product_or_overflow(vram__product_or_overflow((uint64_t)a, (uint64_t)b),
@@ -11414,25 +11439,24 @@ VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *
 
 /* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
 VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vram_dims *d) {
+  const vram__storage *const from = s->top - vram__tensor_slot(x);
   vram__tensor t = x;
-  vram__storage *st, *b;
+  vram__storage *st;
   t.d = d;
-  t.fn = 0;
-  t.out = 0;
-  t.req = 0;
   if (x.st)
     t.st = vram__slot_new(s);
   if (!t.st)
     return t;
   st = s->top - t.st;
-  st->base = (s->top - x.st)->base;
+  st->base = from->base;
   st->bytes = 0;
   st->refs = 1;
-  st->held = 0;
+  st->saved = st->shown = st->req = st->filler = 0;
+  st->off = from->off;
+  st->out = 0;
   st->fn = st->of = st->ver = 0;
   st->d = d;
-  b = s->top - st->base;
-  b->srefs++;
+  (s->top - st->base)->srefs++;
   return t;
 }
 
@@ -11440,9 +11464,9 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
 VRAM__FN vram__tensor vram__tensor_view(vram__step *s, vram__tensor x, const vram_dims *d) {
   vram__tensor t = vram__tensor_alias(s, x, d);
   if (t.st) {
-    uint32_t of = (s->top - x.st)->of;
+    uint32_t of = (s->top - vram__tensor_slot(x))->of;
     if (!of)
-      of = x.st;
+      of = vram__tensor_slot(x);
     (s->top - t.st)->of = of;
     (s->top - t.st)->ver = (s->top - (s->top - of)->base)->ver;
     vram__slot_retain(s, of);
@@ -11639,7 +11663,6 @@ VRAM__FN vram__tensor vram__pointwise_empty2(vram__step *s, vram__tensor a, vram
 VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x) {
   if ((x.d->flags & VRAM__CONTIG) || s->ideal) {
     x.d = vram__dims_contiguous(s, x.d);
-    x.fn = 0;
     return vram__tensor_retain(s, x);
   }
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
@@ -11647,10 +11670,8 @@ VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x) {
 
 /* x.to(dtype): one handle more. */
 VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, vram_dtype dt) {
-  if (x.dt == dt) {
-    x.fn = 0;
+  if (x.dt == dt)
     return vram__tensor_retain(s, x);
-  }
   return vram__tensor_empty(s, vram__dims_dense(s, x.d), dt);
 }
 
@@ -11746,7 +11767,6 @@ VRAM__FN const vram_dims *vram__tensor_formatted(vram__step *s, const vram_dims 
 VRAM__FN vram__tensor vram__tensor_in_format(vram__step *s, vram__tensor x, int cl) {
   if ((x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG)) || s->ideal) {
     x.d = vram__tensor_formatted(s, x.d, cl);
-    x.fn = 0;
     return vram__tensor_retain(s, x);
   }
   return vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), x.dt);
@@ -11759,12 +11779,7 @@ VRAM__FN void vram__torch_add_(vram__step *s, vram__tensor *y, vram__tensor b) {
   in[0] = *y;
   in[1] = b;
   f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
-  if (f) {
-    uint32_t old = y->fn;
-    vram__grad_fn_set_output(s, f, 0, y);
-    if (old && !(old & VRAM__LEAF))
-      vram__grad_fn_at(s, old)->refs--;
-  }
+  vram__grad_fn_set_output(s, f, 0, y);
 }
 
 /* >>torch/reduce    reductions as TensorIterator splits them */
@@ -11787,7 +11802,8 @@ typedef struct vram__reduce_iter {
 
 /* What a reduction of x over the axes of mask iterates (TensorIterator.cpp, reorder_dimensions and
    coalesce_dimensions with a contiguous result). */
-static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_iter *it) {
+static void vram__reduce_iter_make(const vram__step *s, vram__tensor x, uint32_t mask,
+                                   vram__reduce_iter *it) {
   int64_t out[VRAM_MAX_AXES], z = 1;
   uint8_t perm[VRAM_MAX_AXES];
   const int64_t *in = VRAM__STRIDE(x.d), *size = x.d->v;
@@ -11834,7 +11850,7 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
     it->out[m++] = out[a];
   }
   it->n = m;
-  it->off = x.off;
+  it->off = (s->top - vram__tensor_slot(x))->off;
 }
 
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device) {
@@ -11976,7 +11992,7 @@ VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask,
     return;
   if (x.d->numel < (uint64_t)s->device.rules->reduce.most_values)
     return;
-  vram__reduce_iter_make(x, mask, &it);
+  vram__reduce_iter_make(s, x, mask, &it);
   if (x.d->numel < INT32_MAX / 16 && (x.d->flags & VRAM__DENSE)) {
     vram__reduce_split(s, &it, acc, vt);
     return;
@@ -12033,10 +12049,8 @@ VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const v
   for (i = k; i < x.d->ndim; i++)
     if (to->v[i - k] == 1 && x.d->v[i] != 1)
       mask |= 1u << i;
-  if (!mask) {
-    x.fn = 0;
+  if (!mask)
     return vram__tensor_retain(s, x);
-  }
   y = vram__tensor_sum(s, x, mask, 1, x.dt);
   if (!k)
     return y;
@@ -12092,6 +12106,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
     c->saves++;
     return 0;
   }
+  if (s->call.saved == c->saves) /* the call has all; what runs on is the rest of an operation */
+    return st;
   if (!f->next) {
     f->next = s->call.cursor;
     s->call.cursor = vram__grad_fn_at(s, s->call.cursor)->next;
@@ -12130,13 +12146,13 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   if (!s->grad)
     return NULL;
   for (i = 0; i < nin; i++)
-    if (in[i].req)
+    if (vram__tensor_wants_grad(s, in[i]))
       break;
   if (i == nin)
     return NULL;
   f = vram__tape_record_raw(s, kind, nin, nout, room);
   for (i = 0; f && i < nin; i++)
-    vram__tape_edge(s, f, i, in[i].req ? in[i].fn : 0, in[i].out);
+    vram__tape_edge_from(s, f, i, in[i]);
   if (f && s->call.again)
     vram__frame_stop_early(s, f);
   return f;
@@ -12147,8 +12163,6 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
   vram__tensor *to = VRAM__SAVED(f) + f->nsaved++;
   *to = *t;
   to->st = st;
-  to->fn = 0;
-  to->out = 0;
   if (st) {
     vram__storage *b = s->top - st;
     b->srefs++;
@@ -12158,7 +12172,7 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
 }
 
 static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  vram__save_storage(s, f, t, vram__frame_pack(s, f, t->d, t->st ? (s->top - t->st)->base : 0));
+  vram__save_storage(s, f, t, vram__frame_pack(s, f, t->d, (s->top - vram__tensor_slot(*t))->base));
 }
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
@@ -12166,7 +12180,8 @@ VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t)
   if (s->call.frame)
     vram__save_in_frame(s, f, &t);
   else
-    vram__save_storage(s, f, &t, t.st > VRAM__OWN ? (s->top - t.st)->base : 0);
+    vram__save_storage(
+        s, f, &t, t.st - 1 - VRAM__OWN < VRAM__LEAF - 1 - VRAM__OWN ? (s->top - t.st)->base : 0);
 }
 
 /* f keeps t, which is fresh; the caller's handle goes. */
@@ -12185,26 +12200,23 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram
 
 /* y is output i of record f. */
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
-                                       vram__tensor *y) {
+                                       const vram__tensor *y) {
+  vram__storage *st = s->top - y->st;
+  uint32_t old;
   if (!f)
     return;
-  y->fn = vram__grad_fn_index(s, f);
-  y->out = (uint16_t)i;
-  y->req = 1;
-  f->refs++;
+  old = st->fn;
   if (y->st) {
-    vram__storage *st = s->top - y->st;
-    if (st->held) {
-      st->held = 0;
-      vram__grad_fn_release(s, st->fn);
-    }
-    st->fn = y->fn;
-    st->out = y->out;
+    st->fn = vram__grad_fn_index(s, f);
+    st->out = (uint16_t)i;
+    st->req = 1;
+    f->refs++;
   }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
-  if (s->call.again && s->call.full == y->fn)
+  if (s->call.again && s->call.full == vram__grad_fn_index(s, f))
     s->call.mute = 1;
+  vram__grad_fn_release(s, old);
 }
 
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
@@ -12294,70 +12306,49 @@ static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
 }
 
 /* A view whose base was written to: its history is as_strided of the base. */
-static void vram__view_rebase(vram__step *s, vram__tensor *t) {
+VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t) {
   vram__storage *st = s->top - t->st;
-  const vram__storage *b = s->top - st->of;
   vram__tensor base = *t;
-  if (vram__view_of_checkpoint(s, t->fn))
+  if (vram__view_of_checkpoint(s, st->fn))
     return;
-  base.d = b->d;
-  base.fn = b->fn;
-  base.out = b->out;
-  base.req = b->fn != 0;
-  t->fn = t->out = t->req = 0;
+  base.st = st->of;
+  base.d = (s->top - base.st)->d;
+  vram__history_drop(s, st);
   vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
   st->ver = (s->top - st->base)->ver;
 }
 
-/* t's storage was written to through another tensor: t gets its history. */
-VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t) {
-  vram__storage *st = s->top - t->st;
-  vram__grad_fn_release(s, t->fn);
-  if (st->of)
-    vram__view_rebase(s, t);
-  else {
-    t->fn = st->fn;
-    t->out = st->out;
-    t->req = 1;
-    vram__grad_fn_at(s, t->fn)->refs++;
-  }
-}
-
-/* x was overwritten by an operation whose record made y. If x is a view, its base gets that
-   history: a copy_slices around the record (rebase_history). */
-VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y) {
-  vram__storage *st = s->top - x.st, *b = st->of ? s->top - st->of : st;
-  uint32_t old = b->held ? b->fn : 0, i;
-  if (x.fn &
-      VRAM__LEAF) { /* "a leaf Variable that requires grad is used in an in-place operation" */
+/* y was overwritten by an operation, whose record it has now; before, `old` had made it. If it is a
+   view, its base gets that history: a copy_slices around the record (rebase_history). */
+VRAM__FN void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old) {
+  vram__storage *st = s->top - y->st, *b = s->top - st->of;
+  vram__tensor base;
+  vram__grad_fn *f, *c;
+  uint32_t i;
+  if ((old | b->fn) & VRAM__LEAF) { /* "a leaf Variable that requires grad", "a view of" one, "is
+                                       being used in an in-place operation" */
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                       "a parameter or input that needs a gradient is overwritten in place: PyTorch "
                       "refuses");
     return;
   }
-  if (st->of) {
-    vram__grad_fn *f = vram__grad_fn_at(s, y->fn), *c;
-    if (vram__view_of_checkpoint(s, x.fn))
-      return;
-    c = vram__tape_record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
-    if (!c)
-      return;
-    vram__tape_edge(s, c, 0, b->fn, b->out);
-    for (i = 1; i < f->nin; i++)
-      vram__tape_edge(s, c, i, VRAM__EDGES(f)[i].fn, VRAM__EDGES(f)[i].out);
-    c->inner = 1;
-    c->aux = y->fn; /* and with it y's hold on that record */
-    VRAM__SLOTS(c)[0].d = b->d;
-    VRAM__SLOTS(c)[0].dt = x.dt;
-    b->fn = vram__grad_fn_index(s, c);
-    b->out = 0;
-  } else if (st->refs == 2)
-    return; /* x and y: no view to tell */
-  b->held = 1;
-  vram__grad_fn_at(s, b->fn)->refs++;
-  vram__grad_fn_release(s, old);
-  if (st->of)
-    vram__view_rebase(s, y);
+  if (!st->of || vram__view_of_checkpoint(s, old))
+    return;
+  f = vram__grad_fn_at(s, st->fn);
+  c = vram__tape_record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
+  if (!c)
+    return;
+  vram__tape_edge(s, c, 0, b->fn, b->out);
+  for (i = 1; i < f->nin; i++)
+    vram__tape_edge(s, c, i, VRAM__EDGES(f)[i].fn, VRAM__EDGES(f)[i].out);
+  c->inner = 1;
+  c->aux = st->fn; /* and with it y's hold on that record */
+  st->fn = 0;
+  base.d = b->d;
+  base.st = st->of;
+  base.dt = y->dt;
+  vram__grad_fn_set_output(s, c, 0, &base);
+  vram__view_rebase(s, y);
 }
 
 /* Bytes from the first to the last element. */
@@ -12373,6 +12364,12 @@ VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt) {
 
 /* >>torch/view    views and copies with autograd */
 
+/* y, a view of x, requires a gradient as x does, under no_grad too: matmul asks for it. */
+VRAM__FN void vram__view_wants_grad(vram__step *s, vram__tensor y, vram__tensor x) {
+  if (y.st)
+    (s->top - y.st)->req = vram__tensor_wants_grad(s, x) != 0;
+}
+
 /* View of x with record k. */
 VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const vram_dims *d,
                                           uint32_t k, uint64_t aux) {
@@ -12380,7 +12377,7 @@ VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const v
   vram__tensor y = vram__tensor_view(s, x, d);
   if (f)
     f->aux = aux;
-  y.req = x.req; /* under no_grad too: matmul asks for it */
+  vram__view_wants_grad(s, y, x);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -12544,15 +12541,16 @@ VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x) {
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
-  if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
-    vram__leaf *l = s->leaf.at + (x.fn & ~VRAM__LEAF);
+  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF)) {
+    vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
       uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
       s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
-      c->t.req = 1; /* the cached copy is made with grad mode on, under no_grad too */
+      if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
+        (s->top - c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;
       s->leaf.first_cast = (uint32_t)(l - s->leaf.at) + 1;
@@ -13064,7 +13062,7 @@ VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor 
 VRAM__FN void vram__backward_view(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_permute(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_expand(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start);
+VRAM__FN uint64_t vram__view_at(const vram__step *s, vram__tensor x, uint32_t axis, int64_t start);
 VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* copy.c */
@@ -13547,10 +13545,8 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
                                              vram_dtype dt) {
   if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
-      (s->top - (s->top - t.st)->base)->srefs == 1) {
-    t.fn = 0;
+      (s->top - (s->top - t.st)->base)->srefs == 1)
     return vram__tensor_retain(s, t);
-  }
   return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
 }
 
@@ -13636,7 +13632,6 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
     vram__recipe_push(q, t);
     break;
   case VRAM__CODE_HAND_ON:
-    t.fn = 0;
     q->own[q->nown++] = vram__tensor_retain(s, t);
     break;
   case VRAM__CODE_ZERO:
@@ -13720,11 +13715,8 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
                                    : vram__pointwise_empty2(s, *g, *t);
   } else if (plan & VRAM__PLAN_PASS) {
     for (i = f->nin; i-- > 0;)
-      if (vram__input_wanted(f, i)) {
-        to[i] = *g;
-        to[i].fn = 0;
-        vram__slot_retain(s, g->st);
-      }
+      if (vram__input_wanted(f, i))
+        to[i] = vram__tensor_retain(s, *g);
   } else
     vram__backward_recipe(s, f, to);
 }
@@ -13943,9 +13935,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
   vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
-  vram__tensor y = in[0];
-  y.fn = 0;
-  vram__tensor_retain(s, y);
+  const vram__tensor y = vram__tensor_retain(s, in[0]);
   if (f) {
     const uint32_t need = vram__recipe_letters(plan, f);
     if (need & 1) { /* what is overwritten is cloned before */
@@ -14089,9 +14079,7 @@ static void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram__t
   if (f)
     vram__save_tensor(s, f, x[1]);
   if (n->flags & VRAM__INPLACE) {
-    y[0] = x[0];
-    y[0].fn = 0;
-    vram__tensor_retain(s, y[0]);
+    y[0] = vram__tensor_retain(s, x[0]);
     vram__grad_fn_set_output(s, f, 0, &y[0]);
     return;
   }
@@ -14544,7 +14532,6 @@ VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__
 
 VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
-  g.fn = 0;
   if (vram__input_wanted(f, 0)) /* zeros */
     to[0] = vram__pointwise_empty1(s, g);
   if (vram__input_wanted(f, 1)) {
@@ -14618,7 +14605,6 @@ static void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = g.d;
   uint32_t i;
-  g.fn = 0;
   if (vram__op_at(f->kind)->kind == VRAM__VIEW_UNSQUEEZE)
     d = vram__dims_without_axis(s, d, (uint32_t)f->aux);
   else if (!f->aux) {
@@ -14641,8 +14627,9 @@ VRAM__FN void vram__backward_expand(vram__step *s, vram__grad_fn *f, vram__tenso
 }
 
 /* Where a view begins that leaves out the first `start` along an axis. */
-VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start) {
-  return (uint8_t)((x.off + (uint64_t)start * (uint64_t)VRAM__STRIDE(x.d)[axis]) % 16);
+VRAM__FN uint64_t vram__view_at(const vram__step *s, vram__tensor x, uint32_t axis, int64_t start) {
+  const uint64_t off = (s->top - vram__tensor_slot(x))->off;
+  return start ? off + (uint64_t)start * (uint64_t)VRAM__STRIDE(x.d)[axis] : off;
 }
 
 /* slice, narrow and select: the gradient is written into zeros of the input's size */
@@ -14671,7 +14658,7 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
       start += x[0].d->v[a];
   }
   y[0] = vram__torch_view_as(s, x[0], vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
-  y[0].off = vram__view_at(x[0], a, start);
+  vram__tensor_begin_at(s, y[0], vram__view_at(s, x[0], a, start));
 }
 
 VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -14699,9 +14686,9 @@ static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor 
       stride[m++] = VRAM__STRIDE(x[0].d)[j];
     }
     y[i] = vram__tensor_view(s, x[0], vram__dims_in(s, m, size, stride));
-    y[i].off = vram__view_at(x[0], a, at);
+    vram__tensor_begin_at(s, y[i], vram__view_at(s, x[0], a, at));
     at += unbind ? 1 : n->out[i].d->v[a];
-    y[i].req = x[0].req; /* as vram__torch_view_as */
+    vram__view_wants_grad(s, y[i], x[0]);
     vram__grad_fn_set_output(s, f, i, &y[i]);
   }
 }
@@ -14719,7 +14706,8 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
     if (!slot[i].g.d) {
       p = unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
       slot[i].g = vram__tensor_empty(s, p, dt);
-      slot[i].g.req = 2; /* ours */
+      if (slot[i].g.st)
+        (s->top - slot[i].g.st)->filler = 1;
       if (unbind)
         slot[i].g.d = vram__dims_expanded(s, p, slot[i].d->ndim, slot[i].d->v);
     }
@@ -14731,7 +14719,7 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
   to[0] = vram__tensor_empty(s, vram__cat_dims(s, vram__dims_in(s, d->ndim, d->v, NULL), cl), dt);
   for (i = 0; i < f->nout; i++)
-    if (slot[i].g.req == 2) {
+    if (slot[i].g.st && (s->top - slot[i].g.st)->filler) {
       vram__tensor_release(s, slot[i].g);
       slot[i].g = vram__tensor_none();
     }
@@ -14968,7 +14956,7 @@ static void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to
       stride[m++] = VRAM__STRIDE(g.d)[j];
     }
     to[i] = vram__tensor_view(s, g, vram__dims_in(s, m, size, stride));
-    to[i].off = vram__view_at(g, a, stack ? (int64_t)i : at);
+    vram__tensor_begin_at(s, to[i], vram__view_at(s, g, a, stack ? (int64_t)i : at));
     at += stack ? 0 : d->v[a];
   }
 }
@@ -15034,7 +15022,6 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
-  g.fn = 0;
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);
@@ -15101,9 +15088,7 @@ static void vram__forward_clone(vram__step *s, const vram_node *n, vram__tensor 
 }
 
 VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g;
-  g.fn = 0;
-  to[0] = vram__tensor_retain(s, g);
+  to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
@@ -15461,7 +15446,6 @@ static void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *t
   uint32_t mask = (uint32_t)f->aux & 255;
   if (!x.d->ndim) {
     vram__tensor_release(s, x);
-    g.fn = 0;
     to[0] = vram__tensor_retain(s, g);
     return;
   }
@@ -15495,7 +15479,7 @@ static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x
   /* WelfordData: mean, m2, int32 n, nf */
   vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
   if (f) {
-    f->aux = mask;
+    f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
     if (vram__op_at(n->op)->kind == VRAM__REDUCE_STD)
       vram__save_tensor(s, f, y[0]);
@@ -15504,9 +15488,10 @@ static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x
 }
 
 static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__tensor_none(), mean, d,
-               c, a, b;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, own = vram__tensor_none(), mean, d, c, a, b;
+  const vram__tensor x = vram__tensor_alias(s, VRAM__SAVED(f)[0], VRAM__SAVED(f)[0].d);
   uint32_t mask = (uint32_t)f->aux;
+  vram__tensor_begin_at(s, x, f->aux >> 32);            /* what is saved has only the storage */
   if (vram__op_at(f->kind)->kind == VRAM__REDUCE_STD) { /* std_backward */
     vram__tensor y = VRAM__SAVED(f)[1], m;
     a = vram__pointwise_empty_number(s, y);
@@ -15538,6 +15523,7 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
   vram__tensor_release(s, d);
   vram__tensor_release(s, mean);
   vram__tensor_release(s, own);
+  vram__tensor_release(s, x);
 }
 
 /* torch.linalg.vector_norm with ord 2 */
@@ -16194,11 +16180,9 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[1]);
-  if (n->flags & VRAM__INPLACE) {
-    y[0] = x[0];
-    y[0].fn = 0;
-    vram__tensor_retain(s, y[0]);
-  } else
+  if (n->flags & VRAM__INPLACE)
+    y[0] = vram__tensor_retain(s, x[0]);
+  else
     y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -16439,11 +16423,9 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
-  if (n->flags & VRAM__INPLACE) {
-    y[0] = x[0];
-    y[0].fn = 0;
-    vram__tensor_retain(s, y[0]);
-  } else
+  if (n->flags & VRAM__INPLACE)
+    y[0] = vram__tensor_retain(s, x[0]);
+  else
     y[0] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[0].dt);
   if (VRAM__INT(n, accumulate, 0)) {
     int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
@@ -16479,10 +16461,9 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
   vram__tensor g = VRAM__SLOTS(f)[0].g, zero;
   const vram_node *n = f->node;
   vram__index ix;
-  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0)) {
-    g.fn = 0;
+  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0))
     to[0] = vram__tensor_retain(s, g);
-  } else if (vram__input_wanted(f, 0)) {
+  else if (vram__input_wanted(f, 0)) {
     zero = vram__tensor_empty(s, n->in[n->nin - 1]->d, g.dt);
     to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
     vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);
@@ -16960,7 +16941,6 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
 }
 
 static vram__tensor vram__added_grad(vram__step *s, vram__tensor g, uint64_t aux) {
-  g.fn = 0;
   return aux & VRAM__BETA ? vram__pointwise_empty1(s, g) : vram__tensor_retain(s, g);
 }
 
@@ -17036,14 +17016,14 @@ VRAM__FN void vram__backward_dot(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 /* LinearAlgebra.cpp, should_fold */
-static int vram__should_fold(vram__tensor a, vram__tensor b) {
+static int vram__should_fold(const vram__step *s, vram__tensor a, vram__tensor b) {
   int larger = a.d->ndim >= b.d->ndim;
   const vram_dims *d = larger ? a.d : b.d;
   uint32_t other = larger ? b.d->ndim : a.d->ndim, i, n = d->ndim;
   int64_t st[VRAM_MAX_AXES], z[VRAM_MAX_AXES];
   if (n < 3 || other > 2)
     return 0;
-  if (larger ? b.req : a.req)
+  if (vram__tensor_wants_grad(s, larger ? b : a))
     return 1;
   if (a.d->ndim == 2)
     return 0;
@@ -17184,14 +17164,14 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
     return vram__matmul_row(s, a, b);
   if (na == 2 && nb == 2)
     return vram__torch_product(s, VRAM__K_mm, a, b);
-  if (vram__should_fold(a, b))
+  if (vram__should_fold(s, a, b))
     return vram__matmul_folded(s, a, b);
   if (na != 3 || nb != 3 || a.d->v[0] == b.d->v[0])
     return vram__matmul_batched(s, a, b);
-  if (a.d->v[0] == 1 && a.req) {
+  if (a.d->v[0] == 1 && vram__tensor_wants_grad(s, a)) {
     t = vram__torch_squeeze1(s, a, 0);
     y = vram__torch_matmul(s, t, b);
-  } else if (b.d->v[0] == 1 && b.req) {
+  } else if (b.d->v[0] == 1 && vram__tensor_wants_grad(s, b)) {
     t = vram__torch_squeeze1(s, b, 0);
     y = vram__torch_matmul(s, a, t);
   } else
@@ -17343,9 +17323,9 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
    that F.linear and its backward make of them come to nothing. */
 static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, const vram__tensor *w,
                                  const vram__tensor *b) {
-  return (x->d->flags & w->d->flags & VRAM__PLAIN) && w->req && w->d->ndim == 2 && w->d->v[0] > 1 &&
-         w->d->v[1] > 1 && x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal &&
-         !s->call.nrange &&
+  return (x->d->flags & w->d->flags & VRAM__PLAIN) && vram__tensor_wants_grad(s, *w) &&
+         w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
+         x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt));
 }
 
@@ -17607,8 +17587,6 @@ static vram__operand vram__trilinear_operand(vram__step *s, vram__tensor x, uint
     axis++;
   }
   o.t = x;
-  o.t.fn = 0;
-  o.t.req = 0;
   o.t.d = vram__dims_in(s, ndim, size, stride);
   return o;
 }
@@ -17692,6 +17670,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
   const uint32_t count = n->param[1] ? 4 : 3;
   const vram_dtype amp = s->amp;
+  const uint8_t grad = s->grad;
   vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
   uint32_t i, own;
@@ -17706,7 +17685,9 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   in[2] = vram__bilinear_rows(s, args[1]);
   f = vram__tape_record(s, n->op, in, 3, 1, 3);
   vram__bilinear_save(s, f, in);
+  s->grad = 0; /* nothing is recorded inside */
   y[0] = vram__trilinear(s, in, without, VRAM__BI_NOT_RESULT);
+  s->grad = grad;
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   vram__tensor_replace(s, &y[0], vram__torch_reshape(s, y[0], x[0].d->ndim, n->out[0].d->v));
   vram__tensor_release(s, in[0]);
@@ -19291,21 +19272,17 @@ VRAM__FN vram__tensor vram__torch_narrow(vram__step *s, vram__tensor x, uint32_t
                              0);
 }
 
-/* a.copy_(b) where a is a view of *base; takes both */
-static void vram__torch_copy(vram__step *s, vram__tensor a, vram__tensor b, vram__tensor *base) {
-  vram__tensor in[2], y = a;
+/* a.copy_(b) where a is a view; takes both */
+static void vram__torch_copy(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint32_t before = vram__tensor_fn(s, a);
+  vram__tensor in[2];
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM__K_copy, in, 2, 1, 0);
   if (f) {
-    y.fn = 0;
-    vram__tensor_retain(s, y);
-    vram__grad_fn_set_output(s, f, 0, &y);
-    vram__history_rebase(s, a, &y);
-    vram__tensor_release(s, a);
-    a = y;
-    vram__history_refresh(s, base);
+    vram__grad_fn_set_output(s, f, 0, &a);
+    vram__history_rebase(s, &a, before);
   }
   vram__tensor_release(s, a);
   vram__tensor_release(s, b);
@@ -19327,13 +19304,13 @@ static vram__tensor vram__pad_circular(vram__step *s, vram__tensor x, const vram
     vram__tensor_release(s, from);
     from = t;
   }
-  vram__torch_copy(s, to, from, &y);
+  vram__torch_copy(s, to, from);
   for (i = 0; i < 2 * k; i++)
     if (pad[i] > 0) {
       uint32_t a = d->ndim - 1u - i / 2;
       to = vram__torch_narrow(s, y, a, pad[i]);
       from = vram__torch_narrow(s, y, a, pad[i]);
-      vram__torch_copy(s, to, from, &y);
+      vram__torch_copy(s, to, from);
     }
   return y;
 }
@@ -19671,12 +19648,9 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
     y = vram__tensor_sum(s, x, mask, 1, x.dt);
     vram__grad_fn_set_output(s, f, 0, &y);
     if (cl) { /* as_strided_ in place */
-      uint32_t old = y.fn;
       f = vram__tape_record(s, VRAM__K_as_strided, &y, 1, 1, 0);
       y.d = vram__dims_channels_last(s, y.d);
       vram__grad_fn_set_output(s, f, 0, &y);
-      if (f)
-        vram__grad_fn_release(s, old);
     }
     return y;
   }
@@ -20266,9 +20240,7 @@ static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor x_copy, y_copy = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (inplace) {
-    y[0] = x[0];
-    y[0].fn = 0;
-    vram__tensor_retain(s, y[0]);
+    y[0] = vram__tensor_retain(s, x[0]);
   } else
     y[0] = vram__tensor_empty(s, noise.d, x[0].dt);
   x_copy = vram__tensor_contiguous(s, x[0]);
@@ -20372,12 +20344,7 @@ static int vram__shape_dropout(vram_graph *g, vram_node *n) {
 static vram__tensor vram__torch_noise(vram__step *s, vram__tensor x, vram__tensor noise,
                                       int inplace) {
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_noise, &x, 1, 1, 1);
-  vram__tensor y = x;
-  if (inplace) {
-    y.fn = 0;
-    vram__tensor_retain(s, y);
-  } else
-    y = vram__pointwise_empty2(s, x, noise);
+  vram__tensor y = inplace ? vram__tensor_retain(s, x) : vram__pointwise_empty2(s, x, noise);
   if (f)
     vram__save_tensor(s, f, noise);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -20419,6 +20386,7 @@ static vram__tensor vram__native_dropout(vram__step *s, const vram_node *n, vram
 static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__tensor x) {
   const uint32_t kind = vram__op_at(n->op)->kind, axes = kind & VRAM__DROPOUT_AXES;
   const int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = (kind & VRAM__DROPOUT_ALPHA) != 0;
+  const uint32_t before = vram__tensor_fn(s, x);
   vram__tensor noise, b = vram__tensor_none(), y;
   if (VRAM__INT(n, p, VRAM__ONE / 2) >= VRAM__ONE)
     return vram__torch_noise(s, x, vram__tensor_empty(s, s->scalar, x.dt), inplace);
@@ -20430,15 +20398,9 @@ static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__
     b = vram__pointwise_empty1(s, noise);
   y = vram__torch_noise(s, x, noise, inplace);
   if (alpha) { /* add_ of b */
-    vram__grad_fn *f;
-    uint32_t before;
-    if (inplace && y.fn)
-      vram__history_rebase(s, x, &y);
-    f = vram__tape_record(s, VRAM__K_clone, &y, 1, 1, 0);
-    before = y.fn;
-    vram__grad_fn_set_output(s, f, 0, &y);
-    if (f)
-      vram__grad_fn_release(s, before);
+    if (inplace && vram__tensor_fn(s, y))
+      vram__history_rebase(s, &y, before);
+    vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_clone, &y, 1, 1, 0), 0, &y);
   }
   vram__tensor_release(s, b);
   return y;
@@ -20535,7 +20497,7 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
                                               vram__tensor x) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, axis = 0;
-  vram__tensor largest, index, one, detached = soft, y;
+  vram__tensor largest, index, one, detached, y;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
   for (i = 0; i < x.d->ndim; i++)
     size[i] = i == axis ? 1 : x.d->v[i];
@@ -20543,9 +20505,9 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   index = vram__tensor_empty(s, largest.d, VRAM_I64);
   vram__tensor_release(s, largest);
   one = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-  detached.req = 0;
-  detached.fn = 0;
+  detached = vram__tensor_alias(s, soft, soft.d);
   y = vram__op_call_binary(s, VRAM_OP_sub, one, detached);
+  vram__tensor_release(s, detached);
   vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_add, y, soft));
   vram__tensor_release(s, index);
   vram__tensor_release(s, one);
@@ -21586,7 +21548,8 @@ static int vram__device_is_hopper_or_blackwell(const vram__step *s) {
 
 /* sdp_utils_cpp.h, input_requires_grad */
 static int vram__sdpa_wants_gradient(const vram__step *s, const vram__sdpa *p) {
-  return s->grad && (p->in[0].req || p->in[1].req || p->in[2].req);
+  return s->grad && (vram__tensor_wants_grad(s, p->in[0]) || vram__tensor_wants_grad(s, p->in[1]) ||
+                     vram__tensor_wants_grad(s, p->in[2]));
 }
 
 /* sdp_utils_cpp.h, check_tensor_shapes, check_nonzero_sequence_lengths_dense and
@@ -21654,7 +21617,7 @@ static int vram__sdpa_can_use_cudnn(const vram__step *s, const vram__sdpa *p) {
     return 0;
   if (!vram__sdpa_check_cudnn_backward(s, p))
     return 0;
-  return !mask || (!p->in[3].req && (mask->ndim == 2 || mask->ndim == 4));
+  return !mask || (!vram__tensor_wants_grad(s, p->in[3]) && (mask->ndim == 2 || mask->ndim == 4));
 }
 
 /* sdp_utils.cpp, can_use_mem_efficient_attention */
@@ -21669,7 +21632,7 @@ static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p
   if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && ampere))
     return 0;
   for (i = 0; i < 3 && ampere; i++) /* check_data_ptr_alignment_mem_efficient */
-    if (p->in[i].off % align)
+    if ((s->top - vram__tensor_slot(p->in[i]))->off % align)
       return 0;
   z = vram__sdpa_sizes(p);
   return z.d % align == 0 && z.dv % align == 0;
@@ -22600,7 +22563,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   stride[3] = 1;
   for (i = 0; i < 3; i++) {
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
-    p.in[i].off = (uint8_t)(((int64_t)i * embed_dim) & 15);
+    vram__tensor_begin_at(s, p.in[i], i * (uint64_t)embed_dim);
   }
   y = vram__torch_sdpa(s, &p);
   vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
@@ -23290,19 +23253,18 @@ static vram__grad_fn *vram__rnn_record(vram__step *s, const vram__rnn_call *c) {
   vram__grad_fn *f;
   uint32_t i, wants = 0;
   for (i = 0; i < 3; i++)
-    wants |= c->in[i].d && c->in[i].req;
+    wants |= vram__tensor_wants_grad(s, c->in[i]) != 0;
   for (i = 0; i < nparam; i++)
-    wants |= c->w[i].req;
+    wants |= vram__tensor_wants_grad(s, c->w[i]) != 0;
   if (!s->grad || !wants)
     return NULL;
   f = vram__tape_record_raw(s, c->n->op, 3 + nparam, 3, 7);
   if (!f)
     return NULL;
   for (i = 0; i < 3; i++)
-    vram__tape_edge(s, f, i, c->in[i].d && c->in[i].req ? c->in[i].fn : 0,
-                    c->in[i].d ? c->in[i].out : 0);
+    vram__tape_edge_from(s, f, i, c->in[i]);
   for (i = 0; i < nparam; i++)
-    vram__tape_edge(s, f, 3 + i, c->w[i].req ? c->w[i].fn : 0, c->w[i].out);
+    vram__tape_edge_from(s, f, 3 + i, c->w[i]);
   return f;
 }
 
@@ -26834,15 +26796,16 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
 }
 
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
+  const uint32_t fn = vram__tensor_fn(s, loss);
   vram__tensor one;
-  if (!loss.fn || (loss.fn & VRAM__LEAF))
+  if (!vram__is_grad_fn(fn))
     return;
-  vram__grad_fn_at(s, loss.fn)->flag = 1;
+  vram__grad_fn_at(s, fn)->flag = 1;
   /* held by torch.autograd.backward */
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
-  VRAM__SLOTS(vram__grad_fn_at(s, loss.fn))[loss.out].g = vram__tensor_retain(s, one);
-  vram__backward_expect(s, loss.fn, 0);
-  vram__backward_walk(s, loss.fn, 0);
+  VRAM__SLOTS(vram__grad_fn_at(s, fn))[(s->top - loss.st)->out].g = vram__tensor_retain(s, one);
+  vram__backward_expect(s, fn, 0);
+  vram__backward_walk(s, fn, 0);
   vram__tensor_release(s, one);
 }
 
@@ -26955,7 +26918,8 @@ static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32
 
 /* What was in the storage of a node's first input before the node ran. */
 typedef struct vram__overwrite {
-  uint32_t st;     /* slot of the input */
+  uint32_t st;     /* slot of the input, */
+  uint32_t fn;     /* its history */
   uint32_t newest; /* record of the tape */
   uint8_t saved;
 } vram__overwrite;
@@ -26966,14 +26930,14 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
                                const vram__overwrite *before) {
   const uint32_t r = s->name_of[n->in[0]->index];
   vram__variable *o = s->variable + r;
-  const vram__tensor old = o->t;
-  vram__tensor now = *y;
+  const vram__tensor old = o->t, now = *y;
+  const uint32_t fn = vram__tensor_fn(s, now);
   vram__storage *b = s->top - (s->top - now.st)->base;
   const int writes = now.st && (n->flags & VRAM__WRITES) && vram__storage_writes(n);
   if (writes && (n->flags & VRAM__INPLACE))
     b->ver++;
-  if (now.fn && now.fn != old.fn && now.st == old.st)
-    vram__history_rebase(s, old, &now);
+  if (fn && fn != before->fn && now.st == old.st)
+    vram__history_rebase(s, &now, before->fn);
   if (writes)
     vram__checkpoint_overwritten(s, b, before->newest, before->saved);
   o->t = now;
@@ -26994,6 +26958,7 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     x[i] = *t;
   }
   before.st = n->nin ? x[0].st : 0;
+  before.fn = (s->top - before.st)->fn;
   before.newest = s->tape.last;
   before.saved = 0;
   if (n->flags & VRAM__WRITES)
@@ -27207,8 +27172,8 @@ static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
 
 /* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
 static int vram__checkpoint_untouched(vram__step *s, const vram__range *r, vram__tensor t,
-                                      uint32_t writes) {
-  if (vram__storage_writes_to(s, t) == writes)
+                                      vram__argument was) {
+  if (vram__storage_writes_to(s, t) == was.writes)
     return 1;
   vram__step_refuse(
       s, VRAM_ERR_UNSUPPORTED, r->first,
@@ -27302,12 +27267,15 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
   for (i = 0; i < c->range->narg && !s->failed; i++) {
     vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
     *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
-    x->fn = VRAM__EDGES(f)[i].fn, x->out = (uint16_t)VRAM__EDGES(f)[i].out;
-    x->req = x->fn != 0;
-    if (vram__is_grad_fn(x->fn))
-      vram__grad_fn_at(s, x->fn)->refs++;
-    if (x->st)
-      (s->top - x->st)->fn = x->fn, (s->top - x->st)->out = x->out;
+    if (x->st) {
+      vram__storage *st = s->top - x->st;
+      st->fn = VRAM__EDGES(f)[i].fn;
+      st->out = (uint16_t)VRAM__EDGES(f)[i].out;
+      st->req = st->fn != 0;
+      st->off = c->was[i].off & 15;
+      if (vram__is_grad_fn(st->fn))
+        vram__grad_fn_at(s, st->fn)->refs++;
+    }
     if (t->st)
       vram__storage_release(s, t->st);
     t->st = 0;
@@ -27324,7 +27292,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
     vram__checkpoint_take_inputs(s, c);
   else
     for (i = 0; i < r->narg; i++)
-      if (!vram__checkpoint_untouched(s, r, c->arg[i], c->writes[i]))
+      if (!vram__checkpoint_untouched(s, r, c->arg[i], c->was[i]))
         return;
   if (s->failed || !vram__tape_mark(s, r, &m))
     return;
@@ -27341,16 +27309,17 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
 }
 
 /* The detached inputs of a call that runs again: leaves beyond the parameters'. */
-static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, uint32_t narg,
+static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, const vram__argument *was,
                                     vram__tensor *in) {
   uint32_t i;
-  for (i = 0; i < narg; i++) {
+  for (i = 0; i < f->nin; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
     vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
     in[i] = vram__tensor_alias(s, t, t.d);
-    if (vram__input_wanted(f, i)) {
-      in[i].fn = VRAM__LEAF | (s->leaf.count + i);
-      in[i].req = 1;
+    vram__tensor_begin_at(s, in[i], was[i].off);
+    if (in[i].st && vram__input_wanted(f, i)) {
+      (s->top - in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
+      (s->top - in[i].st)->req = 1;
     }
   }
 }
@@ -27363,20 +27332,21 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
   uint32_t i, roots = 0;
   s->leaf.now = s->leaf.inner;
   for (i = 0; i < nout && !s->failed; i++) {
-    roots += out[i].req;
-    if (out[i].req && !(out[i].fn & VRAM__LEAF))
-      vram__grad_fn_at(s, out[i].fn)->flag = 1;
+    const uint32_t fn = vram__tensor_fn(s, out[i]);
+    roots += fn != 0;
+    if (vram__is_grad_fn(fn))
+      vram__grad_fn_at(s, fn)->flag = 1;
   }
   if (!roots || s->failed)
     return 0;
   s->gin = own;
   vram__backward_expect(s, s->tape.last, m->last_fn);
   for (i = 0; i < nout; i++)
-    if (out[i].req) {
+    if (vram__tensor_fn(s, out[i])) {
       vram__edge e;
       vram__tensor g;
-      e.fn = out[i].fn;
-      e.out = out[i].out;
+      e.fn = vram__tensor_fn(s, out[i]);
+      e.out = (s->top - out[i].st)->out;
       g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
       vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
@@ -27394,13 +27364,14 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
-  const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  const vram__argument *was =
+      (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
   for (i = 0; i < r->narg; i++)
-    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], writes[i]))
+    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
     vram__slot *o = VRAM__SLOTS(f) + i;
@@ -27417,7 +27388,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__checkpoint_detach(s, f, r->narg, in);
+  vram__checkpoint_detach(s, f, was, in);
   vram__checkpoint_run_again(s, r, in, out, &m);
   if (!vram__checkpoint_backward_inner(s, f, out, &m)) {
     if (!s->failed)
@@ -27457,7 +27428,7 @@ static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
   f->refs = 1;
   c->inputs = vram__grad_fn_index(s, f);
   for (i = 0; i < n; i++)
-    vram__tape_edge(s, f, i, c->arg[i].req ? c->arg[i].fn : 0, c->arg[i].out);
+    vram__tape_edge_from(s, f, i, c->arg[i]);
   if (n)
     vram__frame_pack(s, f, NULL, 0);
   for (i = 0; i < n; i++)
@@ -27472,10 +27443,10 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
     vram__memory_zero(c, sizeof *c);
     c->arg = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *c->arg);
-    c->writes = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
-                                              r->narg * (uint64_t)sizeof *c->writes);
+    c->was = (vram__argument *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                 r->narg * (uint64_t)sizeof *c->was);
   }
-  if (!c || !c->arg || !c->writes) {
+  if (!c || !c->arg || !c->was) {
     s->failed = VRAM_ERR_MEMORY;
     return NULL;
   }
@@ -27485,7 +27456,8 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
     vram__tensor *t = &s->variable[s->name_of[r->arg[i]->index]].t;
     vram__history_refresh(s, t);
     c->arg[i] = vram__tensor_retain(s, *t);
-    c->writes[i] = vram__storage_writes_to(s, *t);
+    c->was[i].writes = vram__storage_writes_to(s, *t);
+    c->was[i].off = (s->top - t->st)->off;
   }
   return c;
 }
@@ -27499,7 +27471,7 @@ static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *
     vram__save_tensor(s, f, c->arg[i]);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
-             (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
+             (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
   return f;
 }
 
@@ -27519,10 +27491,8 @@ static void vram__checkpoint_set_outputs(vram__step *s, const vram__range *r, vr
       }
     VRAM__SLOTS(f)[i].d = t->d;
     VRAM__SLOTS(f)[i].dt = t->dt;
-    if (vram__kind_rank(t->dt) >= 2 && t->fn != vram__grad_fn_index(s, f)) {
-      vram__grad_fn_release(s, t->fn);
+    if (vram__kind_rank(t->dt) >= 2 && vram__tensor_fn(s, *t) != vram__grad_fn_index(s, f))
       vram__grad_fn_set_output(s, f, i, t);
-    }
   }
 }
 
@@ -27841,12 +27811,20 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   s->node = NULL;
 }
 
-/* t, which wants a gradient, becomes the next leaf. */
-static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
+/* t, which wants a gradient, becomes the next leaf; says which. */
+static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   const uint32_t i = s->leaf.count++;
   vram__leaf_set(s, i, t->d, t->dt);
-  t->req = 1;
-  t->fn = VRAM__LEAF | i;
+  return VRAM__LEAF | i;
+}
+
+/* The same of a value of the graph, which has a slot of its own. */
+static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (t->st) {
+    (s->top - t->st)->fn = leaf;
+    (s->top - t->st)->req = 1;
+  }
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -27904,10 +27882,7 @@ static void vram__step_put_params(vram__step *s) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->st = p->kind == VRAM__BUFFER ? 2 : 1;
-    t->fn = 0;
     t->dt = vram__step_dtype(s, p->dtype);
-    t->out = 0;
-    t->req = t->off = 0;
     if (p->is_value)
       *t = vram__leaf_existing_gradient(
           s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
@@ -27915,9 +27890,10 @@ static void vram__step_put_params(vram__step *s) {
       vram__step_own(s, p, t->dt);
     if (p->kind != VRAM__PARAM)
       continue;
-    vram__leaf_new(s, t);
-    if (p->is_value && t->st)
-      (s->top - t->st)->fn = t->fn;
+    if (p->is_value)
+      vram__leaf_new_value(s, t);
+    else
+      t->st = vram__leaf_new(s, t);
   }
 }
 
@@ -27945,11 +27921,8 @@ static void vram__step_put_inputs(vram__step *s) {
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
-    if ((v->flags & VRAM__GRAD) && s->train) {
-      vram__leaf_new(s, &t);
-      if (t.st)
-        (s->top - t.st)->fn = t.fn;
-    }
+    if ((v->flags & VRAM__GRAD) && s->train)
+      vram__leaf_new_value(s, &t);
     vram__variable_name(s, v, t);
   }
 }
@@ -28036,10 +28009,8 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   if (s->grad)
     vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
   *loss = s->variable[s->name_of[s->root->index]].t;
-  if (old.d) { /* the variable `loss` takes its new value */
-    old.fn = 0;
+  if (old.d) /* the variable `loss` takes its new value */
     vram__tensor_release(s, old);
-  }
   s->grad = 0;
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
@@ -28061,21 +28032,20 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = s->g->cache[i];
   s->vec = NULL;
+  for (i = 1; i <= s->nslot; i++) {
+    vram__storage *st = s->top - i;
+    if (vram__is_grad_fn(st->fn))
+      st->fn = st->req = 0;
+  }
   for (i = 0; i < s->g->ninput; i++) {
     vram__variable *in = &s->variable[s->g->input[i]->index];
-    vram__storage *st = s->top - in->t.st;
     in->refs = 1;
-    if (!(in->t.fn & VRAM__LEAF))
-      in->t.fn = in->t.req = 0;
-    if (!in->t.st)
-      continue;
-    st->fn = 0;
-    st->held = 0;
-    st->writes = 0;
+    if (in->t.st)
+      (s->top - in->t.st)->writes = 0;
   }
   for (i = 0; i < s->g->nparam; i++)
     if (s->param[i].st)
-      (s->top - s->param[i].st)->writes = 0;
+      (s->top - vram__tensor_slot(s->param[i]))->writes = 0;
   if (s->rnn_dropout.st)
     (s->top - s->rnn_dropout.st)->saved = 0;
   loss->d = s->scalar;
@@ -28091,7 +28061,7 @@ static uint64_t vram__state_of_slot(const vram__step *s, uint32_t i) {
   const vram__storage *st = s->top - i, *b = s->top - st->base;
   uint64_t x = vram__state_mix(st->base == i, st->refs);
   /* a view has no references to a storage, category, mark or record of writes of its own */
-  x = vram__state_mix(x, b->cat | (uint64_t)b->saved << 8 | (uint64_t)st->held << 9 |
+  x = vram__state_mix(x, b->cat | (uint64_t)b->saved << 8 | (uint64_t)st->req << 9 |
                              (uint64_t)b->shown << 10 | (uint64_t)(st->of != 0) << 11);
   x = vram__state_mix(x, st->fn | (uint64_t)b->writes << 32);
   x = vram__state_mix(x, b->bytes);
@@ -29042,7 +29012,8 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     run->after = run->ntape;
   vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
-    s->loss.fn = 0;
+    if (s->loss.st) /* its history was played, or never will be */
+      (s->top - s->loss.st)->fn = 0;
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);

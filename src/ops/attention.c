@@ -154,7 +154,8 @@ static int vram__device_is_hopper_or_blackwell(const vram__step *s) {
 
 /* sdp_utils_cpp.h, input_requires_grad */
 static int vram__sdpa_wants_gradient(const vram__step *s, const vram__sdpa *p) {
-  return s->grad && (p->in[0].req || p->in[1].req || p->in[2].req);
+  return s->grad && (vram__tensor_wants_grad(s, p->in[0]) || vram__tensor_wants_grad(s, p->in[1]) ||
+                     vram__tensor_wants_grad(s, p->in[2]));
 }
 
 /* sdp_utils_cpp.h, check_tensor_shapes, check_nonzero_sequence_lengths_dense and
@@ -222,7 +223,7 @@ static int vram__sdpa_can_use_cudnn(const vram__step *s, const vram__sdpa *p) {
     return 0;
   if (!vram__sdpa_check_cudnn_backward(s, p))
     return 0;
-  return !mask || (!p->in[3].req && (mask->ndim == 2 || mask->ndim == 4));
+  return !mask || (!vram__tensor_wants_grad(s, p->in[3]) && (mask->ndim == 2 || mask->ndim == 4));
 }
 
 /* sdp_utils.cpp, can_use_mem_efficient_attention */
@@ -237,7 +238,7 @@ static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p
   if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && ampere))
     return 0;
   for (i = 0; i < 3 && ampere; i++) /* check_data_ptr_alignment_mem_efficient */
-    if (p->in[i].off % align)
+    if ((s->top - vram__tensor_slot(p->in[i]))->off % align)
       return 0;
   z = vram__sdpa_sizes(p);
   return z.d % align == 0 && z.dv % align == 0;

@@ -69,8 +69,6 @@ static vram__operand vram__trilinear_operand(vram__step *s, vram__tensor x, uint
     axis++;
   }
   o.t = x;
-  o.t.fn = 0;
-  o.t.req = 0;
   o.t.d = vram__dims_in(s, ndim, size, stride);
   return o;
 }
@@ -154,6 +152,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
   const uint32_t count = n->param[1] ? 4 : 3;
   const vram_dtype amp = s->amp;
+  const uint8_t grad = s->grad;
   vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
   uint32_t i, own;
@@ -168,7 +167,9 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   in[2] = vram__bilinear_rows(s, args[1]);
   f = vram__tape_record(s, n->op, in, 3, 1, 3);
   vram__bilinear_save(s, f, in);
+  s->grad = 0; /* nothing is recorded inside */
   y[0] = vram__trilinear(s, in, without, VRAM__BI_NOT_RESULT);
+  s->grad = grad;
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   vram__tensor_replace(s, &y[0], vram__torch_reshape(s, y[0], x[0].d->ndim, n->out[0].d->v));
   vram__tensor_release(s, in[0]);

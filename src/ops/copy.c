@@ -186,7 +186,7 @@ static void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to
       stride[m++] = VRAM__STRIDE(g.d)[j];
     }
     to[i] = vram__tensor_view(s, g, vram__dims_in(s, m, size, stride));
-    to[i].off = vram__view_at(g, a, stack ? (int64_t)i : at);
+    vram__tensor_begin_at(s, to[i], vram__view_at(s, g, a, stack ? (int64_t)i : at));
     at += stack ? 0 : d->v[a];
   }
 }
@@ -252,7 +252,6 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
-  g.fn = 0;
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);
@@ -319,9 +318,7 @@ static void vram__forward_clone(vram__step *s, const vram_node *n, vram__tensor 
 }
 
 VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g;
-  g.fn = 0;
-  to[0] = vram__tensor_retain(s, g);
+  to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {

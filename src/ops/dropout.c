@@ -30,12 +30,7 @@ static int vram__shape_dropout(vram_graph *g, vram_node *n) {
 static vram__tensor vram__torch_noise(vram__step *s, vram__tensor x, vram__tensor noise,
                                       int inplace) {
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_noise, &x, 1, 1, 1);
-  vram__tensor y = x;
-  if (inplace) {
-    y.fn = 0;
-    vram__tensor_retain(s, y);
-  } else
-    y = vram__pointwise_empty2(s, x, noise);
+  vram__tensor y = inplace ? vram__tensor_retain(s, x) : vram__pointwise_empty2(s, x, noise);
   if (f)
     vram__save_tensor(s, f, noise);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -77,6 +72,7 @@ static vram__tensor vram__native_dropout(vram__step *s, const vram_node *n, vram
 static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__tensor x) {
   const uint32_t kind = vram__op_at(n->op)->kind, axes = kind & VRAM__DROPOUT_AXES;
   const int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = (kind & VRAM__DROPOUT_ALPHA) != 0;
+  const uint32_t before = vram__tensor_fn(s, x);
   vram__tensor noise, b = vram__tensor_none(), y;
   if (VRAM__INT(n, p, VRAM__ONE / 2) >= VRAM__ONE)
     return vram__torch_noise(s, x, vram__tensor_empty(s, s->scalar, x.dt), inplace);
@@ -88,15 +84,9 @@ static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__
     b = vram__pointwise_empty1(s, noise);
   y = vram__torch_noise(s, x, noise, inplace);
   if (alpha) { /* add_ of b */
-    vram__grad_fn *f;
-    uint32_t before;
-    if (inplace && y.fn)
-      vram__history_rebase(s, x, &y);
-    f = vram__tape_record(s, VRAM__K_clone, &y, 1, 1, 0);
-    before = y.fn;
-    vram__grad_fn_set_output(s, f, 0, &y);
-    if (f)
-      vram__grad_fn_release(s, before);
+    if (inplace && vram__tensor_fn(s, y))
+      vram__history_rebase(s, &y, before);
+    vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_clone, &y, 1, 1, 0), 0, &y);
   }
   vram__tensor_release(s, b);
   return y;

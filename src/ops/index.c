@@ -186,11 +186,9 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[1]);
-  if (n->flags & VRAM__INPLACE) {
-    y[0] = x[0];
-    y[0].fn = 0;
-    vram__tensor_retain(s, y[0]);
-  } else
+  if (n->flags & VRAM__INPLACE)
+    y[0] = vram__tensor_retain(s, x[0]);
+  else
     y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -431,11 +429,9 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
-  if (n->flags & VRAM__INPLACE) {
-    y[0] = x[0];
-    y[0].fn = 0;
-    vram__tensor_retain(s, y[0]);
-  } else
+  if (n->flags & VRAM__INPLACE)
+    y[0] = vram__tensor_retain(s, x[0]);
+  else
     y[0] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[0].dt);
   if (VRAM__INT(n, accumulate, 0)) {
     int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
@@ -471,10 +467,9 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
   vram__tensor g = VRAM__SLOTS(f)[0].g, zero;
   const vram_node *n = f->node;
   vram__index ix;
-  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0)) {
-    g.fn = 0;
+  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0))
     to[0] = vram__tensor_retain(s, g);
-  } else if (vram__input_wanted(f, 0)) {
+  else if (vram__input_wanted(f, 0)) {
     zero = vram__tensor_empty(s, n->in[n->nin - 1]->d, g.dt);
     to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
     vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);

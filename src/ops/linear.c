@@ -36,9 +36,9 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
    that F.linear and its backward make of them come to nothing. */
 static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, const vram__tensor *w,
                                  const vram__tensor *b) {
-  return (x->d->flags & w->d->flags & VRAM__PLAIN) && w->req && w->d->ndim == 2 && w->d->v[0] > 1 &&
-         w->d->v[1] > 1 && x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal &&
-         !s->call.nrange &&
+  return (x->d->flags & w->d->flags & VRAM__PLAIN) && vram__tensor_wants_grad(s, *w) &&
+         w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
+         x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt));
 }
 

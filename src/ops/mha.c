@@ -236,7 +236,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   stride[3] = 1;
   for (i = 0; i < 3; i++) {
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
-    p.in[i].off = (uint8_t)(((int64_t)i * embed_dim) & 15);
+    vram__tensor_begin_at(s, p.in[i], i * (uint64_t)embed_dim);
   }
   y = vram__torch_sdpa(s, &p);
   vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));

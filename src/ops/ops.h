@@ -75,7 +75,7 @@ VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor 
 VRAM__FN void vram__backward_view(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_permute(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_expand(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start);
+VRAM__FN uint64_t vram__view_at(const vram__step *s, vram__tensor x, uint32_t axis, int64_t start);
 VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* copy.c */

@@ -58,21 +58,17 @@ VRAM__FN vram__tensor vram__torch_narrow(vram__step *s, vram__tensor x, uint32_t
                              0);
 }
 
-/* a.copy_(b) where a is a view of *base; takes both */
-static void vram__torch_copy(vram__step *s, vram__tensor a, vram__tensor b, vram__tensor *base) {
-  vram__tensor in[2], y = a;
+/* a.copy_(b) where a is a view; takes both */
+static void vram__torch_copy(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint32_t before = vram__tensor_fn(s, a);
+  vram__tensor in[2];
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM__K_copy, in, 2, 1, 0);
   if (f) {
-    y.fn = 0;
-    vram__tensor_retain(s, y);
-    vram__grad_fn_set_output(s, f, 0, &y);
-    vram__history_rebase(s, a, &y);
-    vram__tensor_release(s, a);
-    a = y;
-    vram__history_refresh(s, base);
+    vram__grad_fn_set_output(s, f, 0, &a);
+    vram__history_rebase(s, &a, before);
   }
   vram__tensor_release(s, a);
   vram__tensor_release(s, b);
@@ -94,13 +90,13 @@ static vram__tensor vram__pad_circular(vram__step *s, vram__tensor x, const vram
     vram__tensor_release(s, from);
     from = t;
   }
-  vram__torch_copy(s, to, from, &y);
+  vram__torch_copy(s, to, from);
   for (i = 0; i < 2 * k; i++)
     if (pad[i] > 0) {
       uint32_t a = d->ndim - 1u - i / 2;
       to = vram__torch_narrow(s, y, a, pad[i]);
       from = vram__torch_narrow(s, y, a, pad[i]);
-      vram__torch_copy(s, to, from, &y);
+      vram__torch_copy(s, to, from);
     }
   return y;
 }

@@ -209,9 +209,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
   vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
-  vram__tensor y = in[0];
-  y.fn = 0;
-  vram__tensor_retain(s, y);
+  const vram__tensor y = vram__tensor_retain(s, in[0]);
   if (f) {
     const uint32_t need = vram__recipe_letters(plan, f);
     if (need & 1) { /* what is overwritten is cloned before */
@@ -355,9 +353,7 @@ static void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram__t
   if (f)
     vram__save_tensor(s, f, x[1]);
   if (n->flags & VRAM__INPLACE) {
-    y[0] = x[0];
-    y[0].fn = 0;
-    vram__tensor_retain(s, y[0]);
+    y[0] = vram__tensor_retain(s, x[0]);
     vram__grad_fn_set_output(s, f, 0, &y[0]);
     return;
   }

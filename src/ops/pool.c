@@ -262,12 +262,9 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
     y = vram__tensor_sum(s, x, mask, 1, x.dt);
     vram__grad_fn_set_output(s, f, 0, &y);
     if (cl) { /* as_strided_ in place */
-      uint32_t old = y.fn;
       f = vram__tape_record(s, VRAM__K_as_strided, &y, 1, 1, 0);
       y.d = vram__dims_channels_last(s, y.d);
       vram__grad_fn_set_output(s, f, 0, &y);
-      if (f)
-        vram__grad_fn_release(s, old);
     }
     return y;
   }

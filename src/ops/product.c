@@ -177,7 +177,6 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
 }
 
 static vram__tensor vram__added_grad(vram__step *s, vram__tensor g, uint64_t aux) {
-  g.fn = 0;
   return aux & VRAM__BETA ? vram__pointwise_empty1(s, g) : vram__tensor_retain(s, g);
 }
 
@@ -253,14 +252,14 @@ VRAM__FN void vram__backward_dot(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 /* LinearAlgebra.cpp, should_fold */
-static int vram__should_fold(vram__tensor a, vram__tensor b) {
+static int vram__should_fold(const vram__step *s, vram__tensor a, vram__tensor b) {
   int larger = a.d->ndim >= b.d->ndim;
   const vram_dims *d = larger ? a.d : b.d;
   uint32_t other = larger ? b.d->ndim : a.d->ndim, i, n = d->ndim;
   int64_t st[VRAM_MAX_AXES], z[VRAM_MAX_AXES];
   if (n < 3 || other > 2)
     return 0;
-  if (larger ? b.req : a.req)
+  if (vram__tensor_wants_grad(s, larger ? b : a))
     return 1;
   if (a.d->ndim == 2)
     return 0;
@@ -401,14 +400,14 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
     return vram__matmul_row(s, a, b);
   if (na == 2 && nb == 2)
     return vram__torch_product(s, VRAM__K_mm, a, b);
-  if (vram__should_fold(a, b))
+  if (vram__should_fold(s, a, b))
     return vram__matmul_folded(s, a, b);
   if (na != 3 || nb != 3 || a.d->v[0] == b.d->v[0])
     return vram__matmul_batched(s, a, b);
-  if (a.d->v[0] == 1 && a.req) {
+  if (a.d->v[0] == 1 && vram__tensor_wants_grad(s, a)) {
     t = vram__torch_squeeze1(s, a, 0);
     y = vram__torch_matmul(s, t, b);
-  } else if (b.d->v[0] == 1 && b.req) {
+  } else if (b.d->v[0] == 1 && vram__tensor_wants_grad(s, b)) {
     t = vram__torch_squeeze1(s, b, 0);
     y = vram__torch_matmul(s, a, t);
   } else

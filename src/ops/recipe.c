@@ -286,10 +286,8 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
                                              vram_dtype dt) {
   if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
-      (s->top - (s->top - t.st)->base)->srefs == 1) {
-    t.fn = 0;
+      (s->top - (s->top - t.st)->base)->srefs == 1)
     return vram__tensor_retain(s, t);
-  }
   return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
 }
 
@@ -375,7 +373,6 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
     vram__recipe_push(q, t);
     break;
   case VRAM__CODE_HAND_ON:
-    t.fn = 0;
     q->own[q->nown++] = vram__tensor_retain(s, t);
     break;
   case VRAM__CODE_ZERO:
@@ -459,11 +456,8 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
                                    : vram__pointwise_empty2(s, *g, *t);
   } else if (plan & VRAM__PLAN_PASS) {
     for (i = f->nin; i-- > 0;)
-      if (vram__input_wanted(f, i)) {
-        to[i] = *g;
-        to[i].fn = 0;
-        vram__slot_retain(s, g->st);
-      }
+      if (vram__input_wanted(f, i))
+        to[i] = vram__tensor_retain(s, *g);
   } else
     vram__backward_recipe(s, f, to);
 }

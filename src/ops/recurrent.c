@@ -318,19 +318,18 @@ static vram__grad_fn *vram__rnn_record(vram__step *s, const vram__rnn_call *c) {
   vram__grad_fn *f;
   uint32_t i, wants = 0;
   for (i = 0; i < 3; i++)
-    wants |= c->in[i].d && c->in[i].req;
+    wants |= vram__tensor_wants_grad(s, c->in[i]) != 0;
   for (i = 0; i < nparam; i++)
-    wants |= c->w[i].req;
+    wants |= vram__tensor_wants_grad(s, c->w[i]) != 0;
   if (!s->grad || !wants)
     return NULL;
   f = vram__tape_record_raw(s, c->n->op, 3 + nparam, 3, 7);
   if (!f)
     return NULL;
   for (i = 0; i < 3; i++)
-    vram__tape_edge(s, f, i, c->in[i].d && c->in[i].req ? c->in[i].fn : 0,
-                    c->in[i].d ? c->in[i].out : 0);
+    vram__tape_edge_from(s, f, i, c->in[i]);
   for (i = 0; i < nparam; i++)
-    vram__tape_edge(s, f, 3 + i, c->w[i].req ? c->w[i].fn : 0, c->w[i].out);
+    vram__tape_edge_from(s, f, 3 + i, c->w[i]);
   return f;
 }
 

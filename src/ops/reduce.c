@@ -247,7 +247,6 @@ static void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *t
   uint32_t mask = (uint32_t)f->aux & 255;
   if (!x.d->ndim) {
     vram__tensor_release(s, x);
-    g.fn = 0;
     to[0] = vram__tensor_retain(s, g);
     return;
   }
@@ -281,7 +280,7 @@ static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x
   /* WelfordData: mean, m2, int32 n, nf */
   vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
   if (f) {
-    f->aux = mask;
+    f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
     if (vram__op_at(n->op)->kind == VRAM__REDUCE_STD)
       vram__save_tensor(s, f, y[0]);
@@ -290,9 +289,10 @@ static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x
 }
 
 static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__tensor_none(), mean, d,
-               c, a, b;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, own = vram__tensor_none(), mean, d, c, a, b;
+  const vram__tensor x = vram__tensor_alias(s, VRAM__SAVED(f)[0], VRAM__SAVED(f)[0].d);
   uint32_t mask = (uint32_t)f->aux;
+  vram__tensor_begin_at(s, x, f->aux >> 32);            /* what is saved has only the storage */
   if (vram__op_at(f->kind)->kind == VRAM__REDUCE_STD) { /* std_backward */
     vram__tensor y = VRAM__SAVED(f)[1], m;
     a = vram__pointwise_empty_number(s, y);
@@ -324,6 +324,7 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
   vram__tensor_release(s, d);
   vram__tensor_release(s, mean);
   vram__tensor_release(s, own);
+  vram__tensor_release(s, x);
 }
 
 /* torch.linalg.vector_norm with ord 2 */

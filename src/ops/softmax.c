@@ -46,7 +46,7 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
                                               vram__tensor x) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, axis = 0;
-  vram__tensor largest, index, one, detached = soft, y;
+  vram__tensor largest, index, one, detached, y;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
   for (i = 0; i < x.d->ndim; i++)
     size[i] = i == axis ? 1 : x.d->v[i];
@@ -54,9 +54,9 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   index = vram__tensor_empty(s, largest.d, VRAM_I64);
   vram__tensor_release(s, largest);
   one = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-  detached.req = 0;
-  detached.fn = 0;
+  detached = vram__tensor_alias(s, soft, soft.d);
   y = vram__op_call_binary(s, VRAM_OP_sub, one, detached);
+  vram__tensor_release(s, detached);
   vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_add, y, soft));
   vram__tensor_release(s, index);
   vram__tensor_release(s, one);

@@ -359,7 +359,6 @@ VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__
 
 VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
-  g.fn = 0;
   if (vram__input_wanted(f, 0)) /* zeros */
     to[0] = vram__pointwise_empty1(s, g);
   if (vram__input_wanted(f, 1)) {
@@ -433,7 +432,6 @@ static void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = g.d;
   uint32_t i;
-  g.fn = 0;
   if (vram__op_at(f->kind)->kind == VRAM__VIEW_UNSQUEEZE)
     d = vram__dims_without_axis(s, d, (uint32_t)f->aux);
   else if (!f->aux) {
@@ -456,8 +454,9 @@ VRAM__FN void vram__backward_expand(vram__step *s, vram__grad_fn *f, vram__tenso
 }
 
 /* Where a view begins that leaves out the first `start` along an axis. */
-VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start) {
-  return (uint8_t)((x.off + (uint64_t)start * (uint64_t)VRAM__STRIDE(x.d)[axis]) % 16);
+VRAM__FN uint64_t vram__view_at(const vram__step *s, vram__tensor x, uint32_t axis, int64_t start) {
+  const uint64_t off = (s->top - vram__tensor_slot(x))->off;
+  return start ? off + (uint64_t)start * (uint64_t)VRAM__STRIDE(x.d)[axis] : off;
 }
 
 /* slice, narrow and select: the gradient is written into zeros of the input's size */
@@ -486,7 +485,7 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
       start += x[0].d->v[a];
   }
   y[0] = vram__torch_view_as(s, x[0], vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
-  y[0].off = vram__view_at(x[0], a, start);
+  vram__tensor_begin_at(s, y[0], vram__view_at(s, x[0], a, start));
 }
 
 VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -514,9 +513,9 @@ static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor 
       stride[m++] = VRAM__STRIDE(x[0].d)[j];
     }
     y[i] = vram__tensor_view(s, x[0], vram__dims_in(s, m, size, stride));
-    y[i].off = vram__view_at(x[0], a, at);
+    vram__tensor_begin_at(s, y[i], vram__view_at(s, x[0], a, at));
     at += unbind ? 1 : n->out[i].d->v[a];
-    y[i].req = x[0].req; /* as vram__torch_view_as */
+    vram__view_wants_grad(s, y[i], x[0]);
     vram__grad_fn_set_output(s, f, i, &y[i]);
   }
 }
@@ -534,7 +533,8 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
     if (!slot[i].g.d) {
       p = unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
       slot[i].g = vram__tensor_empty(s, p, dt);
-      slot[i].g.req = 2; /* ours */
+      if (slot[i].g.st)
+        (s->top - slot[i].g.st)->filler = 1;
       if (unbind)
         slot[i].g.d = vram__dims_expanded(s, p, slot[i].d->ndim, slot[i].d->v);
     }
@@ -546,7 +546,7 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
   to[0] = vram__tensor_empty(s, vram__cat_dims(s, vram__dims_in(s, d->ndim, d->v, NULL), cl), dt);
   for (i = 0; i < f->nout; i++)
-    if (slot[i].g.req == 2) {
+    if (slot[i].g.st && (s->top - slot[i].g.st)->filler) {
       vram__tensor_release(s, slot[i].g);
       slot[i].g = vram__tensor_none();
     }

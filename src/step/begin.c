@@ -36,12 +36,20 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   s->node = NULL;
 }
 
-/* t, which wants a gradient, becomes the next leaf. */
-static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
+/* t, which wants a gradient, becomes the next leaf; says which. */
+static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   const uint32_t i = s->leaf.count++;
   vram__leaf_set(s, i, t->d, t->dt);
-  t->req = 1;
-  t->fn = VRAM__LEAF | i;
+  return VRAM__LEAF | i;
+}
+
+/* The same of a value of the graph, which has a slot of its own. */
+static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (t->st) {
+    (s->top - t->st)->fn = leaf;
+    (s->top - t->st)->req = 1;
+  }
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -99,10 +107,7 @@ static void vram__step_put_params(vram__step *s) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->st = p->kind == VRAM__BUFFER ? 2 : 1;
-    t->fn = 0;
     t->dt = vram__step_dtype(s, p->dtype);
-    t->out = 0;
-    t->req = t->off = 0;
     if (p->is_value)
       *t = vram__leaf_existing_gradient(
           s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
@@ -110,9 +115,10 @@ static void vram__step_put_params(vram__step *s) {
       vram__step_own(s, p, t->dt);
     if (p->kind != VRAM__PARAM)
       continue;
-    vram__leaf_new(s, t);
-    if (p->is_value && t->st)
-      (s->top - t->st)->fn = t->fn;
+    if (p->is_value)
+      vram__leaf_new_value(s, t);
+    else
+      t->st = vram__leaf_new(s, t);
   }
 }
 
@@ -140,11 +146,8 @@ static void vram__step_put_inputs(vram__step *s) {
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
-    if ((v->flags & VRAM__GRAD) && s->train) {
-      vram__leaf_new(s, &t);
-      if (t.st)
-        (s->top - t.st)->fn = t.fn;
-    }
+    if ((v->flags & VRAM__GRAD) && s->train)
+      vram__leaf_new_value(s, &t);
     vram__variable_name(s, v, t);
   }
 }

@@ -7,8 +7,8 @@ static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
 
 /* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
 static int vram__checkpoint_untouched(vram__step *s, const vram__range *r, vram__tensor t,
-                                      uint32_t writes) {
-  if (vram__storage_writes_to(s, t) == writes)
+                                      vram__argument was) {
+  if (vram__storage_writes_to(s, t) == was.writes)
     return 1;
   vram__step_refuse(
       s, VRAM_ERR_UNSUPPORTED, r->first,
@@ -102,12 +102,15 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
   for (i = 0; i < c->range->narg && !s->failed; i++) {
     vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
     *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
-    x->fn = VRAM__EDGES(f)[i].fn, x->out = (uint16_t)VRAM__EDGES(f)[i].out;
-    x->req = x->fn != 0;
-    if (vram__is_grad_fn(x->fn))
-      vram__grad_fn_at(s, x->fn)->refs++;
-    if (x->st)
-      (s->top - x->st)->fn = x->fn, (s->top - x->st)->out = x->out;
+    if (x->st) {
+      vram__storage *st = s->top - x->st;
+      st->fn = VRAM__EDGES(f)[i].fn;
+      st->out = (uint16_t)VRAM__EDGES(f)[i].out;
+      st->req = st->fn != 0;
+      st->off = c->was[i].off & 15;
+      if (vram__is_grad_fn(st->fn))
+        vram__grad_fn_at(s, st->fn)->refs++;
+    }
     if (t->st)
       vram__storage_release(s, t->st);
     t->st = 0;
@@ -124,7 +127,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
     vram__checkpoint_take_inputs(s, c);
   else
     for (i = 0; i < r->narg; i++)
-      if (!vram__checkpoint_untouched(s, r, c->arg[i], c->writes[i]))
+      if (!vram__checkpoint_untouched(s, r, c->arg[i], c->was[i]))
         return;
   if (s->failed || !vram__tape_mark(s, r, &m))
     return;
@@ -141,16 +144,17 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
 }
 
 /* The detached inputs of a call that runs again: leaves beyond the parameters'. */
-static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, uint32_t narg,
+static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, const vram__argument *was,
                                     vram__tensor *in) {
   uint32_t i;
-  for (i = 0; i < narg; i++) {
+  for (i = 0; i < f->nin; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
     vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
     in[i] = vram__tensor_alias(s, t, t.d);
-    if (vram__input_wanted(f, i)) {
-      in[i].fn = VRAM__LEAF | (s->leaf.count + i);
-      in[i].req = 1;
+    vram__tensor_begin_at(s, in[i], was[i].off);
+    if (in[i].st && vram__input_wanted(f, i)) {
+      (s->top - in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
+      (s->top - in[i].st)->req = 1;
     }
   }
 }
@@ -163,20 +167,21 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
   uint32_t i, roots = 0;
   s->leaf.now = s->leaf.inner;
   for (i = 0; i < nout && !s->failed; i++) {
-    roots += out[i].req;
-    if (out[i].req && !(out[i].fn & VRAM__LEAF))
-      vram__grad_fn_at(s, out[i].fn)->flag = 1;
+    const uint32_t fn = vram__tensor_fn(s, out[i]);
+    roots += fn != 0;
+    if (vram__is_grad_fn(fn))
+      vram__grad_fn_at(s, fn)->flag = 1;
   }
   if (!roots || s->failed)
     return 0;
   s->gin = own;
   vram__backward_expect(s, s->tape.last, m->last_fn);
   for (i = 0; i < nout; i++)
-    if (out[i].req) {
+    if (vram__tensor_fn(s, out[i])) {
       vram__edge e;
       vram__tensor g;
-      e.fn = out[i].fn;
-      e.out = out[i].out;
+      e.fn = vram__tensor_fn(s, out[i]);
+      e.out = (s->top - out[i].st)->out;
       g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
       vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
@@ -194,13 +199,14 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
-  const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  const vram__argument *was =
+      (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
   for (i = 0; i < r->narg; i++)
-    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], writes[i]))
+    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
     vram__slot *o = VRAM__SLOTS(f) + i;
@@ -217,7 +223,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__checkpoint_detach(s, f, r->narg, in);
+  vram__checkpoint_detach(s, f, was, in);
   vram__checkpoint_run_again(s, r, in, out, &m);
   if (!vram__checkpoint_backward_inner(s, f, out, &m)) {
     if (!s->failed)
@@ -257,7 +263,7 @@ static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
   f->refs = 1;
   c->inputs = vram__grad_fn_index(s, f);
   for (i = 0; i < n; i++)
-    vram__tape_edge(s, f, i, c->arg[i].req ? c->arg[i].fn : 0, c->arg[i].out);
+    vram__tape_edge_from(s, f, i, c->arg[i]);
   if (n)
     vram__frame_pack(s, f, NULL, 0);
   for (i = 0; i < n; i++)
@@ -272,10 +278,10 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
     vram__memory_zero(c, sizeof *c);
     c->arg = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *c->arg);
-    c->writes = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
-                                              r->narg * (uint64_t)sizeof *c->writes);
+    c->was = (vram__argument *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                 r->narg * (uint64_t)sizeof *c->was);
   }
-  if (!c || !c->arg || !c->writes) {
+  if (!c || !c->arg || !c->was) {
     s->failed = VRAM_ERR_MEMORY;
     return NULL;
   }
@@ -285,7 +291,8 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
     vram__tensor *t = &s->variable[s->name_of[r->arg[i]->index]].t;
     vram__history_refresh(s, t);
     c->arg[i] = vram__tensor_retain(s, *t);
-    c->writes[i] = vram__storage_writes_to(s, *t);
+    c->was[i].writes = vram__storage_writes_to(s, *t);
+    c->was[i].off = (s->top - t->st)->off;
   }
   return c;
 }
@@ -299,7 +306,7 @@ static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *
     vram__save_tensor(s, f, c->arg[i]);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
-             (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
+             (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
   return f;
 }
 
@@ -319,10 +326,8 @@ static void vram__checkpoint_set_outputs(vram__step *s, const vram__range *r, vr
       }
     VRAM__SLOTS(f)[i].d = t->d;
     VRAM__SLOTS(f)[i].dt = t->dt;
-    if (vram__kind_rank(t->dt) >= 2 && t->fn != vram__grad_fn_index(s, f)) {
-      vram__grad_fn_release(s, t->fn);
+    if (vram__kind_rank(t->dt) >= 2 && vram__tensor_fn(s, *t) != vram__grad_fn_index(s, f))
       vram__grad_fn_set_output(s, f, i, t);
-    }
   }
 }
 

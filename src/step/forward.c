@@ -81,7 +81,8 @@ static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32
 
 /* What was in the storage of a node's first input before the node ran. */
 typedef struct vram__overwrite {
-  uint32_t st;     /* slot of the input */
+  uint32_t st;     /* slot of the input, */
+  uint32_t fn;     /* its history */
   uint32_t newest; /* record of the tape */
   uint8_t saved;
 } vram__overwrite;
@@ -92,14 +93,14 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
                                const vram__overwrite *before) {
   const uint32_t r = s->name_of[n->in[0]->index];
   vram__variable *o = s->variable + r;
-  const vram__tensor old = o->t;
-  vram__tensor now = *y;
+  const vram__tensor old = o->t, now = *y;
+  const uint32_t fn = vram__tensor_fn(s, now);
   vram__storage *b = s->top - (s->top - now.st)->base;
   const int writes = now.st && (n->flags & VRAM__WRITES) && vram__storage_writes(n);
   if (writes && (n->flags & VRAM__INPLACE))
     b->ver++;
-  if (now.fn && now.fn != old.fn && now.st == old.st)
-    vram__history_rebase(s, old, &now);
+  if (fn && fn != before->fn && now.st == old.st)
+    vram__history_rebase(s, &now, before->fn);
   if (writes)
     vram__checkpoint_overwritten(s, b, before->newest, before->saved);
   o->t = now;
@@ -120,6 +121,7 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     x[i] = *t;
   }
   before.st = n->nin ? x[0].st : 0;
+  before.fn = (s->top - before.st)->fn;
   before.newest = s->tape.last;
   before.saved = 0;
   if (n->flags & VRAM__WRITES)

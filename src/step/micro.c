@@ -58,10 +58,8 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   if (s->grad)
     vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
   *loss = s->variable[s->name_of[s->root->index]].t;
-  if (old.d) { /* the variable `loss` takes its new value */
-    old.fn = 0;
+  if (old.d) /* the variable `loss` takes its new value */
     vram__tensor_release(s, old);
-  }
   s->grad = 0;
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
@@ -83,21 +81,20 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = s->g->cache[i];
   s->vec = NULL;
+  for (i = 1; i <= s->nslot; i++) {
+    vram__storage *st = s->top - i;
+    if (vram__is_grad_fn(st->fn))
+      st->fn = st->req = 0;
+  }
   for (i = 0; i < s->g->ninput; i++) {
     vram__variable *in = &s->variable[s->g->input[i]->index];
-    vram__storage *st = s->top - in->t.st;
     in->refs = 1;
-    if (!(in->t.fn & VRAM__LEAF))
-      in->t.fn = in->t.req = 0;
-    if (!in->t.st)
-      continue;
-    st->fn = 0;
-    st->held = 0;
-    st->writes = 0;
+    if (in->t.st)
+      (s->top - in->t.st)->writes = 0;
   }
   for (i = 0; i < s->g->nparam; i++)
     if (s->param[i].st)
-      (s->top - s->param[i].st)->writes = 0;
+      (s->top - vram__tensor_slot(s->param[i]))->writes = 0;
   if (s->rnn_dropout.st)
     (s->top - s->rnn_dropout.st)->saved = 0;
   loss->d = s->scalar;
@@ -113,7 +110,7 @@ static uint64_t vram__state_of_slot(const vram__step *s, uint32_t i) {
   const vram__storage *st = s->top - i, *b = s->top - st->base;
   uint64_t x = vram__state_mix(st->base == i, st->refs);
   /* a view has no references to a storage, category, mark or record of writes of its own */
-  x = vram__state_mix(x, b->cat | (uint64_t)b->saved << 8 | (uint64_t)st->held << 9 |
+  x = vram__state_mix(x, b->cat | (uint64_t)b->saved << 8 | (uint64_t)st->req << 9 |
                              (uint64_t)b->shown << 10 | (uint64_t)(st->of != 0) << 11);
   x = vram__state_mix(x, st->fn | (uint64_t)b->writes << 32);
   x = vram__state_mix(x, b->bytes);

@@ -208,7 +208,8 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     run->after = run->ntape;
   vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
-    s->loss.fn = 0;
+    if (s->loss.st) /* its history was played, or never will be */
+      (s->top - s->loss.st)->fn = 0;
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);

@@ -5,15 +5,16 @@
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
-  if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
-    vram__leaf *l = s->leaf.at + (x.fn & ~VRAM__LEAF);
+  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF)) {
+    vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
       uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
       s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
-      c->t.req = 1; /* the cached copy is made with grad mode on, under no_grad too */
+      if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
+        (s->top - c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;
       s->leaf.first_cast = (uint32_t)(l - s->leaf.at) + 1;

@@ -46,6 +46,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
     c->saves++;
     return 0;
   }
+  if (s->call.saved == c->saves) /* the call has all; what runs on is the rest of an operation */
+    return st;
   if (!f->next) {
     f->next = s->call.cursor;
     s->call.cursor = vram__grad_fn_at(s, s->call.cursor)->next;

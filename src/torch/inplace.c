@@ -21,70 +21,49 @@ static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
 }
 
 /* A view whose base was written to: its history is as_strided of the base. */
-static void vram__view_rebase(vram__step *s, vram__tensor *t) {
+VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t) {
   vram__storage *st = s->top - t->st;
-  const vram__storage *b = s->top - st->of;
   vram__tensor base = *t;
-  if (vram__view_of_checkpoint(s, t->fn))
+  if (vram__view_of_checkpoint(s, st->fn))
     return;
-  base.d = b->d;
-  base.fn = b->fn;
-  base.out = b->out;
-  base.req = b->fn != 0;
-  t->fn = t->out = t->req = 0;
+  base.st = st->of;
+  base.d = (s->top - base.st)->d;
+  vram__history_drop(s, st);
   vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
   st->ver = (s->top - st->base)->ver;
 }
 
-/* t's storage was written to through another tensor: t gets its history. */
-VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t) {
-  vram__storage *st = s->top - t->st;
-  vram__grad_fn_release(s, t->fn);
-  if (st->of)
-    vram__view_rebase(s, t);
-  else {
-    t->fn = st->fn;
-    t->out = st->out;
-    t->req = 1;
-    vram__grad_fn_at(s, t->fn)->refs++;
-  }
-}
-
-/* x was overwritten by an operation whose record made y. If x is a view, its base gets that
-   history: a copy_slices around the record (rebase_history). */
-VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y) {
-  vram__storage *st = s->top - x.st, *b = st->of ? s->top - st->of : st;
-  uint32_t old = b->held ? b->fn : 0, i;
-  if (x.fn &
-      VRAM__LEAF) { /* "a leaf Variable that requires grad is used in an in-place operation" */
+/* y was overwritten by an operation, whose record it has now; before, `old` had made it. If it is a
+   view, its base gets that history: a copy_slices around the record (rebase_history). */
+VRAM__FN void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old) {
+  vram__storage *st = s->top - y->st, *b = s->top - st->of;
+  vram__tensor base;
+  vram__grad_fn *f, *c;
+  uint32_t i;
+  if ((old | b->fn) & VRAM__LEAF) { /* "a leaf Variable that requires grad", "a view of" one, "is
+                                       being used in an in-place operation" */
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                       "a parameter or input that needs a gradient is overwritten in place: PyTorch "
                       "refuses");
     return;
   }
-  if (st->of) {
-    vram__grad_fn *f = vram__grad_fn_at(s, y->fn), *c;
-    if (vram__view_of_checkpoint(s, x.fn))
-      return;
-    c = vram__tape_record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
-    if (!c)
-      return;
-    vram__tape_edge(s, c, 0, b->fn, b->out);
-    for (i = 1; i < f->nin; i++)
-      vram__tape_edge(s, c, i, VRAM__EDGES(f)[i].fn, VRAM__EDGES(f)[i].out);
-    c->inner = 1;
-    c->aux = y->fn; /* and with it y's hold on that record */
-    VRAM__SLOTS(c)[0].d = b->d;
-    VRAM__SLOTS(c)[0].dt = x.dt;
-    b->fn = vram__grad_fn_index(s, c);
-    b->out = 0;
-  } else if (st->refs == 2)
-    return; /* x and y: no view to tell */
-  b->held = 1;
-  vram__grad_fn_at(s, b->fn)->refs++;
-  vram__grad_fn_release(s, old);
-  if (st->of)
-    vram__view_rebase(s, y);
+  if (!st->of || vram__view_of_checkpoint(s, old))
+    return;
+  f = vram__grad_fn_at(s, st->fn);
+  c = vram__tape_record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
+  if (!c)
+    return;
+  vram__tape_edge(s, c, 0, b->fn, b->out);
+  for (i = 1; i < f->nin; i++)
+    vram__tape_edge(s, c, i, VRAM__EDGES(f)[i].fn, VRAM__EDGES(f)[i].out);
+  c->inner = 1;
+  c->aux = st->fn; /* and with it y's hold on that record */
+  st->fn = 0;
+  base.d = b->d;
+  base.st = st->of;
+  base.dt = y->dt;
+  vram__grad_fn_set_output(s, c, 0, &base);
+  vram__view_rebase(s, y);
 }
 
 /* Bytes from the first to the last element. */

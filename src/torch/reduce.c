@@ -19,7 +19,8 @@ typedef struct vram__reduce_iter {
 
 /* What a reduction of x over the axes of mask iterates (TensorIterator.cpp, reorder_dimensions and
    coalesce_dimensions with a contiguous result). */
-static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_iter *it) {
+static void vram__reduce_iter_make(const vram__step *s, vram__tensor x, uint32_t mask,
+                                   vram__reduce_iter *it) {
   int64_t out[VRAM_MAX_AXES], z = 1;
   uint8_t perm[VRAM_MAX_AXES];
   const int64_t *in = VRAM__STRIDE(x.d), *size = x.d->v;
@@ -66,7 +67,7 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
     it->out[m++] = out[a];
   }
   it->n = m;
-  it->off = x.off;
+  it->off = (s->top - vram__tensor_slot(x))->off;
 }
 
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device) {
@@ -208,7 +209,7 @@ VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask,
     return;
   if (x.d->numel < (uint64_t)s->device.rules->reduce.most_values)
     return;
-  vram__reduce_iter_make(x, mask, &it);
+  vram__reduce_iter_make(s, x, mask, &it);
   if (x.d->numel < INT32_MAX / 16 && (x.d->flags & VRAM__DENSE)) {
     vram__reduce_split(s, &it, acc, vt);
     return;
@@ -265,10 +266,8 @@ VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const v
   for (i = k; i < x.d->ndim; i++)
     if (to->v[i - k] == 1 && x.d->v[i] != 1)
       mask |= 1u << i;
-  if (!mask) {
-    x.fn = 0;
+  if (!mask)
     return vram__tensor_retain(s, x);
-  }
   y = vram__tensor_sum(s, x, mask, 1, x.dt);
   if (!k)
     return y;

@@ -55,10 +55,7 @@ static inline vram__tensor vram__tensor_of_slot(const vram_dims *d, vram_dtype d
   vram__tensor t;
   t.d = d;
   t.st = i;
-  t.fn = 0;
   t.dt = dt;
-  t.out = 0;
-  t.req = t.off = 0;
   return t;
 }
 
@@ -73,8 +70,6 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
                                              uint64_t bytes) {
   uint32_t i = s->free_slot;
   vram__storage *st = s->top - i;
-  if (s->call.mute)
-    return vram__tensor_of_slot(d, dt, 0);
   if (i)
     s->free_slot = st->id;
   else {
@@ -83,15 +78,16 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
       return vram__tensor_of_slot(d, dt, 0);
     st = s->top - i;
   }
-  if (!vram__bytes_countable(s, bytes))
+  if (s->call.mute || !vram__bytes_countable(s, bytes))
     bytes = 0;
   st->bytes = bytes;
   st->refs = st->srefs = 1;
   st->base = i;
   st->node = s->node;
   st->cat = s->cat;
-  st->saved = st->held = st->shown = 0;
-  st->unused = 0;
+  st->saved = st->shown = st->req = st->filler = 0;
+  st->off = 0;
+  st->out = 0;
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
@@ -122,15 +118,12 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
 }
 
-/* The same of a tensor that is a view or keeps a record; what it is a view of may go with it. */
+/* The same of a tensor on another one's storage; what it is a view of may go with it. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = s->top - i;
   for (;;) {
     const uint32_t base = st->base, of = st->of;
-    if (st->held) { /* does not come back here: what is saved holds storages, not tensors */
-      st->held = 0;
-      vram__grad_fn_release(s, st->fn);
-    }
+    vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
     if (base != i) {
       st->id = s->free_slot;
       st->base = i;
@@ -147,11 +140,14 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
 
 /* The last handle of a tensor goes. */
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
-  const vram__storage *st = s->top - i;
-  if (st->base == i && !st->of && !st->held)
-    vram__storage_release(s, i);
-  else
+  vram__storage *st = s->top - i;
+  if (st->base != i || st->of) {
     vram__view_free(s, i);
+    return;
+  }
+  if (st->fn)
+    vram__history_drop(s, st);
+  vram__storage_release(s, i);
 }
 
 /* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it

@@ -9,13 +9,13 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   if (!s->grad)
     return NULL;
   for (i = 0; i < nin; i++)
-    if (in[i].req)
+    if (vram__tensor_wants_grad(s, in[i]))
       break;
   if (i == nin)
     return NULL;
   f = vram__tape_record_raw(s, kind, nin, nout, room);
   for (i = 0; f && i < nin; i++)
-    vram__tape_edge(s, f, i, in[i].req ? in[i].fn : 0, in[i].out);
+    vram__tape_edge_from(s, f, i, in[i]);
   if (f && s->call.again)
     vram__frame_stop_early(s, f);
   return f;
@@ -26,8 +26,6 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
   vram__tensor *to = VRAM__SAVED(f) + f->nsaved++;
   *to = *t;
   to->st = st;
-  to->fn = 0;
-  to->out = 0;
   if (st) {
     vram__storage *b = s->top - st;
     b->srefs++;
@@ -37,7 +35,7 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
 }
 
 static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  vram__save_storage(s, f, t, vram__frame_pack(s, f, t->d, t->st ? (s->top - t->st)->base : 0));
+  vram__save_storage(s, f, t, vram__frame_pack(s, f, t->d, (s->top - vram__tensor_slot(*t))->base));
 }
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
@@ -45,7 +43,8 @@ VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t)
   if (s->call.frame)
     vram__save_in_frame(s, f, &t);
   else
-    vram__save_storage(s, f, &t, t.st > VRAM__OWN ? (s->top - t.st)->base : 0);
+    vram__save_storage(
+        s, f, &t, t.st - 1 - VRAM__OWN < VRAM__LEAF - 1 - VRAM__OWN ? (s->top - t.st)->base : 0);
 }
 
 /* f keeps t, which is fresh; the caller's handle goes. */
@@ -64,26 +63,23 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram
 
 /* y is output i of record f. */
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
-                                       vram__tensor *y) {
+                                       const vram__tensor *y) {
+  vram__storage *st = s->top - y->st;
+  uint32_t old;
   if (!f)
     return;
-  y->fn = vram__grad_fn_index(s, f);
-  y->out = (uint16_t)i;
-  y->req = 1;
-  f->refs++;
+  old = st->fn;
   if (y->st) {
-    vram__storage *st = s->top - y->st;
-    if (st->held) {
-      st->held = 0;
-      vram__grad_fn_release(s, st->fn);
-    }
-    st->fn = y->fn;
-    st->out = y->out;
+    st->fn = vram__grad_fn_index(s, f);
+    st->out = (uint16_t)i;
+    st->req = 1;
+    f->refs++;
   }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
-  if (s->call.again && s->call.full == y->fn)
+  if (s->call.again && s->call.full == vram__grad_fn_index(s, f))
     s->call.mute = 1;
+  vram__grad_fn_release(s, old);
 }
 
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {

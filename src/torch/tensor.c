@@ -1,30 +1,6 @@
 /* >>torch/tensor    fresh tensors, views, memory formats, TensorIterator's outputs */
 #include "torch/torch.h"
 
-VRAM__FN vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f) {
-  return (vram__grad_fn *)(void *)(s->mem + (uint64_t)f * 8);
-}
-
-VRAM__FN void vram__slot_retain(vram__step *s, uint32_t i) {
-  vram__storage *st = s->top - i;
-  if (st->refs++ == 0) /* so far it was only saved */
-    (s->top - st->base)->srefs++;
-}
-
-VRAM__FN vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t) {
-  if (t.st)
-    vram__slot_retain(s, t.st);
-  if (vram__is_grad_fn(t.fn))
-    vram__grad_fn_at(s, t.fn)->refs++;
-  return t;
-}
-
-VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t) {
-  if (vram__is_grad_fn(t.fn) && --vram__grad_fn_at(s, t.fn)->refs == 0)
-    vram__grad_fn_free(s, t.fn);
-  vram__slot_release(s, t.st);
-}
-
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride) {
   const vram_dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, n, size, stride);
@@ -49,16 +25,6 @@ VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt) {
 
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt) { return vram__dtype_rows[dt].block_bytes; }
 
-VRAM__FN vram__tensor vram__tensor_none(void) {
-  vram__tensor t;
-  t.d = NULL;
-  t.st = t.fn = 0;
-  t.dt = VRAM_DTYPE_NONE;
-  t.out = 0;
-  t.req = t.off = 0;
-  return t;
-}
-
 /* a * b * c * e, VRAM_OVERFLOW if it does not fit */
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e) {
   return vram__product_or_overflow(vram__product_or_overflow((uint64_t)a, (uint64_t)b),
@@ -81,25 +47,24 @@ VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *
 
 /* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
 VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vram_dims *d) {
+  const vram__storage *const from = s->top - vram__tensor_slot(x);
   vram__tensor t = x;
-  vram__storage *st, *b;
+  vram__storage *st;
   t.d = d;
-  t.fn = 0;
-  t.out = 0;
-  t.req = 0;
   if (x.st)
     t.st = vram__slot_new(s);
   if (!t.st)
     return t;
   st = s->top - t.st;
-  st->base = (s->top - x.st)->base;
+  st->base = from->base;
   st->bytes = 0;
   st->refs = 1;
-  st->held = 0;
+  st->saved = st->shown = st->req = st->filler = 0;
+  st->off = from->off;
+  st->out = 0;
   st->fn = st->of = st->ver = 0;
   st->d = d;
-  b = s->top - st->base;
-  b->srefs++;
+  (s->top - st->base)->srefs++;
   return t;
 }
 
@@ -107,9 +72,9 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
 VRAM__FN vram__tensor vram__tensor_view(vram__step *s, vram__tensor x, const vram_dims *d) {
   vram__tensor t = vram__tensor_alias(s, x, d);
   if (t.st) {
-    uint32_t of = (s->top - x.st)->of;
+    uint32_t of = (s->top - vram__tensor_slot(x))->of;
     if (!of)
-      of = x.st;
+      of = vram__tensor_slot(x);
     (s->top - t.st)->of = of;
     (s->top - t.st)->ver = (s->top - (s->top - of)->base)->ver;
     vram__slot_retain(s, of);
@@ -306,7 +271,6 @@ VRAM__FN vram__tensor vram__pointwise_empty2(vram__step *s, vram__tensor a, vram
 VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x) {
   if ((x.d->flags & VRAM__CONTIG) || s->ideal) {
     x.d = vram__dims_contiguous(s, x.d);
-    x.fn = 0;
     return vram__tensor_retain(s, x);
   }
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
@@ -314,10 +278,8 @@ VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x) {
 
 /* x.to(dtype): one handle more. */
 VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, vram_dtype dt) {
-  if (x.dt == dt) {
-    x.fn = 0;
+  if (x.dt == dt)
     return vram__tensor_retain(s, x);
-  }
   return vram__tensor_empty(s, vram__dims_dense(s, x.d), dt);
 }
 
@@ -413,7 +375,6 @@ VRAM__FN const vram_dims *vram__tensor_formatted(vram__step *s, const vram_dims 
 VRAM__FN vram__tensor vram__tensor_in_format(vram__step *s, vram__tensor x, int cl) {
   if ((x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG)) || s->ideal) {
     x.d = vram__tensor_formatted(s, x.d, cl);
-    x.fn = 0;
     return vram__tensor_retain(s, x);
   }
   return vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), x.dt);
@@ -426,10 +387,5 @@ VRAM__FN void vram__torch_add_(vram__step *s, vram__tensor *y, vram__tensor b) {
   in[0] = *y;
   in[1] = b;
   f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
-  if (f) {
-    uint32_t old = y->fn;
-    vram__grad_fn_set_output(s, f, 0, y);
-    if (old && !(old & VRAM__LEAF))
-      vram__grad_fn_at(s, old)->refs--;
-  }
+  vram__grad_fn_set_output(s, f, 0, y);
 }

@@ -4,7 +4,7 @@
 #include "model/model.h"
 #include "torch/rules.h"
 
-/* A storage, or one more tensor on it (a view). */
+/* A storage and the tensor on it, or one more tensor on another one's storage (a view). */
 typedef struct vram__storage {
   uint64_t bytes;
   uint32_t refs;  /* handles of this tensor, and views of it */
@@ -14,14 +14,15 @@ typedef struct vram__storage {
   const vram_node *node;
   uint8_t cat;
   uint8_t saved : 1;
-  uint8_t held : 1;  /* this slot is what keeps fn */
-  uint8_t shown : 1; /* stands for a view of itself, which would hold the storage once more */
-  uint8_t unused : 5;
-  uint16_t out;    /* which output of fn */
-  uint32_t block;  /* in the pool of the replay; 0: none */
-  uint32_t fn;     /* autograd's node that made the tensor, or leaf; 0: none */
-  uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
+  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;    /* requires_grad */
+  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
+  uint16_t out;       /* which output of fn */
+  uint32_t block;     /* in the pool of the replay; 0: none */
+  uint32_t fn;        /* autograd's record that made the tensor, which is held, or leaf; 0: none */
+  uint32_t of;        /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;       /* in-place operations on it and its views; those that a view's fn knows of */
   uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
                       before it, + 1 */
   const vram_dims *d;
@@ -29,14 +30,12 @@ typedef struct vram__storage {
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
+/* A handle of a tensor. It fits in two registers: what autograd knows of the tensor is in its slot.
+ */
 struct vram__tensor {
   const vram_dims *d;
-  uint32_t st; /* slot, 0: none */
-  uint32_t fn; /* tape record that made it, or leaf; 0: none */
+  uint32_t st; /* slot, 0: none; a trainable weight that a module owns: VRAM__LEAF and its index */
   vram_dtype dt;
-  uint16_t out; /* which output of fn */
-  uint8_t req;  /* requires_grad */
-  uint8_t off;  /* elements before it in its storage, modulo 16 */
 };
 
 typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
@@ -54,7 +53,7 @@ struct vram__grad_fn {
   const vram_node *node;
   uint32_t prev;  /* record before it on the tape */
   uint32_t deps;  /* the next allocation's id when it was made; the next one to go */
-  uint32_t refs;  /* tensors and later records that lead here */
+  uint32_t refs;  /* slots and later records that lead here */
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t nsaved;
@@ -104,12 +103,18 @@ typedef struct vram__range { /* nodes that are checkpointed */
   uint32_t behind; /* the first range that is not inside this one */
 } vram__range;
 
+/* What went into a call of checkpoint(), at that time. */
+typedef struct vram__argument {
+  uint32_t writes; /* in-place operations on its storage */
+  uint32_t off;    /* of its slot */
+} vram__argument;
+
 /* A call of checkpoint() without reentrance (_CheckpointFrame). Its records save nothing until the
    first of them runs backward; then the nodes run once more. */
 typedef struct vram__frame {
   const vram__range *range;
   vram__tensor *arg;    /* what went in */
-  uint32_t *writes;     /* in-place operations on those at that time */
+  vram__argument *was;  /* and what it was like */
   uint32_t alive;       /* records that have not released what they save, and the call itself */
   uint32_t saves;       /* tensors saved */
   uint32_t first, tail; /* records that save */
@@ -359,15 +364,10 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 
 /* tensor.c */
-VRAM__FN vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f);
-VRAM__FN void vram__slot_retain(vram__step *s, uint32_t i);
-VRAM__FN vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t);
-VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
-VRAM__FN vram__tensor vram__tensor_none(void);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *d);
@@ -432,7 +432,7 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
 VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t);
 VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t);
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
-                                       vram__tensor *y);
+                                       const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
@@ -442,11 +442,12 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
 /* inplace.c */
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
-VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t);
-VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y);
+VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t);
+VRAM__FN void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old);
 VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt);
 
 /* view.c */
+VRAM__FN void vram__view_wants_grad(vram__step *s, vram__tensor y, vram__tensor x);
 VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const vram_dims *d,
                                           uint32_t k, uint64_t aux);
 VRAM__FN vram__tensor vram__torch_unsafe_view(vram__step *s, vram__tensor x, const vram_dims *d);
@@ -503,6 +504,36 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 
 /* ops/table.c */
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+static inline vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f) {
+  return (vram__grad_fn *)(void *)(s->mem + (uint64_t)f * 8);
+}
+
+static inline vram__tensor vram__tensor_none(void) {
+  vram__tensor t;
+  t.d = NULL;
+  t.st = 0;
+  t.dt = VRAM_DTYPE_NONE;
+  return t;
+}
+
+/* Slot of t; the weights that modules own share one. */
+static inline uint32_t vram__tensor_slot(vram__tensor t) { return t.st & VRAM__LEAF ? 1 : t.st; }
+
+/* The record that made t, or the leaf that it is; 0: neither. */
+static inline uint32_t vram__tensor_fn(const vram__step *s, vram__tensor t) {
+  return t.st & VRAM__LEAF ? t.st : (s->top - t.st)->fn;
+}
+
+static inline int vram__tensor_wants_grad(const vram__step *s, vram__tensor t) {
+  return (t.st & VRAM__LEAF) || (s->top - t.st)->req;
+}
+
+/* t, which is no weight that a module owns, begins so many elements behind its storage. */
+static inline void vram__tensor_begin_at(vram__step *s, vram__tensor t, uint64_t off) {
+  if (t.st)
+    (s->top - t.st)->off = off & 15;
+}
 
 static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
   if (run->ntape < run->tape_cap)
@@ -595,6 +626,33 @@ static inline void vram__grad_fn_release(vram__step *s, uint32_t fn) {
     vram__grad_fn_free(s, fn);
 }
 
+/* One more handle of a tensor. */
+static inline void vram__slot_retain(vram__step *s, uint32_t i) {
+  vram__storage *st = s->top - i;
+  if (st->refs++ == 0) /* so far it was only saved */
+    (s->top - st->base)->srefs++;
+}
+
+/* Nobody counts handles of weights that modules own. */
+static inline vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t) {
+  if (t.st - 1 < VRAM__LEAF - 1)
+    vram__slot_retain(s, t.st);
+  return t;
+}
+
+static inline void vram__tensor_release(vram__step *s, vram__tensor t) {
+  if (t.st - 1 < VRAM__LEAF - 1 && --(s->top - t.st)->refs == 0)
+    vram__slot_free(s, t.st);
+}
+
+/* The tensor of this slot was made by no record that counts. */
+static inline void vram__history_drop(vram__step *s, vram__storage *st) {
+  const uint32_t fn = st->fn;
+  st->fn = 0;
+  st->req = 0;
+  vram__grad_fn_release(s, fn);
+}
+
 static inline uint32_t vram__grad_fn_index(const vram__step *s, vram__grad_fn *f) {
   return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
 }
@@ -637,6 +695,12 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
     vram__grad_fn_at(s, fn)->refs++;
 }
 
+/* Input i of f is t. */
+static inline void vram__tape_edge_from(vram__step *s, vram__grad_fn *f, uint32_t i,
+                                        vram__tensor t) {
+  vram__tape_edge(s, f, i, vram__tensor_fn(s, t), (s->top - vram__tensor_slot(t))->out);
+}
+
 /* A storage is kept for backward, perhaps for the first time. */
 static inline void vram__saved_count(vram__step *s, vram__storage *b) {
   const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
@@ -649,12 +713,11 @@ static inline void vram__saved_count(vram__step *s, vram__storage *b) {
     s->o->nodes[s->node->index].saved_bytes += b->bytes;
 }
 
-/* t's storage may have been written to through another tensor since t got its history. */
-static inline void vram__history_refresh(vram__step *s, vram__tensor *t) {
+/* What t, a value of the graph, is a view of may have been written to since t got its history. */
+static inline void vram__history_refresh(vram__step *s, const vram__tensor *t) {
   const vram__storage *st = s->top - t->st;
-  if (t->st &&
-      (st->of ? st->ver != (s->top - st->base)->ver : st->fn != t->fn && !(t->fn & VRAM__LEAF)))
-    vram__history_renew(s, t);
+  if (st->of && st->ver != (s->top - st->base)->ver)
+    vram__view_rebase(s, t);
 }
 
 static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
@@ -668,7 +731,7 @@ static inline vram__leaf *vram__leaf_set(vram__step *s, uint32_t i, const vram_d
   l->d = d;
   l->dt = dt;
   l->grad.d = l->in.d = NULL;
-  l->grad.st = l->grad.fn = 0; /* so that it can be released */
+  l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;

@@ -1,6 +1,12 @@
 /* >>torch/view    views and copies with autograd */
 #include "torch/torch.h"
 
+/* y, a view of x, requires a gradient as x does, under no_grad too: matmul asks for it. */
+VRAM__FN void vram__view_wants_grad(vram__step *s, vram__tensor y, vram__tensor x) {
+  if (y.st)
+    (s->top - y.st)->req = vram__tensor_wants_grad(s, x) != 0;
+}
+
 /* View of x with record k. */
 VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const vram_dims *d,
                                           uint32_t k, uint64_t aux) {
@@ -8,7 +14,7 @@ VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const v
   vram__tensor y = vram__tensor_view(s, x, d);
   if (f)
     f->aux = aux;
-  y.req = x.req; /* under no_grad too: matmul asks for it */
+  vram__view_wants_grad(s, y, x);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
