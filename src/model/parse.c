@@ -47,9 +47,9 @@ static int vram__parse_word_is(const vram__parser *p, const char *word) {
 
 /* The value of that name; NULL: an error. */
 static vram_value *vram__parse_value(vram__parser *p, vram__span name) {
-  const vram__symbol *symbol = vram__symbol_find(p, name);
-  if (symbol)
-    return symbol->value;
+  vram_value *value = vram__symbol_find(p, name);
+  if (value)
+    return value;
   vram__parse_error(p, VRAM_ERR_NAME, "an undefined name", name,
                     "an input or the output of a node above");
   return NULL;
@@ -221,7 +221,7 @@ static inline int vram__names_give(vram__parser *p, vram__span names, vram_value
     while (at < end && *at != ',')
       at++;
     name = vram__span_of(begin, at);
-    out[i].name = vram__graph_keep_text(p->g, name.text, name.len);
+    out[i].name = vram__symbol_keep_name(p, name);
     out[i].name_len = (uint8_t)name.len;
     if (!out[i].name)
       return vram__parse_located(p, begin);
@@ -268,8 +268,10 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
   for (before = before ? before->next : g->first; before; before = before->next) {
     if (vram__op_at(r->op)->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
-    before->name = n->out[0].name;
-    before->name_len = n->out[0].name_len;
+    if (before->nout) {
+      before->out[0].name = n->out[0].name;
+      before->out[0].name_len = n->out[0].name_len;
+    }
     before->line = p->line;
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
@@ -359,8 +361,7 @@ static int vram__drop_line(vram__parser *p) {
   n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
   if (!n)
     return vram__parse_located(p, at);
-  n->name = "drop";
-  n->name_len = 4;
+  n->flags |= VRAM__DROPS;
   n->line = p->line;
   return 1;
 }
@@ -454,7 +455,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->body_line = p->line;
   loop->rounds = rounds;
   loop->round = 0;
-  loop->outside = p->newest;
+  loop->outside = p->nsymbol;
   loop->ncarried = 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
@@ -594,6 +595,7 @@ static void vram__parse_text(vram_graph *g, const char *text, uint64_t len, cons
                              uint32_t nset, int names_only) {
   vram__parser p;
   uint8_t used[VRAM_MAX_DIMS];
+  const uint64_t cap = g->cap;
   uint64_t size = 16;
   vram__parser_begin(&p, g, text, len);
   vram__memory_zero(used, sizeof used);
@@ -605,13 +607,16 @@ static void vram__parse_text(vram_graph *g, const char *text, uint64_t len, cons
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
   while (size < len / 32) /* names: a line has about so many bytes */
     size *= 2;
+  g->cap &= ~(uint64_t)7;
   p.mask = (uint32_t)size - 1;
-  p.table = (vram__symbol **)vram__graph_take(g, size * sizeof *p.table);
-  if (!p.table || g->error.code)
-    return;
-  vram__memory_zero(p.table, size * sizeof *p.table);
-  if (vram__parse_lines(&p))
-    vram__parse_complete(&p);
+  p.table = (uint32_t *)vram__parser_take(&p, size * sizeof *p.table);
+  p.symbol = (vram__symbol *)(void *)p.table;
+  if (p.table && !g->error.code) {
+    vram__memory_zero(p.table, size * sizeof *p.table);
+    if (vram__parse_lines(&p))
+      vram__parse_complete(&p);
+  }
+  g->cap = cap;
 }
 
 /* A graph of so many nodes ends at the memory or at a limit before the last line was read. An error
