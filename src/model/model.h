@@ -35,6 +35,8 @@ static const struct {
 #undef VRAM__X
 };
 
+#define VRAM__MAX_RNN_LAYERS 4096
+
 #define VRAM__INT(n, key, def) vram__node_int(n, VRAM__KEY_##key, def)
 
 /* Decimal numbers are kept in units of 10^-9. */

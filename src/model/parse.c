@@ -666,30 +666,49 @@ static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   return nest->times[nest->depth] <= VRAM_MAX_NODES;
 }
 
+/* How often a line here is read. */
+static uint64_t vram__nest_times(const vram__nest *nest) {
+  return nest->skipped ? 0 : nest->times[nest->depth];
+}
+
 static void vram__nest_leave(vram__nest *nest) {
   if (nest->depth == nest->skipped)
     nest->skipped = 0;
   nest->depth -= nest->depth != 0;
 }
 
-/* What a line, with all its rounds, takes of the memory at most. */
-static uint64_t vram__line_bytes(const vram__parser *p, const vram__nest *nest) {
-  uint64_t bytes = 2048 + 40 * (uint64_t)(p->end - p->start);
-  const char *c;
-  if (nest->skipped)
-    return 0;
-  for (c = p->start; c < p->end; c++)
-    if (*c == ',')
-      bytes += 512;
-  return vram__product_or_overflow(bytes, nest->times[nest->depth]);
+/* What a node of that op takes at most, beside its names, inputs and keys. Of a recurrent net it is
+   the parameters, so many for each of `num_layers`. */
+static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
+  const vram__op_row *row = vram__op_at(op);
+  int64_t layers = 1;
+  if (!(row->traits & VRAM__OP_FLAT))
+    return row->lines ? 2048 : 512;
+  while (vram__parse_token(p)) {
+    vram__span name, value;
+    if (vram__parse_pair(p->token, &name, &value) &&
+        vram__text_is(name.text, name.len, vram__key_table[VRAM__KEY_num_layers].name))
+      vram__parse_size(p, value, 1, &layers);
+  }
+  return 512 + 1280 * (uint64_t)(layers > 0 && layers <= VRAM__MAX_RNN_LAYERS ? layers : 1);
 }
 
-/* Goes over the lines once; dims and counts of loops alone are read. */
+/* What a line that begins with this word takes of the memory at most in one round. */
+static uint64_t vram__line_bytes(vram__parser *p, vram__span word) {
+  uint64_t bytes = 16 * (uint64_t)(p->end - p->start);
+  const char *c;
+  for (c = p->start; c < p->end; c++)
+    if (*c == ',') /* one more output, perhaps */
+      bytes += 256;
+  return bytes + vram__op_bytes(p, vram__op_named(p, word));
+}
+
+/* Goes over the lines once; dims, counts of loops and `num_layers` alone are read. */
 VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                          uint32_t nset) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 65536;
+  uint64_t total = 4096;
   vram__nest nest;
   vram_graph g;
   vram__parser p;
@@ -701,10 +720,12 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
   nest.times[0] = 1;
   nest.depth = nest.skipped = 0;
   while (p.next_line < p.text_end && !g.error.code) {
-    uint64_t bytes;
+    uint64_t bytes, times = vram__nest_times(&nest);
+    vram__span word;
     vram__parse_line(&p, p.next_line);
     if (!vram__parse_token(&p))
       continue;
+    word = p.token;
     if (vram__parse_word_is(&p, "next"))
       vram__nest_leave(&nest);
     else if (vram__parse_word_is(&p, "loop")) {
@@ -712,7 +733,9 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
         break;
     } else if (vram__parse_word_is(&p, "dim") && !nest.skipped)
       vram__dim_line(&p);
-    bytes = vram__line_bytes(&p, &nest);
+    if (times < vram__nest_times(&nest))
+      times = vram__nest_times(&nest);
+    bytes = times ? vram__product_or_overflow(vram__line_bytes(&p, word), times) : 0;
     if (bytes > (uint64_t)VRAM_MAX_BYTES - total)
       return 0;
     total += bytes;
