@@ -2324,28 +2324,28 @@ typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
 typedef struct vram_param vram_param;
 
-/* A node's keys: [key | count << 8 | kind << 32, values...]..., 0 ends. */
+/* attr: [key | count << 8, values...]..., 0 ends. */
 struct vram_node {
-  vram_node *next, *prev;
-  const char *name;                /* of the first output, not terminated */
+  vram_node *next;
   const struct vram__round *round; /* loop rounds around it, NULL: none */
   vram_value **in;
-  vram_value *out; /* nout values, one after the other */
-  const int64_t *attr;
-  vram_param **param; /* weights, then buffers; NULL where the op has none there */
-  uint32_t nin, nout, nparam;
+  vram_value *out;     /* nout values, one after the other; the first one has the node's name */
+  const int64_t *attr; /* shared: many nodes may point to the same keys; NULL: none */
+  vram_param **param;  /* weights, then buffers; NULL where the op has none there */
+  uint32_t nout;
   uint32_t index; /* 0, 1, ... in execution order */
   uint32_t line;  /* of the text, 0: built by calls */
-  uint16_t op;    /* vram_op; VRAM_OP_COUNT and above: no op, nothing is allocated */
+  uint32_t back;  /* how far in front of it the node before lies, in units of 8 bytes; 0: none */
+  uint16_t nin, nparam;
+  uint16_t op; /* vram_op; VRAM_OP_COUNT and above: no op, nothing is allocated */
   uint8_t flags;
-  uint8_t name_len;
 };
 
 /* A value: what a node gives, or an input of the model. */
 struct vram_value {
   const vram_dims *d;
-  vram_node *node; /* NULL: an input */
-  const char *name;
+  vram_node *node;  /* NULL: an input */
+  const char *name; /* not terminated */
   uint32_t index;   /* 0, 1, ... */
   uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
   vram_dtype dtype; /* vram_dtype in an fp32 run */
@@ -2360,7 +2360,7 @@ struct vram_param {
   vram_node *node;
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
-  vram_dtype dtype;
+  uint8_t dtype;    /* vram_dtype */
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
 };
@@ -2380,7 +2380,8 @@ typedef struct vram_graph {
     uint32_t len;
     int64_t value;
   } dim[VRAM_MAX_DIMS];
-  const vram_dims *cache[64];
+  const vram_dims *cache[64]; /* dims and keys that others may share */
+  const int64_t *attr_cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
@@ -7484,6 +7485,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__LOSS 4u    /* node: a loss */
 #define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u /* node: may write to its first input */
+#define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
@@ -7511,6 +7513,8 @@ static const struct {
                                       VRAM_KEYS(VRAM__X)
 #undef VRAM__X
 };
+
+#define VRAM__MAX_RNN_LAYERS 4096
 
 #define VRAM__INT(n, key, def) vram__node_int(n, VRAM__KEY_##key, def)
 
@@ -7632,7 +7636,7 @@ enum {
 
 /* Bits: what else others ask about an op. */
 enum {
-  VRAM__OP_OWNS = 1,          /* has five slots for parameters and buffers */
+  VRAM__OP_OWNS = 1,          /* has slots for a weight and a bias */
   VRAM__OP_FLAT = 2,          /* lays its weights into one tensor (flatten_parameters) */
   VRAM__OP_PARAM = 4,         /* is a parameter or buffer */
   VRAM__OP_WEIGHT_INPUT = 8,  /* a weight given as input stands for the required keys */
@@ -7644,7 +7648,8 @@ enum {
   VRAM__OP_ALIAS = 512,       /* the values of its one input, perhaps in another shape */
   VRAM__OP_ANY_DTYPE = 1024,  /* in a network: works on integers of the input */
   VRAM__OP_ANY_LAYOUT = 2048, /* in a network: cares for no axis */
-  VRAM__OP_TOTAL = 4096       /* over all axes: a loss may be made of it */
+  VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
+  VRAM__OP_RUNNING = 8192     /* has three more slots, for running statistics */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -7742,7 +7747,7 @@ enum { VRAM__RNN_PLAIN, VRAM__RNN_LSTM, VRAM__RNN_GRU };
 
 /* >>text form (Implementation) -----------------------------------------------------------------
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
-   line. Names live in a hash table whose chains run through the caller's memory. */
+   line. */
 
 typedef struct vram__span { /* a piece of a text */
   const char *text;
@@ -7750,12 +7755,10 @@ typedef struct vram__span { /* a piece of a text */
 } vram__span;
 
 typedef struct vram__symbol {
-  struct vram__symbol *next; /* in its hash chain */
-  vram__span name;
-  uint32_t hash;
-  uint32_t depth; /* of the loop that it was defined in */
+  vram__span name; /* in the text */
   vram_value *value;
-  struct vram__symbol *below; /* defined before this one in the same block */
+  uint32_t hash;
+  uint32_t next; /* in its hash chain: the number of another one, 0: it is the last */
 } vram__symbol;
 
 typedef struct vram__loop {
@@ -7763,7 +7766,7 @@ typedef struct vram__loop {
   const char *body; /* and the line behind it */
   uint32_t head_line, body_line;
   int64_t rounds, round; /* how many there are, and the one that runs */
-  vram__symbol *outside; /* the last name that was defined before the block */
+  uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
   uint32_t ncarried;
   struct {
@@ -7797,10 +7800,14 @@ typedef struct vram__parser {
   const char *odd;       /* its first byte that is not printable, NULL: none */
   int tabs;              /* it has some */
   uint32_t line;
-  vram__span token;     /* its last word that was read */
-  vram__symbol **table; /* names, by hash; NULL: a graph built by calls, where names are labels */
-  uint32_t mask;
-  vram__symbol *newest; /* defined last */
+  vram__span token; /* its last word that was read */
+  /* Names, which lie at the end of the graph's memory while the text is read: for each hash the
+     number of the newest symbol, and the symbols 1, 2, ... down from there. The table is NULL in a
+     graph built by calls, where names are labels. */
+  uint32_t *table;
+  vram__symbol *symbol;
+  uint32_t mask, nsymbol;
+  uint32_t symbol_room; /* for so many there is memory */
   vram__loop loop[VRAM_MAX_LOOPS];
   uint32_t depth;  /* loops around the line */
   uint32_t rounds; /* of all loops so far */
@@ -7865,6 +7872,8 @@ VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, v
 VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
+VRAM__FN vram__span vram__node_label(const vram_node *n);
+VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
@@ -7876,9 +7885,11 @@ VRAM__FN int vram__name_char(char c);
 VRAM__FN int vram__span_is_name(vram__span s);
 VRAM__FN int vram__parse_token(vram__parser *p);
 VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_t n);
-VRAM__FN vram__symbol *vram__symbol_find(vram__parser *p, vram__span name);
+VRAM__FN vram_value *vram__symbol_find(const vram__parser *p, vram__span name);
+VRAM__FN void *vram__parser_take(vram__parser *p, uint64_t n);
 VRAM__FN int vram__symbol_define(vram__parser *p, vram__span name, vram_value *v, int carried);
-VRAM__FN void vram__symbol_forget(vram__parser *p, vram__symbol *outside);
+VRAM__FN void vram__symbol_forget(vram__parser *p, uint32_t outside);
+VRAM__FN const char *vram__symbol_keep_name(vram__parser *p, vram__span name);
 
 /* node.c */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
@@ -7920,6 +7931,11 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
+
+/* NULL: n is the first one. */
+static inline const vram_node *vram__node_before(const vram_node *n) {
+  return n->back ? (const vram_node *)((const uint64_t *)n - n->back) : NULL;
+}
 
 static inline vram__span vram__span_of(const char *from, const char *end) {
   vram__span s;
@@ -8260,7 +8276,7 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count) {
   if (!n->param)
     return 0;
   vram__memory_zero(n->param, count * sizeof *n->param);
-  n->nparam = count;
+  n->nparam = (uint16_t)count;
   return 1;
 }
 
@@ -8470,20 +8486,20 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  p->dtype = kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype);
+  p->dtype = (uint8_t)(kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype));
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
+  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank((vram_dtype)p->dtype) < 2))
     p->kind = VRAM__FROZEN;
-  if (!vram__whole_blocks(g, d, p->dtype))
+  if (!vram__whole_blocks(g, d, (vram_dtype)p->dtype))
     return 0;
   if (g->param_last)
     g->param_last->next = p;
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, (vram_dtype)p->dtype));
   n->param[i] = p;
   return 1;
 }
@@ -8570,13 +8586,32 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   return n;
 }
 
+/* The node's name without its rounds. The values that an op is written out to have all the name of
+   the last one, and a node without outputs ends with one of them. */
+VRAM__FN vram__span vram__node_label(const vram_node *n) {
+  const vram_value *v = n->nout ? n->out : n->in[n->nin - 1];
+  vram__span label;
+  if (n->flags & VRAM__DROPS)
+    return vram__span_all("drop");
+  label.text = v->name;
+  label.len = v->name_len;
+  return label;
+}
+
+/* Do both belong to one line of the text, in one round of its loops? */
+VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b) {
+  return a->round == b->round && vram__node_label(a).text == vram__node_label(b).text;
+}
+
 VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
   const vram__round *r, *round[VRAM_MAX_LOOPS];
   char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
   uint32_t k = 0, len = 0, copied = 0;
   name[0] = 0;
-  if (n)
-    vram__text_put(name, sizeof name, &len, n->name, n->name_len);
+  if (n) {
+    const vram__span own = vram__node_label(n);
+    vram__text_put(name, sizeof name, &len, own.text, own.len);
+  }
   for (r = n ? n->round : NULL; r && k < VRAM_MAX_LOOPS; r = r->up)
     round[k++] = r;
   while (k) {
@@ -8623,8 +8658,7 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
     node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
     if (!node)
       break;
-    node->name = "drop";
-    node->name_len = 4;
+    node->flags |= VRAM__DROPS;
   }
   return g->error.code;
 }
@@ -8674,102 +8708,159 @@ VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_
   return kept;
 }
 
-static vram__symbol *vram__symbol_find_hashed(vram__parser *p, vram__span name, uint32_t hash) {
-  vram__symbol *y = p->table ? p->table[hash & p->mask] : NULL;
-  for (; y; y = y->next) {
-    if (y->hash != hash || y->name.len != name.len)
-      continue;
-    if (vram__text_equal(y->name.text, name.text, name.len))
-      return y;
+/* The number of the newest symbol of that name, 0: there is none. */
+static uint32_t vram__symbol_number(const vram__parser *p, vram__span name, uint32_t hash) {
+  uint32_t k = p->table ? p->table[hash & p->mask] : 0;
+  while (k) {
+    const vram__symbol *y = p->symbol - k;
+    if (y->hash == hash && y->name.len == name.len &&
+        vram__text_equal(y->name.text, name.text, name.len))
+      break;
+    k = y->next;
   }
-  return NULL;
+  return k;
 }
 
-VRAM__FN vram__symbol *vram__symbol_find(vram__parser *p, vram__span name) {
-  return vram__symbol_find_hashed(p, name, vram__hash(name.text, name.len));
+/* The value of that name; NULL: there is none. */
+VRAM__FN vram_value *vram__symbol_find(const vram__parser *p, vram__span name) {
+  const uint32_t k = vram__symbol_number(p, name, vram__hash(name.text, name.len));
+  return k ? (p->symbol - k)->value : NULL;
+}
+
+/* So many bytes at the end of the graph's memory, which the graph gets back behind the text. */
+VRAM__FN void *vram__parser_take(vram__parser *p, uint64_t n) {
+  vram_graph *g = p->g;
+  if (g->used > g->cap || n > g->cap - g->used) {
+    vram__graph_fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
+    return NULL;
+  }
+  g->cap -= n;
+  return g->mem + g->cap;
 }
 
 /* From here on the name is v's; a carried one has another value in each round. */
 VRAM__FN int vram__symbol_define(vram__parser *p, vram__span name, vram_value *v, int carried) {
   const uint32_t hash = vram__hash(name.text, name.len);
-  vram__symbol *y = carried ? NULL : vram__symbol_find_hashed(p, name, hash);
-  if (y)
+  const uint32_t known = carried ? 0 : vram__symbol_number(p, name, hash);
+  uint32_t *first = p->table + (hash & p->mask);
+  vram__symbol *y;
+  if (known) {
+    const int outside = p->depth && known <= p->loop[p->depth - 1].outside;
     return vram__parse_error(p, VRAM_ERR_NAME,
-                             y->depth == p->depth ? "a name defined twice"
-                                                  : "a name defined outside the loop",
+                             outside ? "a name defined outside the loop" : "a name defined twice",
                              name, "a new name");
-  y = (vram__symbol *)vram__graph_take(p->g, sizeof *y);
-  if (!y)
-    return vram__parse_located(p, name.text);
-  y->name.len = name.len;
-  y->name.text = v->name; /* it mostly is the value's own */
-  if (v->name_len != name.len || !vram__text_equal(v->name, name.text, name.len))
-    y->name.text = vram__graph_keep_text(p->g, name.text, name.len);
-  if (!y->name.text)
-    return vram__parse_located(p, name.text);
-  y->hash = hash;
-  y->depth = p->depth;
+  }
+  if (p->nsymbol == p->symbol_room) {
+    if (!vram__parser_take(p, sizeof *y))
+      return vram__parse_located(p, name.text);
+    p->symbol_room++;
+  }
+  y = p->symbol - ++p->nsymbol;
+  y->name = name;
   y->value = v;
-  y->below = p->newest;
-  p->newest = y;
-  y->next = p->table[hash & p->mask];
-  p->table[hash & p->mask] = y;
+  y->hash = hash;
+  y->next = *first;
+  *first = p->nsymbol;
   return 1;
 }
 
-/* Forgets the names that were defined after this one. Chains are last in, first out. */
-VRAM__FN void vram__symbol_forget(vram__parser *p, vram__symbol *outside) {
-  while (p->newest != outside) {
-    vram__symbol *y = p->newest;
+/* Forgets the names that were defined behind the first `outside` ones. Chains are last in, first
+   out. */
+VRAM__FN void vram__symbol_forget(vram__parser *p, uint32_t outside) {
+  for (; p->nsymbol > outside; p->nsymbol--) {
+    const vram__symbol *y = p->symbol - p->nsymbol;
     p->table[y->hash & p->mask] = y->next;
-    p->newest = y->below;
   }
+}
+
+/* The graph's own copy of a name that is about to be defined. Where the next symbol will be there
+   may still be one of the round before: mostly of the same name, and the copy serves both. */
+VRAM__FN const char *vram__symbol_keep_name(vram__parser *p, vram__span name) {
+  if (p->nsymbol < p->symbol_room) {
+    const vram_value *before = (p->symbol - (p->nsymbol + 1))->value;
+    if (before->name_len == name.len && vram__text_equal(before->name, name.text, name.len))
+      return before->name;
+  }
+  return vram__graph_keep_text(p->g, name.text, name.len);
 }
 
 /* >>model/node    a node with its keys, checked against its op's row */
 
-/* The node's own lists: inputs, outputs, parameters and keys. 0: the memory is used up. */
-static int vram__node_lists(vram_graph *g, vram_node *n, const vram__request *r) {
+/* The graph's own copy of these keys, which nodes with equal ones share; NULL: no memory. */
+static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
+  const uint32_t count = keys->count + 1; /* with the 0 that ends them */
+  const int64_t **known;
+  int64_t *words;
+  uint64_t hash = 0;
   uint32_t i;
-  n->in = (vram_value **)vram__graph_take(g, n->nin * sizeof *n->in);
-  n->out = (vram_value *)vram__graph_take(g, n->nout * sizeof *n->out);
-  n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
-  if (!n->in || !n->out || !n->param)
-    return 0;
-  vram__memory_zero(n->param, n->nparam * sizeof *n->param);
-  vram__memory_zero(n->out, n->nout * sizeof *n->out);
+  for (i = 0; i < count; i++)
+    hash = (hash ^ (uint64_t)keys->words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  known = g->attr_cache + (hash >> 58);
+  for (i = 0; *known && (*known)[i] == keys->words[i];)
+    if (++i == count)
+      return *known;
+  words = (int64_t *)vram__graph_take(g, count * sizeof *words);
+  if (!words)
+    return NULL;
+  for (i = 0; i < count; i++)
+    words[i] = keys->words[i];
+  *known = words;
+  return words;
+}
+
+/* The node, its outputs and its lists in one piece, all zero but for what r has; NULL: no memory.
+ */
+static vram_node *vram__node_take(vram_graph *g, const vram__request *r) {
+  const uint16_t traits = vram__op_at(r->op)->traits;
+  const uint32_t slots = (traits & VRAM__OP_OWNS ? 2u : 0) + (traits & VRAM__OP_RUNNING ? 3u : 0);
+  const uint64_t bytes = sizeof(vram_node) + r->nout * (uint64_t)sizeof(vram_value) +
+                         ((uint64_t)r->nin + slots) * sizeof(void *);
+  vram_node *n = (vram_node *)vram__graph_take(g, bytes);
+  uint32_t i;
+  if (!n)
+    return NULL;
+  vram__memory_zero(n, bytes);
+  n->op = (uint16_t)r->op;
+  n->nin = (uint16_t)r->nin;
+  n->nout = r->nout;
+  n->nparam = (uint16_t)slots;
+  n->out = (vram_value *)(n + 1);
+  n->in = (vram_value **)(n->out + n->nout);
+  n->param = (vram_param **)(n->in + n->nin);
   for (i = 0; i < n->nin; i++)
     n->in[i] = r->in[i];
   if (r->keys && r->keys->count) {
-    const uint32_t count = r->keys->count + 1;
-    int64_t *words = (int64_t *)vram__graph_take(g, count * sizeof *words);
-    if (!words)
-      return 0;
-    for (i = 0; i < count; i++)
-      words[i] = r->keys->words[i];
-    n->attr = words;
+    n->attr = vram__graph_keys(g, r->keys);
+    if (!n->attr)
+      return NULL;
   }
+  return n;
+}
+
+/* Puts the node behind all others; 0: there is no room for it. */
+static int vram__node_append(vram_graph *g, vram_node *n) {
+  const uint64_t back = g->last ? (uint64_t)((uint8_t *)n - (uint8_t *)g->last) / 8 : 0;
+  if (g->nnode >= VRAM_MAX_NODES || back > UINT32_MAX) {
+    vram__graph_fail(g, VRAM_ERR_LIMIT,
+                     back > UINT32_MAX ? "a node of more than 32 GiB" : "more than 2^24 nodes");
+    return 0;
+  }
+  n->index = g->nnode++;
+  n->back = (uint32_t)back;
+  if (g->last)
+    g->last->next = n;
+  else
+    g->first = n;
+  g->last = n;
   return 1;
 }
 
 /* A node with these inputs and keys, its outputs still without shapes. */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
-  vram_node *n = (vram_node *)vram__graph_take(g, sizeof *n);
+  vram_node *n = vram__node_take(g, r);
   uint32_t i;
-  if (!n)
+  if (!n || !vram__node_append(g, n))
     return NULL;
-  if (g->nnode >= VRAM_MAX_NODES) {
-    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 2^24 nodes");
-    return NULL;
-  }
-  vram__memory_zero(n, sizeof *n);
-  n->op = (uint16_t)r->op;
-  n->nin = r->nin;
-  n->nout = r->nout;
-  n->nparam = vram__op_traits(n) & VRAM__OP_OWNS ? 5 : 0;
-  if (!vram__node_lists(g, n, r))
-    return NULL;
-  n->index = g->nnode++;
   if (n->nin > g->max_in)
     g->max_in = n->nin;
   if (n->nout > g->max_out)
@@ -8788,12 +8879,6 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
     n->flags |= VRAM__WRITES;
-  n->prev = g->last;
-  if (g->last)
-    g->last->next = n;
-  else
-    g->first = n;
-  g->last = n;
   return n;
 }
 
@@ -9267,12 +9352,14 @@ static int vram__key_decimals(vram__parser *p, uint32_t key, vram__span value, i
 /* A node that is there: by the name of an output, or, in a graph built by calls, the latest one of
    that name. Where names alone are read, only inputs have shapes. */
 static int vram__key_node(vram__parser *p, vram__span name, int64_t *to) {
-  const vram__symbol *symbol = vram__symbol_find(p, name);
-  const vram_node *found = symbol ? symbol->value->node : NULL, *n;
-  for (n = p->table ? NULL : p->g->first; n; n = n->next)
-    if (n->name_len == name.len && vram__text_equal(n->name, name.text, name.len))
+  const vram_value *value = vram__symbol_find(p, name);
+  const vram_node *found = value ? value->node : NULL, *n;
+  for (n = p->table ? NULL : p->g->first; n; n = n->next) {
+    const vram__span label = vram__node_label(n);
+    if (label.len == name.len && vram__text_equal(label.text, name.text, name.len))
       found = n;
-  if (!found && !(symbol && !symbol->value->d))
+  }
+  if (!found && !(value && !value->d))
     return vram__parse_error(p, VRAM_ERR_NAME, "an unknown node", name, "a node defined before");
   *to = (int64_t)(uintptr_t)found;
   return 1;
@@ -9395,9 +9482,9 @@ static int vram__parse_word_is(const vram__parser *p, const char *word) {
 
 /* The value of that name; NULL: an error. */
 static vram_value *vram__parse_value(vram__parser *p, vram__span name) {
-  const vram__symbol *symbol = vram__symbol_find(p, name);
-  if (symbol)
-    return symbol->value;
+  vram_value *value = vram__symbol_find(p, name);
+  if (value)
+    return value;
   vram__parse_error(p, VRAM_ERR_NAME, "an undefined name", name,
                     "an input or the output of a node above");
   return NULL;
@@ -9569,7 +9656,7 @@ static inline int vram__names_give(vram__parser *p, vram__span names, vram_value
     while (at < end && *at != ',')
       at++;
     name = vram__span_of(begin, at);
-    out[i].name = vram__graph_keep_text(p->g, name.text, name.len);
+    out[i].name = vram__symbol_keep_name(p, name);
     out[i].name_len = (uint8_t)name.len;
     if (!out[i].name)
       return vram__parse_located(p, begin);
@@ -9616,8 +9703,10 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
   for (before = before ? before->next : g->first; before; before = before->next) {
     if (vram__op_at(r->op)->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
-    before->name = n->out[0].name;
-    before->name_len = n->out[0].name_len;
+    if (before->nout) {
+      before->out[0].name = n->out[0].name;
+      before->out[0].name_len = n->out[0].name_len;
+    }
     before->line = p->line;
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
@@ -9707,8 +9796,7 @@ static int vram__drop_line(vram__parser *p) {
   n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
   if (!n)
     return vram__parse_located(p, at);
-  n->name = "drop";
-  n->name_len = 4;
+  n->flags |= VRAM__DROPS;
   n->line = p->line;
   return 1;
 }
@@ -9802,7 +9890,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->body_line = p->line;
   loop->rounds = rounds;
   loop->round = 0;
-  loop->outside = p->newest;
+  loop->outside = p->nsymbol;
   loop->ncarried = 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
@@ -9942,6 +10030,7 @@ static void vram__parse_text(vram_graph *g, const char *text, uint64_t len, cons
                              uint32_t nset, int names_only) {
   vram__parser p;
   uint8_t used[VRAM_MAX_DIMS];
+  const uint64_t cap = g->cap;
   uint64_t size = 16;
   vram__parser_begin(&p, g, text, len);
   vram__memory_zero(used, sizeof used);
@@ -9953,13 +10042,16 @@ static void vram__parse_text(vram_graph *g, const char *text, uint64_t len, cons
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
   while (size < len / 32) /* names: a line has about so many bytes */
     size *= 2;
+  g->cap &= ~(uint64_t)7;
   p.mask = (uint32_t)size - 1;
-  p.table = (vram__symbol **)vram__graph_take(g, size * sizeof *p.table);
-  if (!p.table || g->error.code)
-    return;
-  vram__memory_zero(p.table, size * sizeof *p.table);
-  if (vram__parse_lines(&p))
-    vram__parse_complete(&p);
+  p.table = (uint32_t *)vram__parser_take(&p, size * sizeof *p.table);
+  p.symbol = (vram__symbol *)(void *)p.table;
+  if (p.table && !g->error.code) {
+    vram__memory_zero(p.table, size * sizeof *p.table);
+    if (vram__parse_lines(&p))
+      vram__parse_complete(&p);
+  }
+  g->cap = cap;
 }
 
 /* A graph of so many nodes ends at the memory or at a limit before the last line was read. An error
@@ -10009,30 +10101,49 @@ static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   return nest->times[nest->depth] <= VRAM_MAX_NODES;
 }
 
+/* How often a line here is read. */
+static uint64_t vram__nest_times(const vram__nest *nest) {
+  return nest->skipped ? 0 : nest->times[nest->depth];
+}
+
 static void vram__nest_leave(vram__nest *nest) {
   if (nest->depth == nest->skipped)
     nest->skipped = 0;
   nest->depth -= nest->depth != 0;
 }
 
-/* What a line, with all its rounds, takes of the memory at most. */
-static uint64_t vram__line_bytes(const vram__parser *p, const vram__nest *nest) {
-  uint64_t bytes = 2048 + 40 * (uint64_t)(p->end - p->start);
-  const char *c;
-  if (nest->skipped)
-    return 0;
-  for (c = p->start; c < p->end; c++)
-    if (*c == ',')
-      bytes += 512;
-  return vram__product_or_overflow(bytes, nest->times[nest->depth]);
+/* What a node of that op takes at most, beside its names, inputs and keys. Of a recurrent net it is
+   the parameters, so many for each of `num_layers`. */
+static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
+  const vram__op_row *row = vram__op_at(op);
+  int64_t layers = 1;
+  if (!(row->traits & VRAM__OP_FLAT))
+    return row->lines ? 2048 : 512;
+  while (vram__parse_token(p)) {
+    vram__span name, value;
+    if (vram__parse_pair(p->token, &name, &value) &&
+        vram__text_is(name.text, name.len, vram__key_table[VRAM__KEY_num_layers].name))
+      vram__parse_size(p, value, 1, &layers);
+  }
+  return 512 + 1280 * (uint64_t)(layers > 0 && layers <= VRAM__MAX_RNN_LAYERS ? layers : 1);
 }
 
-/* Goes over the lines once; dims and counts of loops alone are read. */
+/* What a line that begins with this word takes of the memory at most in one round. */
+static uint64_t vram__line_bytes(vram__parser *p, vram__span word) {
+  uint64_t bytes = 16 * (uint64_t)(p->end - p->start);
+  const char *c;
+  for (c = p->start; c < p->end; c++)
+    if (*c == ',') /* one more output, perhaps */
+      bytes += 256;
+  return bytes + vram__op_bytes(p, vram__op_named(p, word));
+}
+
+/* Goes over the lines once; dims, counts of loops and `num_layers` alone are read. */
 VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                          uint32_t nset) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 65536;
+  uint64_t total = 4096;
   vram__nest nest;
   vram_graph g;
   vram__parser p;
@@ -10044,10 +10155,12 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
   nest.times[0] = 1;
   nest.depth = nest.skipped = 0;
   while (p.next_line < p.text_end && !g.error.code) {
-    uint64_t bytes;
+    uint64_t bytes, times = vram__nest_times(&nest);
+    vram__span word;
     vram__parse_line(&p, p.next_line);
     if (!vram__parse_token(&p))
       continue;
+    word = p.token;
     if (vram__parse_word_is(&p, "next"))
       vram__nest_leave(&nest);
     else if (vram__parse_word_is(&p, "loop")) {
@@ -10055,7 +10168,9 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
         break;
     } else if (vram__parse_word_is(&p, "dim") && !nest.skipped)
       vram__dim_line(&p);
-    bytes = vram__line_bytes(&p, &nest);
+    if (times < vram__nest_times(&nest))
+      times = vram__nest_times(&nest);
+    bytes = times ? vram__product_or_overflow(vram__line_bytes(&p, word), times) : 0;
     if (bytes > (uint64_t)VRAM_MAX_BYTES - total)
       return 0;
     total += bytes;
@@ -12912,7 +13027,6 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 /* >>ops/shape    shape rules, named in the op table */
 
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
-#define VRAM__MAX_RNN_LAYERS 4096
 
 /* kind of a reduction's row: what its dtypes and axes must be, where it is not a result in floating
    point of one that is */
@@ -15146,7 +15260,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
     return 0;
   n->out[0].flags |= VRAM__ISPARAM;
-  return vram__node_out_dims(n, 0, n->param[0]->d, n->param[0]->dtype);
+  return vram__node_out_dims(n, 0, n->param[0]->d, (vram_dtype)n->param[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -16100,7 +16214,7 @@ static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, 
 static int vram__shape_index(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t k;
-  if (!vram__index_sizes(g, n, n->nin - 1, &k, size))
+  if (!vram__index_sizes(g, n, n->nin - 1u, &k, size))
     return 0;
   g->extra += (uint64_t)n->nin * 256;
   return vram__node_out(g, n, 0, k, size, n->in[0]->dtype);
@@ -16392,11 +16506,11 @@ static uint32_t vram__index_dim(const vram_node *n) {
 
 static void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
-  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, n->nin - 1);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, n->nin - 1u);
   uint32_t i;
   for (i = 1; f && i < n->nin; i++)
     vram__save_tensor(s, f, x[i]);
-  y[0] = vram__indexed(s, x[0], x + 1, n->nin - 1, vram__index_dim(n));
+  y[0] = vram__indexed(s, x[0], x + 1, n->nin - 1u, vram__index_dim(n));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -16568,7 +16682,7 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
     size[i] = x->v[i];
   size[x->ndim] = w[1];
   return vram__node_out(g, n, 0, x->ndim + 1u, size,
-                        n->nin > 1 ? n->in[1]->dtype : n->param[0]->dtype);
+                        n->nin > 1 ? n->in[1]->dtype : (vram_dtype)n->param[0]->dtype);
 }
 
 /* EmbeddingBag: rows of indices, or one list and the offsets where its bags begin; a table can
@@ -16596,7 +16710,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
         : !vram__node_params(g, n, 1) ||
               !vram__node_own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
     return w ? vram__node_error(g, n, "a table of another shape") : 0;
-  dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
+  dt = w ? n->in[n->nin - 1]->dtype : (vram_dtype)n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
     return vram__node_error(g, n, "offsets behind the table");
   size[0] = x->ndim == 2 ? x->v[0] : o->v[0];
@@ -17948,7 +18062,7 @@ static uint64_t vram__flops_einsum(const vram_node *n) {
   uint32_t i;
   if (n->nin < 2 || !vram__labels_of(&l, n))
     return vram__flops_each(n);
-  flops = vram__product_or_overflow(2, n->nin - 1);
+  flops = vram__product_or_overflow(2, n->nin - 1u);
   for (i = 0; i < l.n; i++)
     flops = vram__product_or_overflow(flops, (uint64_t)l.size[i]);
   return flops;
@@ -21388,9 +21502,10 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
-         VRAM__OP_OWNS, "affine track_running_stats training momentum eps frozen weights dtype");
+         VRAM__OP_OWNS | VRAM__OP_RUNNING,
+         "affine track_running_stats training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
-         VRAM__NORM_INSTANCE, VRAM__OP_OWNS,
+         VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");
 
 /* >>ops/attention    scaled_dot_product_attention (ATen/native/transformers) */
@@ -24883,7 +24998,7 @@ VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__te
   vram_node n;
   vram__memory_zero(&n, sizeof n);
   n.op = (uint16_t)op;
-  n.nin = nin;
+  n.nin = (uint16_t)nin;
   n.attr = attr;
   return vram__op_call_node(s, &n, in, out);
 }
@@ -26857,7 +26972,7 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
     return;
   }
   vram__memory_zero(value, g->nvalue);
-  for (n = g->last; n; n = n->prev) {
+  for (n = g->last; n; n = vram__node_before(n)) {
     int used = n->nout == 0, target = 0, skip;
     for (i = 0; i < n->nout; i++) {
       used |= (n->out[i].flags & VRAM__OUTPUT) || (value[n->out[i].index] & USED);
@@ -26872,7 +26987,7 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
   }
   for (n = g->first; n; n = n->next) /* the end of lines that were left out */
     if (n->op == VRAM__OP_end)
-      s->skip[n->index] = n->prev && s->skip[n->prev->index];
+      s->skip[n->index] = n->index && s->skip[n->index - 1];
 }
 
 static void vram__report_node_name(vram__step *s, const vram_node *n) {
@@ -27582,7 +27697,7 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* The last node of the line that n begins. */
 VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
-  while (n->next && n->next->name == n->name)
+  while (n->next && vram__node_same_line(n->next, n))
     n = n->next;
   return n;
 }
@@ -27597,7 +27712,7 @@ static void vram__checkpoint_segments(vram__step *s) {
   const vram_node *n, *from, *end;
   const uint32_t *last = s->name_of;
   uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
-  const char *loss = g->root->node ? g->root->node->name : NULL;
+  const vram_node *loss = g->root->node;
   int pass;
   if (k >= g->nnode) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
@@ -27611,7 +27726,7 @@ static void vram__checkpoint_segments(vram__step *s) {
   }
   for (pass = 0; pass < 2; pass++) {
     functions = live = 0;
-    for (from = n = g->first; n && n->name != loss; n = end->next) {
+    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
       end = vram__line_end_of(n);
       if (n->op == VRAM__OP_drop)
         continue;
@@ -27850,7 +27965,8 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
-      flat += vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, n->param[i]->dtype));
+      flat +=
+          vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, (vram_dtype)n->param[i]->dtype));
   vram__replay_get(s, flat);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
@@ -27863,7 +27979,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->low)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
+      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, (vram_dtype)p->dtype)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -27882,7 +27998,7 @@ static void vram__step_put_params(vram__step *s) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->st = p->kind == VRAM__BUFFER ? 2 : 1;
-    t->dt = vram__step_dtype(s, p->dtype);
+    t->dt = vram__step_dtype(s, (vram_dtype)p->dtype);
     if (p->is_value)
       *t = vram__leaf_existing_gradient(
           s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
@@ -29138,9 +29254,9 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     if (r)
       vram__text_puts(err->text, sizeof err->text, &n, s.problem ? s.problem : vram_result_text(r));
     if (r && s.problem_node) {
+      const vram__span label = vram__node_label(s.problem_node);
       vram__text_puts(err->text, sizeof err->text, &n, " (node ");
-      vram__text_put(err->text, sizeof err->text, &n, s.problem_node->name,
-                     s.problem_node->name_len);
+      vram__text_put(err->text, sizeof err->text, &n, label.text, label.len);
       vram__text_puts(err->text, sizeof err->text, &n, ")");
       err->line = s.problem_node->line;
     }
@@ -32967,8 +33083,7 @@ VRAM_API uint64_t vram_chain_cut_bytes(const vram_graph *g, const vram_step_opti
 
 /* Which values no cut waits for: those without a gradient, and those with many readers. */
 static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
-  const vram_node *n;
-  const char *line;
+  const vram_node *n, *line;
   uint32_t i, k;
   for (i = 0; i < g->nvalue; i++)
     c->held[i] = c->side[i] = 0;
@@ -32989,9 +33104,9 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       for (k = 0; k < i && n->in[k] != n->in[i];)
         k++;
-      c->held[n->in[i]->index] += k == i && n->name != line;
+      c->held[n->in[i]->index] += k == i && !(line && vram__node_same_line(n, line));
     }
-    line = n->name;
+    line = n;
   }
   for (i = 0; i < g->nvalue; i++)
     c->side[i] |= c->held[i] >= 4;
@@ -33039,7 +33154,7 @@ static const vram_value *vram__crossing_value(const vram__crossing *x) {
     if (i < m->nout)
       return &m->out[i];
     do
-      m = m->prev;
+      m = vram__node_before(m);
     while (m && !m->nout);
     if (!m)
       return NULL;
@@ -33051,14 +33166,14 @@ static const vram_value *vram__crossing_value(const vram__crossing *x) {
 /* Every place between lines where one value crosses that is no side value. */
 static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
   const vram_node *n, *from, *end;
-  const char *loss = g->root->node ? g->root->node->name : NULL;
+  const vram_node *loss = g->root->node;
   vram__crossing x;
   vram__memory_zero(&x, sizeof x);
   c->ncut = 0;
   for (from = n = g->first; n; n = end->next) {
     const vram_value *one;
     end = vram__line_end_of(n);
-    if (n->name == loss)
+    if (loss && vram__node_same_line(n, loss))
       break;
     if (n->op == VRAM__OP_drop)
       continue;
@@ -33242,8 +33357,8 @@ static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, 
   uint32_t n = vram_node_name(first, to, most), more;
   n = n < most ? n : most - 1;
   while (last != first && last->op == VRAM__OP_drop)
-    last = last->prev;
-  if (first->name == last->name && first->round == last->round)
+    last = vram__node_before(last);
+  if (vram__node_same_line(first, last))
     return n + 1;
   to[n] = to[n + 1] = '.';
   more = vram_node_name(last, to + n + 2, most);
@@ -38534,7 +38649,7 @@ static void vram__low_need(vram__low *l) {
           (uint8_t)(loss |
                     ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root ? NEED | KEPT : 0));
   }
-  for (n = g->last; n; n = n->prev) {
+  for (n = g->last; n; n = vram__node_before(n)) {
     uint8_t need = 0;
     for (i = 0; i < n->nout; i++)
       need |= l->value[n->out[i].index].need;

@@ -425,6 +425,43 @@ static void stored(void) {
   free(many);
 }
 
+/* vram_graph_parse_bytes is enough (play_parse looks), also for lines that take much; and what
+   stays of a text is no more than its nodes. */
+static void memory(void) {
+  static const struct {
+    const char *text;
+    uint32_t nodes, most; /* bytes a node, where pointers have 8; 0: any */
+  } texts[] = {
+      {"input x f32 [4,8,16]\nlstm y,h,c x hidden_size=8 num_layers=4096 bidirectional=1 "
+       "proj_size=3\n",
+       1, 0},
+      {"dim L=900\ninput x f32 [4,8,16]\nloop 3\ngru y x hidden_size=8 num_layers=L*2\nnext\n", 3,
+       0},
+      {"input x f32 [2]\n{2000+loop 0 h=x\nnext h=h}\nrelu y h\n", 1, 0},
+      {"input x f32 [1,4,9,9,9]\n{300+lp_pool3d y# x norm_type=2 kernel_size=2}\n", 4200, 0},
+      {"input x f32 [9,2,3,4,5,6,7,8]\n{300+split a#,b#,c# x split_size_or_sections=2,3,4}\n", 300,
+       0},
+      {"input x f32 [8,16]\nloop 1000 h=x\nlinear f h out_features=16\nrelu r f\nnext h=r\n", 2000,
+       178},
+      {"input r f32 [8,16]\nlinear f r out_features=16\n{2000+relu r# f}\n", 2001, 129},
+  };
+  uint32_t i;
+  for (i = 0; i < sizeof texts / sizeof *texts; i++) {
+    char *text;
+    const size_t len = expand(texts[i].text, strlen(texts[i].text), &text);
+    play p;
+    memset(&p, 0, sizeof p);
+    snprintf(test_where, sizeof test_where, "memory %d", (int)i);
+    EQUAL(play_parse(&p, text, len, NULL, 0), VRAM_OK);
+    EQUAL(p.graph.nnode, texts[i].nodes);
+    if (texts[i].most && sizeof(void *) == 8)
+      CHECK(p.graph.used <= (uint64_t)texts[i].most * texts[i].nodes);
+    play_end(&p);
+    free(text);
+  }
+  *test_where = 0;
+}
+
 int main(int argc, char **argv) {
   if (argc < 2)
     return 2;
@@ -437,5 +474,6 @@ int main(int argc, char **argv) {
   misuse();
   stored();
   names();
+  memory();
   return test_done("test_graph");
 }

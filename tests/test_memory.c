@@ -40,20 +40,36 @@ static size_t next_size(size_t size, size_t need) {
                                                 : size + step;
 }
 
+/* A graph is read into so many bytes of a block: its result, and how many nodes it has. */
+static vram_result graph_in(const char *text, size_t len, size_t bytes, uint32_t *nnode) {
+  block b = block_new(bytes, 0);
+  vram_graph g;
+  vram_error e;
+  vram_result r;
+  vram_graph_init(&g, b.at, b.bytes);
+  r = vram_graph_parse(&g, text, len, NULL, 0, &e);
+  CHECK(block_clean(&b, 0));
+  CHECK(g.used <= g.cap && g.cap <= bytes);
+  *nnode = g.nnode;
+  free(b.base);
+  return r;
+}
+
 static void graphs(const char *text, size_t len) {
   vram_graph g;
   vram_error e;
-  size_t need, size, shift, nnode;
-  block b = block_new((size_t)vram_graph_parse_bytes(text, len, NULL, 0), 0);
-  vram_graph_init(&g, b.at, b.bytes);
-  if (vram_graph_parse(&g, text, len, NULL, 0, &e)) { /* test_step says so */
-    free(b.base);
+  block b;
+  size_t least = 0, need = (size_t)vram_graph_parse_bytes(text, len, NULL, 0), size, shift;
+  uint32_t nnode, n;
+  if (graph_in(text, len, need, &nnode)) /* test_step says so */
     return;
+  while (need - least > 1) { /* the graph itself and the names, which it needs to be read */
+    size = least + (need - least) / 2;
+    if (graph_in(text, len, size, &n))
+      least = size;
+    else
+      need = size;
   }
-  CHECK(block_clean(&b, 0));
-  need = (size_t)g.used;
-  nnode = g.nnode;
-  free(b.base);
   for (shift = 0; shift < 16; shift += shift ? 7 : 1) {
     /* a buffer of an odd address may lose the bytes up to the next multiple of 8 */
     for (size = 0; size <= need + 8; size = next_size(size, need + 8)) {

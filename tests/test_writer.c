@@ -510,14 +510,18 @@ static void names(void) {
   for (i = 0; i <= sizeof rows / sizeof *rows; i++) {
     const char *s = i < sizeof rows / sizeof *rows ? rows[i] : wide;
     vram_node node;
+    vram_value output;
     vram_timeline t = timeline_new(8, NULL);
     vram_live live = {1 << 20, VRAM_CATEGORY_ACTIVATIONS, NULL};
     vram_event e = event(VRAM_ACTION_ALLOC, VRAM_PHASE_FORWARD, VRAM_CATEGORY_ACTIVATIONS, 1 << 20);
     vram_svg_options o;
     memset(&node, 0, sizeof node);
     memset(&o, 0, sizeof o);
-    node.name = s;
-    node.name_len = (uint8_t)(strlen(s) < VRAM_MAX_NAME ? strlen(s) : VRAM_MAX_NAME);
+    memset(&output, 0, sizeof output);
+    node.out = &output;
+    node.nout = 1;
+    output.name = s;
+    output.name_len = (uint8_t)(strlen(s) < VRAM_MAX_NAME ? strlen(s) : VRAM_MAX_NAME);
     live.node = e.node = &node;
     o.title = o.subtitle = o.budget_name = s;
     o.has_budget = 1;

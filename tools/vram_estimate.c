@@ -47,11 +47,12 @@ static void event_line(void *user, const vram_event *e) {
 /* "A..B" as --checkpoint-nodes takes it. */
 static void nodes_text(const vram_range *r, char *to, size_t cap) {
   char first[MAX_NODE_NAME], last[MAX_NODE_NAME];
-  const vram_node *n = r->last;
-  while (n != r->first && n->op >= VRAM_OP_COUNT)
-    n = n->prev;
+  const vram_node *n = r->first, *named = n;
+  for (; n != r->last; n = n->next)
+    if (n->next->op < VRAM_OP_COUNT)
+      named = n->next;
   vram_node_name(r->first, first, sizeof first);
-  vram_node_name(n, last, sizeof last);
+  vram_node_name(named, last, sizeof last);
   snprintf(to, cap, "%s..%s", first, last);
 }
 

@@ -36,28 +36,28 @@ typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
 typedef struct vram_param vram_param;
 
-/* A node's keys: [key | count << 8 | kind << 32, values...]..., 0 ends. */
+/* attr: [key | count << 8, values...]..., 0 ends. */
 struct vram_node {
-  vram_node *next, *prev;
-  const char *name;                /* of the first output, not terminated */
+  vram_node *next;
   const struct vram__round *round; /* loop rounds around it, NULL: none */
   vram_value **in;
-  vram_value *out; /* nout values, one after the other */
-  const int64_t *attr;
-  vram_param **param; /* weights, then buffers; NULL where the op has none there */
-  uint32_t nin, nout, nparam;
+  vram_value *out;     /* nout values, one after the other; the first one has the node's name */
+  const int64_t *attr; /* shared: many nodes may point to the same keys; NULL: none */
+  vram_param **param;  /* weights, then buffers; NULL where the op has none there */
+  uint32_t nout;
   uint32_t index; /* 0, 1, ... in execution order */
   uint32_t line;  /* of the text, 0: built by calls */
-  uint16_t op;    /* vram_op; VRAM_OP_COUNT and above: no op, nothing is allocated */
+  uint32_t back;  /* how far in front of it the node before lies, in units of 8 bytes; 0: none */
+  uint16_t nin, nparam;
+  uint16_t op; /* vram_op; VRAM_OP_COUNT and above: no op, nothing is allocated */
   uint8_t flags;
-  uint8_t name_len;
 };
 
 /* A value: what a node gives, or an input of the model. */
 struct vram_value {
   const vram_dims *d;
-  vram_node *node; /* NULL: an input */
-  const char *name;
+  vram_node *node;  /* NULL: an input */
+  const char *name; /* not terminated */
   uint32_t index;   /* 0, 1, ... */
   uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
   vram_dtype dtype; /* vram_dtype in an fp32 run */
@@ -72,7 +72,7 @@ struct vram_param {
   vram_node *node;
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
-  vram_dtype dtype;
+  uint8_t dtype;    /* vram_dtype */
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
 };
@@ -92,7 +92,8 @@ typedef struct vram_graph {
     uint32_t len;
     int64_t value;
   } dim[VRAM_MAX_DIMS];
-  const vram_dims *cache[64];
+  const vram_dims *cache[64]; /* dims and keys that others may share */
+  const int64_t *attr_cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */

@@ -196,20 +196,20 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  p->dtype = kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype);
+  p->dtype = (uint8_t)(kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype));
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
+  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank((vram_dtype)p->dtype) < 2))
     p->kind = VRAM__FROZEN;
-  if (!vram__whole_blocks(g, d, p->dtype))
+  if (!vram__whole_blocks(g, d, (vram_dtype)p->dtype))
     return 0;
   if (g->param_last)
     g->param_last->next = p;
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, (vram_dtype)p->dtype));
   n->param[i] = p;
   return 1;
 }
@@ -296,13 +296,32 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   return n;
 }
 
+/* The node's name without its rounds. The values that an op is written out to have all the name of
+   the last one, and a node without outputs ends with one of them. */
+VRAM__FN vram__span vram__node_label(const vram_node *n) {
+  const vram_value *v = n->nout ? n->out : n->in[n->nin - 1];
+  vram__span label;
+  if (n->flags & VRAM__DROPS)
+    return vram__span_all("drop");
+  label.text = v->name;
+  label.len = v->name_len;
+  return label;
+}
+
+/* Do both belong to one line of the text, in one round of its loops? */
+VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b) {
+  return a->round == b->round && vram__node_label(a).text == vram__node_label(b).text;
+}
+
 VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
   const vram__round *r, *round[VRAM_MAX_LOOPS];
   char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
   uint32_t k = 0, len = 0, copied = 0;
   name[0] = 0;
-  if (n)
-    vram__text_put(name, sizeof name, &len, n->name, n->name_len);
+  if (n) {
+    const vram__span own = vram__node_label(n);
+    vram__text_put(name, sizeof name, &len, own.text, own.len);
+  }
   for (r = n ? n->round : NULL; r && k < VRAM_MAX_LOOPS; r = r->up)
     round[k++] = r;
   while (k) {
@@ -349,8 +368,7 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
     node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
     if (!node)
       break;
-    node->name = "drop";
-    node->name_len = 4;
+    node->flags |= VRAM__DROPS;
   }
   return g->error.code;
 }

@@ -118,12 +118,14 @@ static int vram__key_decimals(vram__parser *p, uint32_t key, vram__span value, i
 /* A node that is there: by the name of an output, or, in a graph built by calls, the latest one of
    that name. Where names alone are read, only inputs have shapes. */
 static int vram__key_node(vram__parser *p, vram__span name, int64_t *to) {
-  const vram__symbol *symbol = vram__symbol_find(p, name);
-  const vram_node *found = symbol ? symbol->value->node : NULL, *n;
-  for (n = p->table ? NULL : p->g->first; n; n = n->next)
-    if (n->name_len == name.len && vram__text_equal(n->name, name.text, name.len))
+  const vram_value *value = vram__symbol_find(p, name);
+  const vram_node *found = value ? value->node : NULL, *n;
+  for (n = p->table ? NULL : p->g->first; n; n = n->next) {
+    const vram__span label = vram__node_label(n);
+    if (label.len == name.len && vram__text_equal(label.text, name.text, name.len))
       found = n;
-  if (!found && !(symbol && !symbol->value->d))
+  }
+  if (!found && !(value && !value->d))
     return vram__parse_error(p, VRAM_ERR_NAME, "an unknown node", name, "a node defined before");
   *to = (int64_t)(uintptr_t)found;
   return 1;

@@ -6,6 +6,7 @@
 #define VRAM__LOSS 4u    /* node: a loss */
 #define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u /* node: may write to its first input */
+#define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
@@ -33,6 +34,8 @@ static const struct {
                                       VRAM_KEYS(VRAM__X)
 #undef VRAM__X
 };
+
+#define VRAM__MAX_RNN_LAYERS 4096
 
 #define VRAM__INT(n, key, def) vram__node_int(n, VRAM__KEY_##key, def)
 
@@ -154,7 +157,7 @@ enum {
 
 /* Bits: what else others ask about an op. */
 enum {
-  VRAM__OP_OWNS = 1,          /* has five slots for parameters and buffers */
+  VRAM__OP_OWNS = 1,          /* has slots for a weight and a bias */
   VRAM__OP_FLAT = 2,          /* lays its weights into one tensor (flatten_parameters) */
   VRAM__OP_PARAM = 4,         /* is a parameter or buffer */
   VRAM__OP_WEIGHT_INPUT = 8,  /* a weight given as input stands for the required keys */
@@ -166,7 +169,8 @@ enum {
   VRAM__OP_ALIAS = 512,       /* the values of its one input, perhaps in another shape */
   VRAM__OP_ANY_DTYPE = 1024,  /* in a network: works on integers of the input */
   VRAM__OP_ANY_LAYOUT = 2048, /* in a network: cares for no axis */
-  VRAM__OP_TOTAL = 4096       /* over all axes: a loss may be made of it */
+  VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
+  VRAM__OP_RUNNING = 8192     /* has three more slots, for running statistics */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -264,7 +268,7 @@ enum { VRAM__RNN_PLAIN, VRAM__RNN_LSTM, VRAM__RNN_GRU };
 
 /* >>text form (Implementation) -----------------------------------------------------------------
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
-   line. Names live in a hash table whose chains run through the caller's memory. */
+   line. */
 
 typedef struct vram__span { /* a piece of a text */
   const char *text;
@@ -272,12 +276,10 @@ typedef struct vram__span { /* a piece of a text */
 } vram__span;
 
 typedef struct vram__symbol {
-  struct vram__symbol *next; /* in its hash chain */
-  vram__span name;
-  uint32_t hash;
-  uint32_t depth; /* of the loop that it was defined in */
+  vram__span name; /* in the text */
   vram_value *value;
-  struct vram__symbol *below; /* defined before this one in the same block */
+  uint32_t hash;
+  uint32_t next; /* in its hash chain: the number of another one, 0: it is the last */
 } vram__symbol;
 
 typedef struct vram__loop {
@@ -285,7 +287,7 @@ typedef struct vram__loop {
   const char *body; /* and the line behind it */
   uint32_t head_line, body_line;
   int64_t rounds, round; /* how many there are, and the one that runs */
-  vram__symbol *outside; /* the last name that was defined before the block */
+  uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
   uint32_t ncarried;
   struct {
@@ -319,10 +321,14 @@ typedef struct vram__parser {
   const char *odd;       /* its first byte that is not printable, NULL: none */
   int tabs;              /* it has some */
   uint32_t line;
-  vram__span token;     /* its last word that was read */
-  vram__symbol **table; /* names, by hash; NULL: a graph built by calls, where names are labels */
-  uint32_t mask;
-  vram__symbol *newest; /* defined last */
+  vram__span token; /* its last word that was read */
+  /* Names, which lie at the end of the graph's memory while the text is read: for each hash the
+     number of the newest symbol, and the symbols 1, 2, ... down from there. The table is NULL in a
+     graph built by calls, where names are labels. */
+  uint32_t *table;
+  vram__symbol *symbol;
+  uint32_t mask, nsymbol;
+  uint32_t symbol_room; /* for so many there is memory */
   vram__loop loop[VRAM_MAX_LOOPS];
   uint32_t depth;  /* loops around the line */
   uint32_t rounds; /* of all loops so far */
@@ -387,6 +393,8 @@ VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, v
 VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
+VRAM__FN vram__span vram__node_label(const vram_node *n);
+VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
@@ -398,9 +406,11 @@ VRAM__FN int vram__name_char(char c);
 VRAM__FN int vram__span_is_name(vram__span s);
 VRAM__FN int vram__parse_token(vram__parser *p);
 VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_t n);
-VRAM__FN vram__symbol *vram__symbol_find(vram__parser *p, vram__span name);
+VRAM__FN vram_value *vram__symbol_find(const vram__parser *p, vram__span name);
+VRAM__FN void *vram__parser_take(vram__parser *p, uint64_t n);
 VRAM__FN int vram__symbol_define(vram__parser *p, vram__span name, vram_value *v, int carried);
-VRAM__FN void vram__symbol_forget(vram__parser *p, vram__symbol *outside);
+VRAM__FN void vram__symbol_forget(vram__parser *p, uint32_t outside);
+VRAM__FN const char *vram__symbol_keep_name(vram__parser *p, vram__span name);
 
 /* node.c */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
@@ -442,6 +452,11 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
+
+/* NULL: n is the first one. */
+static inline const vram_node *vram__node_before(const vram_node *n) {
+  return n->back ? (const vram_node *)((const uint64_t *)n - n->back) : NULL;
+}
 
 static inline vram__span vram__span_of(const char *from, const char *end) {
   vram__span s;

@@ -1,48 +1,81 @@
 /* >>model/node    a node with its keys, checked against its op's row */
 #include "model/model.h"
 
-/* The node's own lists: inputs, outputs, parameters and keys. 0: the memory is used up. */
-static int vram__node_lists(vram_graph *g, vram_node *n, const vram__request *r) {
+/* The graph's own copy of these keys, which nodes with equal ones share; NULL: no memory. */
+static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
+  const uint32_t count = keys->count + 1; /* with the 0 that ends them */
+  const int64_t **known;
+  int64_t *words;
+  uint64_t hash = 0;
   uint32_t i;
-  n->in = (vram_value **)vram__graph_take(g, n->nin * sizeof *n->in);
-  n->out = (vram_value *)vram__graph_take(g, n->nout * sizeof *n->out);
-  n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
-  if (!n->in || !n->out || !n->param)
-    return 0;
-  vram__memory_zero(n->param, n->nparam * sizeof *n->param);
-  vram__memory_zero(n->out, n->nout * sizeof *n->out);
+  for (i = 0; i < count; i++)
+    hash = (hash ^ (uint64_t)keys->words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  known = g->attr_cache + (hash >> 58);
+  for (i = 0; *known && (*known)[i] == keys->words[i];)
+    if (++i == count)
+      return *known;
+  words = (int64_t *)vram__graph_take(g, count * sizeof *words);
+  if (!words)
+    return NULL;
+  for (i = 0; i < count; i++)
+    words[i] = keys->words[i];
+  *known = words;
+  return words;
+}
+
+/* The node, its outputs and its lists in one piece, all zero but for what r has; NULL: no memory.
+ */
+static vram_node *vram__node_take(vram_graph *g, const vram__request *r) {
+  const uint16_t traits = vram__op_at(r->op)->traits;
+  const uint32_t slots = (traits & VRAM__OP_OWNS ? 2u : 0) + (traits & VRAM__OP_RUNNING ? 3u : 0);
+  const uint64_t bytes = sizeof(vram_node) + r->nout * (uint64_t)sizeof(vram_value) +
+                         ((uint64_t)r->nin + slots) * sizeof(void *);
+  vram_node *n = (vram_node *)vram__graph_take(g, bytes);
+  uint32_t i;
+  if (!n)
+    return NULL;
+  vram__memory_zero(n, bytes);
+  n->op = (uint16_t)r->op;
+  n->nin = (uint16_t)r->nin;
+  n->nout = r->nout;
+  n->nparam = (uint16_t)slots;
+  n->out = (vram_value *)(n + 1);
+  n->in = (vram_value **)(n->out + n->nout);
+  n->param = (vram_param **)(n->in + n->nin);
   for (i = 0; i < n->nin; i++)
     n->in[i] = r->in[i];
   if (r->keys && r->keys->count) {
-    const uint32_t count = r->keys->count + 1;
-    int64_t *words = (int64_t *)vram__graph_take(g, count * sizeof *words);
-    if (!words)
-      return 0;
-    for (i = 0; i < count; i++)
-      words[i] = r->keys->words[i];
-    n->attr = words;
+    n->attr = vram__graph_keys(g, r->keys);
+    if (!n->attr)
+      return NULL;
   }
+  return n;
+}
+
+/* Puts the node behind all others; 0: there is no room for it. */
+static int vram__node_append(vram_graph *g, vram_node *n) {
+  const uint64_t back = g->last ? (uint64_t)((uint8_t *)n - (uint8_t *)g->last) / 8 : 0;
+  if (g->nnode >= VRAM_MAX_NODES || back > UINT32_MAX) {
+    vram__graph_fail(g, VRAM_ERR_LIMIT,
+                     back > UINT32_MAX ? "a node of more than 32 GiB" : "more than 2^24 nodes");
+    return 0;
+  }
+  n->index = g->nnode++;
+  n->back = (uint32_t)back;
+  if (g->last)
+    g->last->next = n;
+  else
+    g->first = n;
+  g->last = n;
   return 1;
 }
 
 /* A node with these inputs and keys, its outputs still without shapes. */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
-  vram_node *n = (vram_node *)vram__graph_take(g, sizeof *n);
+  vram_node *n = vram__node_take(g, r);
   uint32_t i;
-  if (!n)
+  if (!n || !vram__node_append(g, n))
     return NULL;
-  if (g->nnode >= VRAM_MAX_NODES) {
-    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 2^24 nodes");
-    return NULL;
-  }
-  vram__memory_zero(n, sizeof *n);
-  n->op = (uint16_t)r->op;
-  n->nin = r->nin;
-  n->nout = r->nout;
-  n->nparam = vram__op_traits(n) & VRAM__OP_OWNS ? 5 : 0;
-  if (!vram__node_lists(g, n, r))
-    return NULL;
-  n->index = g->nnode++;
   if (n->nin > g->max_in)
     g->max_in = n->nin;
   if (n->nout > g->max_out)
@@ -61,12 +94,6 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
     n->flags |= VRAM__WRITES;
-  n->prev = g->last;
-  if (g->last)
-    g->last->next = n;
-  else
-    g->first = n;
-  g->last = n;
   return n;
 }
 

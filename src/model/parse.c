@@ -47,9 +47,9 @@ static int vram__parse_word_is(const vram__parser *p, const char *word) {
 
 /* The value of that name; NULL: an error. */
 static vram_value *vram__parse_value(vram__parser *p, vram__span name) {
-  const vram__symbol *symbol = vram__symbol_find(p, name);
-  if (symbol)
-    return symbol->value;
+  vram_value *value = vram__symbol_find(p, name);
+  if (value)
+    return value;
   vram__parse_error(p, VRAM_ERR_NAME, "an undefined name", name,
                     "an input or the output of a node above");
   return NULL;
@@ -221,7 +221,7 @@ static inline int vram__names_give(vram__parser *p, vram__span names, vram_value
     while (at < end && *at != ',')
       at++;
     name = vram__span_of(begin, at);
-    out[i].name = vram__graph_keep_text(p->g, name.text, name.len);
+    out[i].name = vram__symbol_keep_name(p, name);
     out[i].name_len = (uint8_t)name.len;
     if (!out[i].name)
       return vram__parse_located(p, begin);
@@ -268,8 +268,10 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
   for (before = before ? before->next : g->first; before; before = before->next) {
     if (vram__op_at(r->op)->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
-    before->name = n->out[0].name;
-    before->name_len = n->out[0].name_len;
+    if (before->nout) {
+      before->out[0].name = n->out[0].name;
+      before->out[0].name_len = n->out[0].name_len;
+    }
     before->line = p->line;
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
@@ -359,8 +361,7 @@ static int vram__drop_line(vram__parser *p) {
   n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
   if (!n)
     return vram__parse_located(p, at);
-  n->name = "drop";
-  n->name_len = 4;
+  n->flags |= VRAM__DROPS;
   n->line = p->line;
   return 1;
 }
@@ -454,7 +455,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->body_line = p->line;
   loop->rounds = rounds;
   loop->round = 0;
-  loop->outside = p->newest;
+  loop->outside = p->nsymbol;
   loop->ncarried = 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
@@ -594,6 +595,7 @@ static void vram__parse_text(vram_graph *g, const char *text, uint64_t len, cons
                              uint32_t nset, int names_only) {
   vram__parser p;
   uint8_t used[VRAM_MAX_DIMS];
+  const uint64_t cap = g->cap;
   uint64_t size = 16;
   vram__parser_begin(&p, g, text, len);
   vram__memory_zero(used, sizeof used);
@@ -605,13 +607,16 @@ static void vram__parse_text(vram_graph *g, const char *text, uint64_t len, cons
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
   while (size < len / 32) /* names: a line has about so many bytes */
     size *= 2;
+  g->cap &= ~(uint64_t)7;
   p.mask = (uint32_t)size - 1;
-  p.table = (vram__symbol **)vram__graph_take(g, size * sizeof *p.table);
-  if (!p.table || g->error.code)
-    return;
-  vram__memory_zero(p.table, size * sizeof *p.table);
-  if (vram__parse_lines(&p))
-    vram__parse_complete(&p);
+  p.table = (uint32_t *)vram__parser_take(&p, size * sizeof *p.table);
+  p.symbol = (vram__symbol *)(void *)p.table;
+  if (p.table && !g->error.code) {
+    vram__memory_zero(p.table, size * sizeof *p.table);
+    if (vram__parse_lines(&p))
+      vram__parse_complete(&p);
+  }
+  g->cap = cap;
 }
 
 /* A graph of so many nodes ends at the memory or at a limit before the last line was read. An error
@@ -661,30 +666,49 @@ static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   return nest->times[nest->depth] <= VRAM_MAX_NODES;
 }
 
+/* How often a line here is read. */
+static uint64_t vram__nest_times(const vram__nest *nest) {
+  return nest->skipped ? 0 : nest->times[nest->depth];
+}
+
 static void vram__nest_leave(vram__nest *nest) {
   if (nest->depth == nest->skipped)
     nest->skipped = 0;
   nest->depth -= nest->depth != 0;
 }
 
-/* What a line, with all its rounds, takes of the memory at most. */
-static uint64_t vram__line_bytes(const vram__parser *p, const vram__nest *nest) {
-  uint64_t bytes = 2048 + 40 * (uint64_t)(p->end - p->start);
-  const char *c;
-  if (nest->skipped)
-    return 0;
-  for (c = p->start; c < p->end; c++)
-    if (*c == ',')
-      bytes += 512;
-  return vram__product_or_overflow(bytes, nest->times[nest->depth]);
+/* What a node of that op takes at most, beside its names, inputs and keys. Of a recurrent net it is
+   the parameters, so many for each of `num_layers`. */
+static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
+  const vram__op_row *row = vram__op_at(op);
+  int64_t layers = 1;
+  if (!(row->traits & VRAM__OP_FLAT))
+    return row->lines ? 2048 : 512;
+  while (vram__parse_token(p)) {
+    vram__span name, value;
+    if (vram__parse_pair(p->token, &name, &value) &&
+        vram__text_is(name.text, name.len, vram__key_table[VRAM__KEY_num_layers].name))
+      vram__parse_size(p, value, 1, &layers);
+  }
+  return 512 + 1280 * (uint64_t)(layers > 0 && layers <= VRAM__MAX_RNN_LAYERS ? layers : 1);
 }
 
-/* Goes over the lines once; dims and counts of loops alone are read. */
+/* What a line that begins with this word takes of the memory at most in one round. */
+static uint64_t vram__line_bytes(vram__parser *p, vram__span word) {
+  uint64_t bytes = 16 * (uint64_t)(p->end - p->start);
+  const char *c;
+  for (c = p->start; c < p->end; c++)
+    if (*c == ',') /* one more output, perhaps */
+      bytes += 256;
+  return bytes + vram__op_bytes(p, vram__op_named(p, word));
+}
+
+/* Goes over the lines once; dims, counts of loops and `num_layers` alone are read. */
 VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                          uint32_t nset) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 65536;
+  uint64_t total = 4096;
   vram__nest nest;
   vram_graph g;
   vram__parser p;
@@ -696,10 +720,12 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
   nest.times[0] = 1;
   nest.depth = nest.skipped = 0;
   while (p.next_line < p.text_end && !g.error.code) {
-    uint64_t bytes;
+    uint64_t bytes, times = vram__nest_times(&nest);
+    vram__span word;
     vram__parse_line(&p, p.next_line);
     if (!vram__parse_token(&p))
       continue;
+    word = p.token;
     if (vram__parse_word_is(&p, "next"))
       vram__nest_leave(&nest);
     else if (vram__parse_word_is(&p, "loop")) {
@@ -707,7 +733,9 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
         break;
     } else if (vram__parse_word_is(&p, "dim") && !nest.skipped)
       vram__dim_line(&p);
-    bytes = vram__line_bytes(&p, &nest);
+    if (times < vram__nest_times(&nest))
+      times = vram__nest_times(&nest);
+    bytes = times ? vram__product_or_overflow(vram__line_bytes(&p, word), times) : 0;
     if (bytes > (uint64_t)VRAM_MAX_BYTES - total)
       return 0;
     total += bytes;

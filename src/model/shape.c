@@ -124,7 +124,7 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count) {
   if (!n->param)
     return 0;
   vram__memory_zero(n->param, count * sizeof *n->param);
-  n->nparam = count;
+  n->nparam = (uint16_t)count;
   return 1;
 }
 

@@ -20,7 +20,7 @@ static void vram__low_need(vram__low *l) {
           (uint8_t)(loss |
                     ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root ? NEED | KEPT : 0));
   }
-  for (n = g->last; n; n = n->prev) {
+  for (n = g->last; n; n = vram__node_before(n)) {
     uint8_t need = 0;
     for (i = 0; i < n->nout; i++)
       need |= l->value[n->out[i].index].need;

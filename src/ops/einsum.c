@@ -225,7 +225,7 @@ static uint64_t vram__flops_einsum(const vram_node *n) {
   uint32_t i;
   if (n->nin < 2 || !vram__labels_of(&l, n))
     return vram__flops_each(n);
-  flops = vram__product_or_overflow(2, n->nin - 1);
+  flops = vram__product_or_overflow(2, n->nin - 1u);
   for (i = 0; i < l.n; i++)
     flops = vram__product_or_overflow(flops, (uint64_t)l.size[i]);
   return flops;

@@ -106,7 +106,7 @@ static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, 
 static int vram__shape_index(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t k;
-  if (!vram__index_sizes(g, n, n->nin - 1, &k, size))
+  if (!vram__index_sizes(g, n, n->nin - 1u, &k, size))
     return 0;
   g->extra += (uint64_t)n->nin * 256;
   return vram__node_out(g, n, 0, k, size, n->in[0]->dtype);
@@ -398,11 +398,11 @@ static uint32_t vram__index_dim(const vram_node *n) {
 
 static void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
-  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, n->nin - 1);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, n->nin - 1u);
   uint32_t i;
   for (i = 1; f && i < n->nin; i++)
     vram__save_tensor(s, f, x[i]);
-  y[0] = vram__indexed(s, x[0], x + 1, n->nin - 1, vram__index_dim(n));
+  y[0] = vram__indexed(s, x[0], x + 1, n->nin - 1u, vram__index_dim(n));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 

@@ -3,7 +3,6 @@
 #include "model/model.h"
 
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
-#define VRAM__MAX_RNN_LAYERS 4096
 
 /* kind of a reduction's row: what its dtypes and axes must be, where it is not a result in floating
    point of one that is */

@@ -67,7 +67,7 @@ VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__te
   vram_node n;
   vram__memory_zero(&n, sizeof n);
   n.op = (uint16_t)op;
-  n.nin = nin;
+  n.nin = (uint16_t)nin;
   n.attr = attr;
   return vram__op_call_node(s, &n, in, out);
 }

@@ -31,8 +31,7 @@ VRAM_API uint64_t vram_chain_cut_bytes(const vram_graph *g, const vram_step_opti
 
 /* Which values no cut waits for: those without a gradient, and those with many readers. */
 static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
-  const vram_node *n;
-  const char *line;
+  const vram_node *n, *line;
   uint32_t i, k;
   for (i = 0; i < g->nvalue; i++)
     c->held[i] = c->side[i] = 0;
@@ -53,9 +52,9 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       for (k = 0; k < i && n->in[k] != n->in[i];)
         k++;
-      c->held[n->in[i]->index] += k == i && n->name != line;
+      c->held[n->in[i]->index] += k == i && !(line && vram__node_same_line(n, line));
     }
-    line = n->name;
+    line = n;
   }
   for (i = 0; i < g->nvalue; i++)
     c->side[i] |= c->held[i] >= 4;
@@ -103,7 +102,7 @@ static const vram_value *vram__crossing_value(const vram__crossing *x) {
     if (i < m->nout)
       return &m->out[i];
     do
-      m = m->prev;
+      m = vram__node_before(m);
     while (m && !m->nout);
     if (!m)
       return NULL;
@@ -115,14 +114,14 @@ static const vram_value *vram__crossing_value(const vram__crossing *x) {
 /* Every place between lines where one value crosses that is no side value. */
 static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
   const vram_node *n, *from, *end;
-  const char *loss = g->root->node ? g->root->node->name : NULL;
+  const vram_node *loss = g->root->node;
   vram__crossing x;
   vram__memory_zero(&x, sizeof x);
   c->ncut = 0;
   for (from = n = g->first; n; n = end->next) {
     const vram_value *one;
     end = vram__line_end_of(n);
-    if (n->name == loss)
+    if (loss && vram__node_same_line(n, loss))
       break;
     if (n->op == VRAM__OP_drop)
       continue;
@@ -306,8 +305,8 @@ static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, 
   uint32_t n = vram_node_name(first, to, most), more;
   n = n < most ? n : most - 1;
   while (last != first && last->op == VRAM__OP_drop)
-    last = last->prev;
-  if (first->name == last->name && first->round == last->round)
+    last = vram__node_before(last);
+  if (vram__node_same_line(first, last))
     return n + 1;
   to[n] = to[n + 1] = '.';
   more = vram_node_name(last, to + n + 2, most);

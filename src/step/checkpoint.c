@@ -417,7 +417,7 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* The last node of the line that n begins. */
 VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
-  while (n->next && n->next->name == n->name)
+  while (n->next && vram__node_same_line(n->next, n))
     n = n->next;
   return n;
 }
@@ -432,7 +432,7 @@ static void vram__checkpoint_segments(vram__step *s) {
   const vram_node *n, *from, *end;
   const uint32_t *last = s->name_of;
   uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
-  const char *loss = g->root->node ? g->root->node->name : NULL;
+  const vram_node *loss = g->root->node;
   int pass;
   if (k >= g->nnode) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
@@ -446,7 +446,7 @@ static void vram__checkpoint_segments(vram__step *s) {
   }
   for (pass = 0; pass < 2; pass++) {
     functions = live = 0;
-    for (from = n = g->first; n && n->name != loss; n = end->next) {
+    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
       end = vram__line_end_of(n);
       if (n->op == VRAM__OP_drop)
         continue;

@@ -20,7 +20,7 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
     return;
   }
   vram__memory_zero(value, g->nvalue);
-  for (n = g->last; n; n = n->prev) {
+  for (n = g->last; n; n = vram__node_before(n)) {
     int used = n->nout == 0, target = 0, skip;
     for (i = 0; i < n->nout; i++) {
       used |= (n->out[i].flags & VRAM__OUTPUT) || (value[n->out[i].index] & USED);
@@ -35,7 +35,7 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
   }
   for (n = g->first; n; n = n->next) /* the end of lines that were left out */
     if (n->op == VRAM__OP_end)
-      s->skip[n->index] = n->prev && s->skip[n->prev->index];
+      s->skip[n->index] = n->index && s->skip[n->index - 1];
 }
 
 static void vram__report_node_name(vram__step *s, const vram_node *n) {

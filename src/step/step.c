@@ -334,9 +334,9 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     if (r)
       vram__text_puts(err->text, sizeof err->text, &n, s.problem ? s.problem : vram_result_text(r));
     if (r && s.problem_node) {
+      const vram__span label = vram__node_label(s.problem_node);
       vram__text_puts(err->text, sizeof err->text, &n, " (node ");
-      vram__text_put(err->text, sizeof err->text, &n, s.problem_node->name,
-                     s.problem_node->name_len);
+      vram__text_put(err->text, sizeof err->text, &n, label.text, label.len);
       vram__text_puts(err->text, sizeof err->text, &n, ")");
       err->line = s.problem_node->line;
     }
