@@ -10360,7 +10360,12 @@ struct vram__grad_fn {
   uint8_t inner; /* aux is the record of an operation inside this one */
 };
 
-#define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
+/* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
+   for none. What modules own has two: one for all weights, one for all buffers. */
+#define VRAM__SLOT_STEP ((uint32_t)(sizeof(vram__storage) / 8))
+#define VRAM__OWN_WEIGHTS VRAM__SLOT_STEP
+#define VRAM__OWN_BUFFERS (2 * VRAM__SLOT_STEP)
+#define VRAM__OWN_BYTES (3 * sizeof(vram__storage)) /* of these three */
 
 #define VRAM__EDGES(f) ((vram__edge *)(void *)((f) + 1))
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
@@ -10497,7 +10502,7 @@ typedef struct vram__counts {
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t upper, peak_upper;           /* and what they take at most */
+  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
   uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
@@ -10570,10 +10575,10 @@ struct vram__step {
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
-  vram__storage *top; /* slots grow down: slot i is top - i; slot 0 stands for none */
   vram_dims *spare;   /* when the memory is used up */
   uint32_t nspare;
   uint32_t nslot, free_slot;
+  uint32_t first_slot; /* slots grow down from it */
   uint64_t most_used;
   uint32_t skipped; /* bytes of the scratch before its first multiple of 8 */
 
@@ -10592,10 +10597,10 @@ struct vram__step {
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
-  vram__tensor *gin;      /* gradients for the inputs of the running backward node */
-  vram__tensor *args;     /* inputs and outputs of the running node */
-  const vram_value *root; /* what backward starts from, or the caller keeps */
-  uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
+  vram__tensor *gin;            /* gradients for the inputs of the running backward node */
+  vram__tensor *args, *results; /* inputs and outputs of the running node */
+  const vram_value *root;       /* what backward starts from, or the caller keeps */
+  uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
   vram__total optim_all; /* a list like all trainable parameters */
@@ -10740,7 +10745,7 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t);
-VRAM__FN void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old);
+VRAM__FN void vram__base_rebase(vram__step *s, const vram__tensor *y, uint32_t old);
 VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt);
 
 /* view.c */
@@ -10806,6 +10811,15 @@ static inline vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f) {
   return (vram__grad_fn *)(void *)(s->mem + (uint64_t)f * 8);
 }
 
+static inline vram__storage *vram__slot_at(const vram__step *s, uint32_t i) {
+  return (vram__storage *)(void *)(s->mem + (uint64_t)i * 8);
+}
+
+/* Slots that modules do not own, k below s->nslot, in the order in which they were first used. */
+static inline uint32_t vram__slot_number(const vram__step *s, uint32_t k) {
+  return s->first_slot - k * VRAM__SLOT_STEP;
+}
+
 static inline vram__tensor vram__tensor_none(void) {
   vram__tensor t;
   t.d = NULL;
@@ -10815,21 +10829,23 @@ static inline vram__tensor vram__tensor_none(void) {
 }
 
 /* Slot of t; the weights that modules own share one. */
-static inline uint32_t vram__tensor_slot(vram__tensor t) { return t.st & VRAM__LEAF ? 1 : t.st; }
+static inline uint32_t vram__tensor_slot(vram__tensor t) {
+  return t.st & VRAM__LEAF ? VRAM__OWN_WEIGHTS : t.st;
+}
 
 /* The record that made t, or the leaf that it is; 0: neither. */
 static inline uint32_t vram__tensor_fn(const vram__step *s, vram__tensor t) {
-  return t.st & VRAM__LEAF ? t.st : (s->top - t.st)->fn;
+  return t.st & VRAM__LEAF ? t.st : vram__slot_at(s, t.st)->fn;
 }
 
 static inline int vram__tensor_wants_grad(const vram__step *s, vram__tensor t) {
-  return (t.st & VRAM__LEAF) || (s->top - t.st)->req;
+  return (t.st & VRAM__LEAF) || vram__slot_at(s, t.st)->req;
 }
 
 /* t, which is no weight that a module owns, begins so many elements behind its storage. */
 static inline void vram__tensor_begin_at(vram__step *s, vram__tensor t, uint64_t off) {
   if (t.st)
-    (s->top - t.st)->off = off & 15;
+    vram__slot_at(s, t.st)->off = off & 15;
 }
 
 static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
@@ -10861,11 +10877,12 @@ static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) 
   s->count.requested += bytes;
   s->count.category.of[cat] += bytes;
   s->count.blocks += block;
-  s->count.upper += block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
+  if (bytes > VRAM_SMALL_POOL_BYTES)
+    s->count.extra += VRAM_SMALL_POOL_BYTES;
   if (s->count.blocks > s->count.phase_peak_blocks)
     s->count.phase_peak_blocks = s->count.blocks;
-  if (s->count.upper > s->count.peak_upper)
-    s->count.peak_upper = s->count.upper;
+  if (s->count.blocks + s->count.extra > s->count.peak_upper)
+    s->count.peak_upper = s->count.blocks + s->count.extra;
   if (s->count.requested > s->count.phase_peak) {
     s->count.phase_peak = s->count.requested;
     if (s->count.requested > s->count.peak) {
@@ -10885,12 +10902,13 @@ static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat
   s->count.requested -= bytes;
   s->count.category.of[cat] -= bytes;
   s->count.blocks -= block;
-  s->count.upper -= block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
+  if (bytes > VRAM_SMALL_POOL_BYTES)
+    s->count.extra -= VRAM_SMALL_POOL_BYTES;
 }
 
 /* Slot i and the storage that it owns go. */
 static inline void vram__storage_free(vram__step *s, uint32_t i) {
-  vram__storage *b = s->top - i;
+  vram__storage *b = vram__slot_at(s, i);
   if (b->bytes) {
     s->count.frees++;
     if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
@@ -10905,13 +10923,13 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
 static inline void vram__storage_release(vram__step *s, uint32_t i) {
-  if (--(s->top - i)->srefs == 0)
+  if (--vram__slot_at(s, i)->srefs == 0)
     vram__storage_free(s, i);
 }
 
 /* One handle of a tensor goes. */
 static inline void vram__slot_release(vram__step *s, uint32_t i) {
-  if (i && --(s->top - i)->refs == 0)
+  if (i && --vram__slot_at(s, i)->refs == 0)
     vram__slot_free(s, i);
 }
 
@@ -10925,9 +10943,9 @@ static inline void vram__grad_fn_release(vram__step *s, uint32_t fn) {
 
 /* One more handle of a tensor. */
 static inline void vram__slot_retain(vram__step *s, uint32_t i) {
-  vram__storage *st = s->top - i;
+  vram__storage *st = vram__slot_at(s, i);
   if (st->refs++ == 0) /* so far it was only saved */
-    (s->top - st->base)->srefs++;
+    vram__slot_at(s, st->base)->srefs++;
 }
 
 /* Nobody counts handles of weights that modules own. */
@@ -10938,7 +10956,7 @@ static inline vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t) {
 }
 
 static inline void vram__tensor_release(vram__step *s, vram__tensor t) {
-  if (t.st - 1 < VRAM__LEAF - 1 && --(s->top - t.st)->refs == 0)
+  if (t.st - 1 < VRAM__LEAF - 1 && --vram__slot_at(s, t.st)->refs == 0)
     vram__slot_free(s, t.st);
 }
 
@@ -10995,7 +11013,10 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
 /* Input i of f is t. */
 static inline void vram__tape_edge_from(vram__step *s, vram__grad_fn *f, uint32_t i,
                                         vram__tensor t) {
-  vram__tape_edge(s, f, i, vram__tensor_fn(s, t), (s->top - vram__tensor_slot(t))->out);
+  if (t.st & VRAM__LEAF)
+    vram__tape_edge(s, f, i, t.st, 0);
+  else
+    vram__tape_edge(s, f, i, vram__slot_at(s, t.st)->fn, vram__slot_at(s, t.st)->out);
 }
 
 /* A storage is kept for backward, perhaps for the first time. */
@@ -11012,9 +11033,16 @@ static inline void vram__saved_count(vram__step *s, vram__storage *b) {
 
 /* What t, a value of the graph, is a view of may have been written to since t got its history. */
 static inline void vram__history_refresh(vram__step *s, const vram__tensor *t) {
-  const vram__storage *st = s->top - t->st;
-  if (st->of && st->ver != (s->top - st->base)->ver)
+  const vram__storage *st = vram__slot_at(s, t->st);
+  if (st->of && st->ver != vram__slot_at(s, st->base)->ver)
     vram__view_rebase(s, t);
+}
+
+/* y was overwritten by an operation, whose record it has now; before, `old` had made it. Only views
+   and leaves take notice. */
+static inline void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old) {
+  if (vram__slot_at(s, y->st)->of || (old & VRAM__LEAF))
+    vram__base_rebase(s, y, old);
 }
 
 static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
@@ -11022,19 +11050,21 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 }
 
 /* Leaf i, without a gradient. */
-static inline vram__leaf *vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
-                                         vram_dtype dt) {
+static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
   l->dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
+}
+
+/* What there is of leaf i beside that. */
+static inline void vram__leaf_spread(vram__step *s, uint32_t i) {
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;
   if (s->leaf.inner)
-    s->leaf.inner[i] = *l;
-  return l;
+    s->leaf.inner[i] = s->leaf.at[i];
 }
 
 /* Where a gradient that goes along this edge arrives. */
@@ -11206,14 +11236,15 @@ static void vram__live_add(vram__step *s, uint64_t bytes, uint8_t cat, const vra
 /* What is allocated now, for vram_step_live. */
 VRAM__FN void vram__live_collect(vram__step *s) {
   const vram_param *p;
-  uint32_t i;
+  uint32_t k;
   for (p = s->g->param_first; p; p = p->next)
     if (!(vram__op_traits(p->node) & VRAM__OP_PARAM))
       vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt),
                      p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
                      p->node);
-  for (i = 1; i <= s->nslot; i++) {
-    const vram__storage *st = s->top - i;
+  for (k = 0; k < s->nslot; k++) {
+    const uint32_t i = vram__slot_number(s, k);
+    const vram__storage *st = vram__slot_at(s, i);
     if (st->base == i && st->srefs)
       vram__live_add(s, st->bytes, st->cat, st->node);
   }
@@ -11304,7 +11335,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
     const vram__tensor *t = &s->variable[s->name_of[v->index]].t;
     if (!c->side[v->index] || !t->st || c->last[v->index] <= q->last->index)
       continue;
-    b = s->top - (s->top - t->st)->base;
+    b = vram__slot_at(s, vram__slot_at(s, t->st)->base);
     for (k = 0; k < c->nheld && c->held[k] != b->id;)
       k++;
     if (k < c->nheld || b->id == UINT32_MAX)
@@ -11315,7 +11346,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   }
   if (q->last != n || !q->value)
     return;
-  b = s->top - (s->top - s->variable[s->name_of[q->value->index]].t.st)->base;
+  b = vram__slot_at(s, vram__slot_at(s, s->variable[s->name_of[q->value->index]].t.st)->base);
   q->id = s->variable[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
   q->output = q->id == UINT32_MAX ? 0 : vram__block_bytes(b->bytes);
 }
@@ -11359,7 +11390,7 @@ static uint32_t vram__slot_fresh(vram__step *s) {
     return 0;
   }
   s->cap -= sizeof(vram__storage);
-  return ++s->nslot;
+  return vram__slot_number(s, s->nslot++);
 }
 
 /* A slot that nobody uses; 0: the scratch memory is used up. */
@@ -11367,7 +11398,7 @@ VRAM__FN uint32_t vram__slot_new(vram__step *s) {
   const uint32_t i = s->free_slot;
   if (!i)
     return vram__slot_fresh(s);
-  s->free_slot = (s->top - i)->id;
+  s->free_slot = vram__slot_at(s, i)->id;
   return i;
 }
 
@@ -11382,22 +11413,22 @@ static inline vram__tensor vram__tensor_of_slot(const vram_dims *d, vram_dtype d
 
 /* Somebody hears of the allocation of slot i. */
 static VRAM__COLD vram__tensor vram__tensor_watched(vram__step *s, vram_dtype dt, uint32_t i) {
-  vram__event_watch(s, VRAM_ACTION_ALLOC, s->top - i);
-  return vram__tensor_of_slot((s->top - i)->d, dt, i);
+  vram__event_watch(s, VRAM_ACTION_ALLOC, vram__slot_at(s, i));
+  return vram__tensor_of_slot(vram__slot_at(s, i)->d, dt, i);
 }
 
 /* A fresh tensor in a new storage of so many bytes (of none PyTorch allocates nothing). */
 static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, vram_dtype dt,
                                              uint64_t bytes) {
   uint32_t i = s->free_slot;
-  vram__storage *st = s->top - i;
+  vram__storage *st = vram__slot_at(s, i);
   if (i)
     s->free_slot = st->id;
   else {
     i = vram__slot_fresh(s);
     if (!i)
       return vram__tensor_of_slot(d, dt, 0);
-    st = s->top - i;
+    st = vram__slot_at(s, i);
   }
   if (s->call.mute || !vram__bytes_countable(s, bytes))
     bytes = 0;
@@ -11421,11 +11452,19 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   return s->watched ? vram__tensor_watched(s, dt, i) : vram__tensor_of_slot(d, dt, i);
 }
 
+/* One that stays in registers, or whose dtype comes in blocks. */
+static VRAM__COLD vram__tensor vram__tensor_unusual(vram__step *s, const vram_dims *d,
+                                                    vram_dtype dt) {
+  return s->registers ? vram__tensor_of_slot(d, dt, 0)
+                      : vram__tensor_empty_strided(s, d, dt, vram__dims_bytes_of(d, dt));
+}
+
 /* A fresh tensor of dims d, which are dense. */
 VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt) {
-  if (s->registers)
-    return vram__tensor_of_slot(d, dt, 0);
-  return vram__tensor_make(s, d, dt, vram__dims_bytes_of(d, dt));
+  const vram_dtype_info *const row = vram__dtype_rows + dt;
+  if (s->registers || row->block_elements != 1)
+    return vram__tensor_unusual(s, d, dt);
+  return vram__tensor_make(s, d, dt, d->numel * row->block_bytes);
 }
 
 /* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
@@ -11441,7 +11480,7 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
 
 /* The same of a tensor on another one's storage; what it is a view of may go with it. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
-  vram__storage *st = s->top - i;
+  vram__storage *st = vram__slot_at(s, i);
   for (;;) {
     const uint32_t base = st->base, of = st->of;
     vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
@@ -11453,7 +11492,7 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
     }
     vram__storage_release(s, base);
     i = of;
-    st = s->top - i;
+    st = vram__slot_at(s, i);
     if (!i || --st->refs)
       return;
   }
@@ -11461,8 +11500,8 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
 
 /* The last handle of a tensor goes. */
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
-  vram__storage *st = s->top - i;
-  if (st->base != i || st->of) {
+  vram__storage *st = vram__slot_at(s, i);
+  if (st->base != i) {
     vram__view_free(s, i);
     return;
   }
@@ -11476,7 +11515,8 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
    a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
    cuDNN: conversion of tensor formats, deterministic split-k). */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
-  uint64_t n = s->count.upper + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
+  uint64_t n =
+      s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
   if (n > (uint64_t)VRAM_MAX_BYTES)
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->count.peak_upper)
@@ -11554,7 +11594,7 @@ VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *
 
 /* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
 VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vram_dims *d) {
-  const vram__storage *const from = s->top - vram__tensor_slot(x);
+  const vram__storage *const from = vram__slot_at(s, vram__tensor_slot(x));
   vram__tensor t = x;
   vram__storage *st;
   t.d = d;
@@ -11562,7 +11602,7 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
     t.st = vram__slot_new(s);
   if (!t.st)
     return t;
-  st = s->top - t.st;
+  st = vram__slot_at(s, t.st);
   st->base = from->base;
   st->bytes = 0;
   st->refs = 1;
@@ -11571,7 +11611,7 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
   st->out = 0;
   st->fn = st->of = st->ver = 0;
   st->d = d;
-  (s->top - st->base)->srefs++;
+  vram__slot_at(s, st->base)->srefs++;
   return t;
 }
 
@@ -11579,11 +11619,11 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
 VRAM__FN vram__tensor vram__tensor_view(vram__step *s, vram__tensor x, const vram_dims *d) {
   vram__tensor t = vram__tensor_alias(s, x, d);
   if (t.st) {
-    uint32_t of = (s->top - vram__tensor_slot(x))->of;
+    uint32_t of = vram__slot_at(s, vram__tensor_slot(x))->of;
     if (!of)
       of = vram__tensor_slot(x);
-    (s->top - t.st)->of = of;
-    (s->top - t.st)->ver = (s->top - (s->top - of)->base)->ver;
+    vram__slot_at(s, t.st)->of = of;
+    vram__slot_at(s, t.st)->ver = vram__slot_at(s, vram__slot_at(s, of)->base)->ver;
     vram__slot_retain(s, of);
   }
   return t;
@@ -11965,7 +12005,7 @@ static void vram__reduce_iter_make(const vram__step *s, vram__tensor x, uint32_t
     it->out[m++] = out[a];
   }
   it->n = m;
-  it->off = (s->top - vram__tensor_slot(x))->off;
+  it->off = vram__slot_at(s, vram__tensor_slot(x))->off;
 }
 
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device) {
@@ -12201,7 +12241,7 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
   vram__frame *c = s->call.frame;
   uint32_t me = vram__grad_fn_index(s, f);
   if (!s->call.again) {
-    const vram__storage *b = s->top - st;
+    const vram__storage *b = vram__slot_at(s, st);
     if (!f->frame) {
       f->frame = (uint32_t)((uint64_t)((const uint8_t *)c - s->mem) / 8);
       c->alive++;
@@ -12231,7 +12271,7 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
     vram__grad_fn *o = vram__grad_fn_at(s, f->next);
     if (f->nsaved < o->nsaved) {
       VRAM__SAVED(o)[f->nsaved].st = st;
-      (s->top - st)->srefs++;
+      vram__slot_at(s, st)->srefs++;
     }
   }
   if (++s->call.saved == c->saves) {
@@ -12260,15 +12300,16 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   vram__grad_fn *f;
   if (!s->grad)
     return NULL;
-  for (i = 0; i < nin; i++)
-    if (vram__tensor_wants_grad(s, in[i]))
-      break;
+  for (i = 0; i < nin && !vram__tensor_wants_grad(s, in[i]);)
+    i++;
   if (i == nin)
     return NULL;
   f = vram__tape_record_raw(s, kind, nin, nout, room);
-  for (i = 0; f && i < nin; i++)
+  if (!f)
+    return NULL;
+  for (i = 0; i < nin; i++)
     vram__tape_edge_from(s, f, i, in[i]);
-  if (f && s->call.again)
+  if (s->call.again)
     vram__frame_stop_early(s, f);
   return f;
 }
@@ -12279,7 +12320,7 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
   *to = *t;
   to->st = st;
   if (st) {
-    vram__storage *b = s->top - st;
+    vram__storage *b = vram__slot_at(s, st);
     b->srefs++;
     if (!b->saved)
       vram__saved_count(s, b);
@@ -12287,7 +12328,8 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
 }
 
 static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  vram__save_storage(s, f, t, vram__frame_pack(s, f, t->d, (s->top - vram__tensor_slot(*t))->base));
+  vram__save_storage(s, f, t,
+                     vram__frame_pack(s, f, t->d, vram__slot_at(s, vram__tensor_slot(*t))->base));
 }
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
@@ -12295,14 +12337,16 @@ VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t)
   if (s->call.frame)
     vram__save_in_frame(s, f, &t);
   else
-    vram__save_storage(
-        s, f, &t, t.st - 1 - VRAM__OWN < VRAM__LEAF - 1 - VRAM__OWN ? (s->top - t.st)->base : 0);
+    vram__save_storage(s, f, &t,
+                       t.st - 1 - VRAM__OWN_BUFFERS < VRAM__LEAF - 1 - VRAM__OWN_BUFFERS
+                           ? vram__slot_at(s, t.st)->base
+                           : 0);
 }
 
 /* f keeps t, which is fresh; the caller's handle goes. */
 VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
   if (f && !s->call.frame && t->st) {
-    vram__storage *st = s->top - t->st;
+    vram__storage *st = vram__slot_at(s, t->st);
     st->refs = 0;
     st->srefs = 0;
     vram__save_storage(s, f, t, t->st);
@@ -12316,7 +12360,7 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram
 /* y is output i of record f. */
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y) {
-  vram__storage *st = s->top - y->st;
+  vram__storage *st = vram__slot_at(s, y->st);
   uint32_t old;
   if (!f)
     return;
@@ -12336,12 +12380,12 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
 
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
   for (;; f = vram__grad_fn_at(s, (uint32_t)f->aux)) {
-    const vram__tensor *t = VRAM__SAVED(f);
-    const uint32_t n = f->nsaved;
-    for (; f->nsaved; f->nsaved--, t++)
+    const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
+    f->nsaved = 0;
+    for (; t != end; t++)
       if (t->st)
         vram__storage_release(s, t->st);
-    if (n && f->frame)
+    if (t != first && f->frame)
       vram__frame_release(s, vram__frame_at(s, f->frame));
     if (!f->inner)
       return;
@@ -12422,21 +12466,21 @@ static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
 
 /* A view whose base was written to: its history is as_strided of the base. */
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t) {
-  vram__storage *st = s->top - t->st;
+  vram__storage *st = vram__slot_at(s, t->st);
   vram__tensor base = *t;
   if (vram__view_of_checkpoint(s, st->fn))
     return;
   base.st = st->of;
-  base.d = (s->top - base.st)->d;
+  base.d = vram__slot_at(s, base.st)->d;
   vram__history_drop(s, st);
   vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
-  st->ver = (s->top - st->base)->ver;
+  st->ver = vram__slot_at(s, st->base)->ver;
 }
 
-/* y was overwritten by an operation, whose record it has now; before, `old` had made it. If it is a
-   view, its base gets that history: a copy_slices around the record (rebase_history). */
-VRAM__FN void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old) {
-  vram__storage *st = s->top - y->st, *b = s->top - st->of;
+/* If y is a view, its base gets the history of the record: a copy_slices around it
+   (rebase_history). */
+VRAM__FN void vram__base_rebase(vram__step *s, const vram__tensor *y, uint32_t old) {
+  vram__storage *st = vram__slot_at(s, y->st), *b = vram__slot_at(s, st->of);
   vram__tensor base;
   vram__grad_fn *f, *c;
   uint32_t i;
@@ -12482,7 +12526,7 @@ VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt) {
 /* y, a view of x, requires a gradient as x does, under no_grad too: matmul asks for it. */
 VRAM__FN void vram__view_wants_grad(vram__step *s, vram__tensor y, vram__tensor x) {
   if (y.st)
-    (s->top - y.st)->req = vram__tensor_wants_grad(s, x) != 0;
+    vram__slot_at(s, y.st)->req = vram__tensor_wants_grad(s, x) != 0;
 }
 
 /* View of x with record k. */
@@ -12665,7 +12709,7 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
       s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
       if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
-        (s->top - c->t.st)->req = 1;
+        vram__slot_at(s, c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;
       s->leaf.first_cast = (uint32_t)(l - s->leaf.at) + 1;
@@ -12899,9 +12943,9 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
 
 /* InputBuffer::add: one more gradient for an input, which stays the caller's */
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t) {
-  const vram__storage *st = s->top - at->st;
+  const vram__storage *st = vram__slot_at(s, at->st);
   vram__tensor sum;
-  if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 && !st->shown &&
+  if (at->st && st->refs == 1 && vram__slot_at(s, st->base)->srefs == 1 && !st->shown &&
       (at->d->flags & VRAM__DENSE))
     return; /* added in place */
   sum = vram__pointwise_empty2(s, *at, *t);
@@ -12914,7 +12958,7 @@ VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__te
 static int vram__gradient_can_take(const vram__step *s, const vram__leaf *l,
                                    const vram__tensor *t) {
   uint32_t i;
-  if (t->st && (s->top - t->st)->refs != 1)
+  if (t->st && vram__slot_at(s, t->st)->refs != 1)
     return 0;
   if (!(l->d->flags & VRAM__DENSE))
     return (t->d->flags & VRAM__CONTIG) != 0;
@@ -12943,19 +12987,28 @@ static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b
   }
 }
 
-/* A storage becomes a gradient. */
-static inline void vram__gradient_become(vram__step *s, vram__storage *b) {
-  if (s->count.at_peak)
-    vram__peak_note(s);
-  if ((s->o->event || s->replay) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
+static VRAM__COLD void vram__gradient_watch(vram__step *s, const vram__storage *b) {
+  if ((s->o->event || s->replay) && b->bytes)
     vram__gradient_emit(s, b);
-  if (s->cuts && b->cat != VRAM_CATEGORY_GRADIENTS && !s->cuts->plain) {
+  if (s->cuts && !s->cuts->plain) {
     const uint64_t bytes = vram__block_bytes(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
   }
+}
+
+static inline void vram__gradient_count(vram__step *s, vram__storage *b) {
   s->count.category.of[b->cat] -= b->bytes;
   b->cat = VRAM_CATEGORY_GRADIENTS;
   s->count.category.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
+}
+
+/* A storage becomes a gradient. */
+static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
+  if (s->count.at_peak)
+    vram__peak_note(s);
+  if (s->watched && b->cat != VRAM_CATEGORY_GRADIENTS)
+    vram__gradient_watch(s, b);
+  vram__gradient_count(s, b);
 }
 
 static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__tensor *t) {
@@ -12966,7 +13019,7 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
       vram__tensor_release(s, *t);
-    } else if (t->st && (s->top - t->st)->of) { /* new_grad.detach() is no view */
+    } else if (t->st && vram__slot_at(s, t->st)->of) { /* new_grad.detach() is no view */
       l->grad = vram__tensor_alias(s, *t, t->d);
       vram__tensor_release(s, *t);
     } else
@@ -12974,9 +13027,9 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      (s->top - l->grad.st)->shown = 0;               /* detached, it is no view */
+      vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
     if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
-      vram__gradient_become(s, s->top - (s->top - l->grad.st)->base);
+      vram__gradient_become(s, vram__slot_at(s, vram__slot_at(s, l->grad.st)->base));
   }
   t->d = NULL;
 }
@@ -12984,17 +13037,21 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
-  vram__storage *b = s->top - t->st;
-  if (s->leaf.now == s->leaf.at && t->d == l->d && !l->grad.d && t->st && b->base == t->st &&
-      b->refs == 1 && !b->of && (l->d->flags & VRAM__DENSE)) {
-    l->grad = *t;
-    t->d = NULL;
-    b->shown = 0;
-    vram__gradient_become(s, b);
-    vram__total_add(&s->leaf.had, b->bytes);
-    s->leaf.taken++;
-  } else
+  vram__storage *b = vram__slot_at(s, t->st);
+  if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
+      !(l->d->flags & VRAM__DENSE)) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    return;
+  }
+  l->grad = *t;
+  t->d = NULL;
+  b->shown = 0;
+  vram__total_add(&s->leaf.had, b->bytes);
+  s->leaf.taken++;
+  if (s->count.at_peak || s->watched)
+    vram__gradient_become(s, b);
+  else
+    vram__gradient_count(s, b);
 }
 
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
@@ -13658,8 +13715,8 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 /* A tensor of dims d: t itself if nobody else has it, else a fresh one. */
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
                                              vram_dtype dt) {
-  if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
-      (s->top - (s->top - t.st)->base)->srefs == 1)
+  if (t.st && t.dt == dt && t.d->numel == d->numel && vram__slot_at(s, t.st)->refs == 1 &&
+      vram__slot_at(s, vram__slot_at(s, t.st)->base)->srefs == 1)
     return vram__tensor_retain(s, t);
   return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
 }
@@ -14090,16 +14147,20 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
 
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
-  uint32_t i, own = 0, kind = vram__pointwise_kind(n);
+  const uint32_t kind = vram__pointwise_kind(n);
+  uint32_t i, own;
   vram__tensor in[3];
-  for (i = 0; i < n->nin; i++)
-    in[i] = x[i];
   if (n->flags & VRAM__INPLACE) {
-    y[0] = vram__pointwise_inplace(s, kind, in, n->nin);
+    y[0] = vram__pointwise_inplace(s, kind, x, n->nin);
     return;
   }
-  if (s->amp)
-    own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
+  if (!s->amp) {
+    y[0] = vram__torch_pointwise(s, kind, x, n->nin);
+    return;
+  }
+  for (i = 0; i < n->nin; i++)
+    in[i] = x[i];
+  own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
   y[0] = vram__torch_pointwise(s, kind, in, n->nin);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)
@@ -14742,7 +14803,7 @@ VRAM__FN void vram__backward_expand(vram__step *s, vram__grad_fn *f, vram__tenso
 
 /* Where a view begins that leaves out the first `start` along an axis. */
 VRAM__FN uint64_t vram__view_at(const vram__step *s, vram__tensor x, uint32_t axis, int64_t start) {
-  const uint64_t off = (s->top - vram__tensor_slot(x))->off;
+  const uint64_t off = vram__slot_at(s, vram__tensor_slot(x))->off;
   return start ? off + (uint64_t)start * (uint64_t)VRAM__STRIDE(x.d)[axis] : off;
 }
 
@@ -14821,7 +14882,7 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
       p = unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
       slot[i].g = vram__tensor_empty(s, p, dt);
       if (slot[i].g.st)
-        (s->top - slot[i].g.st)->filler = 1;
+        vram__slot_at(s, slot[i].g.st)->filler = 1;
       if (unbind)
         slot[i].g.d = vram__dims_expanded(s, p, slot[i].d->ndim, slot[i].d->v);
     }
@@ -14833,7 +14894,7 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
   to[0] = vram__tensor_empty(s, vram__cat_dims(s, vram__dims_in(s, d->ndim, d->v, NULL), cl), dt);
   for (i = 0; i < f->nout; i++)
-    if (slot[i].g.st && (s->top - slot[i].g.st)->filler) {
+    if (slot[i].g.st && vram__slot_at(s, slot[i].g.st)->filler) {
       vram__tensor_release(s, slot[i].g);
       slot[i].g = vram__tensor_none();
     }
@@ -17503,7 +17564,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
     if (vram__input_wanted(f, k)) {
       to[k] = vram__tensor_empty(s, vram__input_dims(s, f, k, NULL), g.dt);
       if (to[k].st)
-        (s->top - to[k].st)->shown = k > x || g.d->ndim > 2;
+        vram__slot_at(s, to[k].st)->shown = k > x || g.d->ndim > 2;
       vram__workspace_use(s, s->device.cublas_workspace);
     }
   }
@@ -17517,7 +17578,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
     to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
     vram__reduce_scratch(s, g, 1, g.dt, g.dt == VRAM_F64 ? 8 : 4, 4);
     if (to[0].st)
-      (s->top - to[0].st)->shown = 1;
+      vram__slot_at(s, to[0].st)->shown = 1;
   }
 }
 
@@ -19062,7 +19123,7 @@ static vram__tensor vram__slow_forward(vram__step *s, const vram__conv_slow *k, 
       y = vram__tensor_empty(s, d, x.dt);
       vram__tensor_release(s, old);
     } else if (y.st)
-      (s->top - y.st)->d = d;
+      vram__slot_at(s, y.st)->d = d;
   } else
     y = vram__tensor_empty(s, d, x.dt);
   if (!k->plain || k->transposed || k->dilated)
@@ -19205,9 +19266,9 @@ typedef struct vram__conv_queue {
 static void vram__queue_add(vram__step *s, vram__conv_queue *q, vram__tensor t) {
   if (!t.st)
     return;
-  (s->top - t.st)->ver = 0;
+  vram__slot_at(s, t.st)->ver = 0;
   if (q->last)
-    (s->top - q->last)->ver = t.st;
+    vram__slot_at(s, q->last)->ver = t.st;
   else
     q->first = t.st;
   q->last = t.st;
@@ -19216,8 +19277,8 @@ static void vram__queue_add(vram__step *s, vram__conv_queue *q, vram__tensor t) 
 static void vram__queue_let(vram__step *s, const vram__conv_queue *q) {
   uint32_t i, next;
   for (i = q->first; i; i = next) {
-    next = (s->top - i)->ver;
-    (s->top - i)->ver = 0;
+    next = vram__slot_at(s, i)->ver;
+    vram__slot_at(s, i)->ver = 0;
     vram__slot_release(s, i);
   }
 }
@@ -21747,7 +21808,7 @@ static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p
   if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && ampere))
     return 0;
   for (i = 0; i < 3 && ampere; i++) /* check_data_ptr_alignment_mem_efficient */
-    if ((s->top - vram__tensor_slot(p->in[i]))->off % align)
+    if (vram__slot_at(s, vram__tensor_slot(p->in[i]))->off % align)
       return 0;
   z = vram__sdpa_sizes(p);
   return z.d % align == 0 && z.dv % align == 0;
@@ -24480,7 +24541,7 @@ static vram__tensor vram__ctc_kernel(vram__step *s, const vram_node *n, const vr
   y = vram__tensor_empty(s, d->ndim > 2 ? vram__dims_in(s, 1, &batch, NULL) : s->scalar, x[0].dt);
   vram__ctc_release_lengths(s, lengths);
   if (f) {
-    f->aux = log_alpha.st ? (s->top - log_alpha.st)->bytes : 0;
+    f->aux = log_alpha.st ? vram__slot_at(s, log_alpha.st)->bytes : 0;
     vram__save_tensor(s, f, x[0]);
     vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, log_alpha);
@@ -25068,7 +25129,7 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   if (f->frame || f->kind == VRAM__K_checkpoint) /* look themselves */
     return 0;
   for (i = 0; i < f->nsaved; i++)
-    if (VRAM__SAVED(f)[i].st && (s->top - VRAM__SAVED(f)[i].st)->writes > at) {
+    if (VRAM__SAVED(f)[i].st && vram__slot_at(s, VRAM__SAVED(f)[i].st)->writes > at) {
       vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
                         "what backward needs was overwritten in place: PyTorch stops with an error "
                         "(modified by an inplace operation)");
@@ -25077,23 +25138,35 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   return 0;
 }
 
-VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static inline void vram__backward_run(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  if (f->kind < VRAM_OP_COUNT)
+    vram__op_rows[f->kind]->backward(s, f, to);
+  else
+    vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
+}
+
+/* The same where what f saved may be overwritten, or is to be recomputed. */
+static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   if (s->tape.stale && vram__saved_is_stale(s, f))
     return;
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  if (f->kind < VRAM_OP_COUNT)
-    vram__op_rows[f->kind]->backward(s, f, to);
-  else
-    vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
+  vram__backward_run(s, f, to);
   /* recomputed tensors go when the record has run, not when it is released */
   for (i = 0; f->frame && i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st) {
       vram__storage_release(s, VRAM__SAVED(f)[i].st);
       VRAM__SAVED(f)[i].st = 0;
     }
+}
+
+VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  if (s->tape.stale || f->frame)
+    vram__backward_checked(s, f, to);
+  else
+    vram__backward_run(s, f, to);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -26849,7 +26922,15 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
   return seen;
 }
 
-/* The gradients that are left are added to what their ends have; each lives up to the last one. */
+/* The gradients that are left get the shapes and dtypes that their ends want. */
+static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (s->gin[i].d)
+      vram__gradient_fit(s, edge[i], s->gin + i);
+}
+
+/* They are added to what their ends have; each lives up to the last one. */
 static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *gin = s->gin;
   uint32_t i;
@@ -26881,9 +26962,8 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
-  for (i = 0; (seen & VRAM__GRADIENTS_LEFT) && i < n; i++)
-    if (s->gin[i].d)
-      vram__gradient_fit(s, edge[i], s->gin + i);
+  if (seen & VRAM__GRADIENTS_LEFT)
+    vram__gradients_fit(s, edge, n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -26893,7 +26973,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     vram__saved_release(s, f);
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
-  for (i = 0; (seen & VRAM__GRADIENTS_LEAVES) && i < n; i++)
+  if (!(seen & VRAM__GRADIENTS_LEAVES))
+    return;
+  for (i = 0; i < n; i++)
     if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
 }
@@ -26918,7 +27000,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   vram__grad_fn_at(s, fn)->flag = 1;
   /* held by torch.autograd.backward */
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
-  VRAM__SLOTS(vram__grad_fn_at(s, fn))[(s->top - loss.st)->out].g = vram__tensor_retain(s, one);
+  VRAM__SLOTS(vram__grad_fn_at(s, fn))
+  [vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
   vram__tensor_release(s, one);
@@ -26935,7 +27018,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
   s->cat = cat;
   t = vram__tensor_empty(s, d, dt);
   if (t.st) {
-    vram__storage *st = s->top - t.st;
+    vram__storage *st = vram__slot_at(s, t.st);
     st->id = UINT32_MAX;
     if (s->replay && s->replay->taping)
       vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
@@ -26961,9 +27044,11 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
   const vram_node *n;
   uint8_t *value;
   uint32_t i;
+  if (s->train)
+    return;
   for (n = g->first; n && !(n->flags & VRAM__LOSS);)
     n = n->next;
-  if (s->train || !n)
+  if (!n)
     return;
   s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode);
   value = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nvalue);
@@ -27003,9 +27088,9 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
     if (!i)
       r->dtype = t.dt;
     if (t.st) { /* a view of what the node made is its own too, once */
-      t.st = (s->top - t.st)->base;
-      if (t.st != own && (s->top - t.st)->node == n)
-        r->output_bytes += (s->top - t.st)->bytes;
+      t.st = vram__slot_at(s, t.st)->base;
+      if (t.st != own && vram__slot_at(s, t.st)->node == n)
+        r->output_bytes += vram__slot_at(s, t.st)->bytes;
       own = t.st;
     }
   }
@@ -27017,16 +27102,21 @@ static int vram__storage_writes(const vram_node *n) {
   return !(vram__op_traits(n) & VRAM__OP_DROPOUT) || VRAM__INT(n, p, VRAM__ONE / 2) != 0;
 }
 
-/* b was written to by an operation that came after this record; saved: b was saved before it. */
-static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32_t newest,
-                                         uint8_t saved) {
-  const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
-                       1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
+static VRAM__COLD void vram__cuts_overwritten(vram__step *s, const vram__storage *b) {
   uint32_t i;
-  b->writes = newest + 1;
-  for (i = 0; s->cuts && s->phase == VRAM_PHASE_FORWARD && i < s->cuts->ncut; i++)
+  for (i = 0; s->phase == VRAM_PHASE_FORWARD && i < s->cuts->ncut; i++)
     if (s->cuts->cut[i].value && s->cuts->cut[i].id == b->id && b->id != UINT32_MAX)
       s->cuts->cut[i].bad = 1;
+}
+
+/* b was written to by an operation that came after this record; saved: b was saved before it. */
+static inline void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32_t newest,
+                                                uint8_t saved) {
+  const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
+                       1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
+  b->writes = newest + 1;
+  if (s->cuts)
+    vram__cuts_overwritten(s, b);
   if (saved || (own >> b->cat & 1)) /* own ones do not say whether they are saved */
     s->tape.stale = 1;
 }
@@ -27047,7 +27137,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   vram__variable *o = s->variable + r;
   const vram__tensor old = o->t, now = *y;
   const uint32_t fn = vram__tensor_fn(s, now);
-  vram__storage *b = s->top - (s->top - now.st)->base;
+  vram__storage *b = vram__slot_at(s, vram__slot_at(s, now.st)->base);
   const int writes = now.st && (n->flags & VRAM__WRITES) && vram__storage_writes(n);
   if (writes && (n->flags & VRAM__INPLACE))
     b->ver++;
@@ -27063,7 +27153,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
-  vram__tensor *const x = s->args, *const y = s->args + s->g->max_in + 8;
+  vram__tensor *const x = s->args, *const y = s->results;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -27073,11 +27163,11 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     x[i] = *t;
   }
   before.st = n->nin ? x[0].st : 0;
-  before.fn = (s->top - before.st)->fn;
+  before.fn = vram__slot_at(s, before.st)->fn;
   before.newest = s->tape.last;
   before.saved = 0;
   if (n->flags & VRAM__WRITES)
-    before.saved = before.st ? (s->top - (s->top - before.st)->base)->saved : 0;
+    before.saved = before.st ? vram__slot_at(s, vram__slot_at(s, before.st)->base)->saved : 0;
   vram__forward_op(s, n, x, y);
   if (s->failed)
     return; /* y may be anything */
@@ -27107,25 +27197,38 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
       vram__variable_unname(s, &n->out[i]);
 }
 
+/* Before node n runs where the caller wants reports, a chain is cut or nodes are left out. 0: it is
+   one of those. */
+static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
+  if (s->o->nodes && s->phase == VRAM_PHASE_FORWARD)
+    vram__memory_zero(s->o->nodes + n->index, sizeof *s->o->nodes);
+  return !s->skip || !s->skip[n->index];
+}
+
+/* After it. */
+static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
+  if (s->phase != VRAM_PHASE_FORWARD)
+    return;
+  if (s->o->nodes)
+    vram__report_node_name(s, n);
+  if (s->cuts)
+    vram__cuts_count_node(s, n);
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
-  const int cuts = s->cuts && s->phase == VRAM_PHASE_FORWARD;
+  const int unusual = s->o->nodes || s->cuts || s->skip;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
-    if (report)
-      vram__memory_zero(report + n->index, sizeof *report);
-    if (s->skip && s->skip[n->index])
+    if (unusual && !vram__forward_begin(s, n))
       continue;
     if (n->op < VRAM_OP_COUNT)
       vram__forward_node(s, n);
     if (s->failed)
       return n;
-    if (report)
-      vram__report_node_name(s, n);
-    if (cuts)
-      vram__cuts_count_node(s, n);
+    if (unusual)
+      vram__forward_end(s, n);
     if (!(n->flags & VRAM_NODE_INNER))
       vram__forward_unname(s, n);
   }
@@ -27282,7 +27385,7 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
 /* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
-  return t.st ? (s->top - (s->top - t.st)->base)->writes : 0;
+  return t.st ? vram__slot_at(s, vram__slot_at(s, t.st)->base)->writes : 0;
 }
 
 /* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
@@ -27383,7 +27486,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
     vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
     *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
     if (x->st) {
-      vram__storage *st = s->top - x->st;
+      vram__storage *st = vram__slot_at(s, x->st);
       st->fn = VRAM__EDGES(f)[i].fn;
       st->out = (uint16_t)VRAM__EDGES(f)[i].out;
       st->req = st->fn != 0;
@@ -27430,11 +27533,12 @@ static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, const vram_
   for (i = 0; i < f->nin; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
     vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
+    vram__leaf_spread(s, s->leaf.count + i);
     in[i] = vram__tensor_alias(s, t, t.d);
     vram__tensor_begin_at(s, in[i], was[i].off);
     if (in[i].st && vram__input_wanted(f, i)) {
-      (s->top - in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
-      (s->top - in[i].st)->req = 1;
+      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
+      vram__slot_at(s, in[i].st)->req = 1;
     }
   }
 }
@@ -27461,7 +27565,7 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
       vram__edge e;
       vram__tensor g;
       e.fn = vram__tensor_fn(s, out[i]);
-      e.out = (s->top - out[i].st)->out;
+      e.out = vram__slot_at(s, out[i].st)->out;
       g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
       vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
@@ -27572,7 +27676,7 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
     vram__history_refresh(s, t);
     c->arg[i] = vram__tensor_retain(s, *t);
     c->was[i].writes = vram__storage_writes_to(s, *t);
-    c->was[i].off = (s->top - t->st)->off;
+    c->was[i].off = vram__slot_at(s, t->st)->off;
   }
   return c;
 }
@@ -27660,7 +27764,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   if (c->saves && !around) /* its inputs are kept for backward */
     for (i = 0; i < r->narg; i++)
       if (c->arg[i].st)
-        vram__saved_count(s, s->top - (s->top - c->arg[i].st)->base);
+        vram__saved_count(s, vram__slot_at(s, vram__slot_at(s, c->arg[i].st)->base));
   if (!s->call.mute)
     vram__checkpoint_unname_inner(s, r);
   for (i = 0; around && i < r->narg; i++) /* its record has them */
@@ -27937,8 +28041,8 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
   if (t->st) {
-    (s->top - t->st)->fn = leaf;
-    (s->top - t->st)->req = 1;
+    vram__slot_at(s, t->st)->fn = leaf;
+    vram__slot_at(s, t->st)->req = 1;
   }
 }
 
@@ -27989,6 +28093,14 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   return 0;
 }
 
+/* A parameter or buffer that is a value of the graph. */
+static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
+  *t = vram__leaf_existing_gradient(
+      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  if (p->kind == VRAM__PARAM)
+    vram__leaf_new_value(s, t);
+}
+
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
@@ -27997,19 +28109,16 @@ static void vram__step_put_params(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->st = p->kind == VRAM__BUFFER ? 2 : 1;
     t->dt = vram__step_dtype(s, (vram_dtype)p->dtype);
-    if (p->is_value)
-      *t = vram__leaf_existing_gradient(
-          s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-    else if (fresh)
-      vram__step_own(s, p, t->dt);
-    if (p->kind != VRAM__PARAM)
+    if (p->is_value) {
+      vram__step_put_value(s, p, t);
       continue;
-    if (p->is_value)
-      vram__leaf_new_value(s, t);
-    else
-      t->st = vram__leaf_new(s, t);
+    }
+    if (fresh)
+      vram__step_own(s, p, t->dt);
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+            : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
+                                      : VRAM__OWN_WEIGHTS;
   }
 }
 
@@ -28024,7 +28133,7 @@ static void vram__step_put_recurrent(vram__step *s) {
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
   if (s->replay && s->rnn_dropout.st)
-    (s->top - s->rnn_dropout.st)->block = s->replay->rnn_dropout;
+    vram__slot_at(s, s->rnn_dropout.st)->block = s->replay->rnn_dropout;
 }
 
 static void vram__step_put_inputs(vram__step *s) {
@@ -28049,7 +28158,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
   vram__owned o;
   uint32_t i;
-  for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
+  for (i = 0; i < 2; i++)
     vram__leaf_existing_gradient(s, nothing, VRAM_F32,
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
@@ -28058,12 +28167,14 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
   s->r->buffers_bytes = o.buffers_bytes;
-  for (i = 0; i < VRAM__OWN; i++)
+  for (i = 0; i < 2; i++)
     vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   vram__step_put_recurrent(s);
   s->leaf.parameters = s->leaf.count;
   vram__step_put_inputs(s);
+  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
+    vram__leaf_spread(s, i);
 }
 
 /* >>step/micro    micro-batches: forward, loss scaling, backward; those that are like others
@@ -28148,8 +28259,8 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = s->g->cache[i];
   s->vec = NULL;
-  for (i = 1; i <= s->nslot; i++) {
-    vram__storage *st = s->top - i;
+  for (i = 0; i < s->nslot; i++) {
+    vram__storage *st = vram__slot_at(s, vram__slot_number(s, i));
     if (vram__is_grad_fn(st->fn))
       st->fn = st->req = 0;
   }
@@ -28157,13 +28268,13 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
     vram__variable *in = &s->variable[s->g->input[i]->index];
     in->refs = 1;
     if (in->t.st)
-      (s->top - in->t.st)->writes = 0;
+      vram__slot_at(s, in->t.st)->writes = 0;
   }
   for (i = 0; i < s->g->nparam; i++)
     if (s->param[i].st)
-      (s->top - vram__tensor_slot(s->param[i]))->writes = 0;
+      vram__slot_at(s, vram__tensor_slot(s->param[i]))->writes = 0;
   if (s->rnn_dropout.st)
-    (s->top - s->rnn_dropout.st)->saved = 0;
+    vram__slot_at(s, s->rnn_dropout.st)->saved = 0;
   loss->d = s->scalar;
 }
 
@@ -28174,7 +28285,7 @@ static inline uint64_t vram__state_mix(uint64_t state, uint64_t x) {
 }
 
 static uint64_t vram__state_of_slot(const vram__step *s, uint32_t i) {
-  const vram__storage *st = s->top - i, *b = s->top - st->base;
+  const vram__storage *st = vram__slot_at(s, i), *b = vram__slot_at(s, st->base);
   uint64_t x = vram__state_mix(st->base == i, st->refs);
   /* a view has no references to a storage, category, mark or record of writes of its own */
   x = vram__state_mix(x, b->cat | (uint64_t)b->saved << 8 | (uint64_t)st->req << 9 |
@@ -28197,9 +28308,12 @@ static int vram__state_add_piece(void *user, const vram_piece *piece) {
 static uint64_t vram__state_now(const vram__step *s) {
   uint64_t state = s->used, slots = 0, pieces = 0;
   uint32_t i;
-  for (i = 1; i <= s->nslot; i++)
-    if ((s->top - i)->refs || ((s->top - i)->base == i && (s->top - i)->srefs))
-      slots += vram__state_of_slot(s, i);
+  for (i = 0; i < s->nslot; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    const vram__storage *st = vram__slot_at(s, slot);
+    if (st->refs || (st->base == slot && st->srefs))
+      slots += vram__state_of_slot(s, slot);
+  }
   state = vram__state_mix(vram__state_mix(state, slots), s->nslot);
   for (i = 0; i < s->leaf.count; i++)
     if (s->leaf.at[i].grad.d)
@@ -28207,7 +28321,7 @@ static uint64_t vram__state_now(const vram__step *s) {
           vram__state_mix(vram__state_mix(state, i), vram__state_of_slot(s, s->leaf.at[i].grad.st));
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     state = vram__state_mix(state, s->count.category.of[i]);
-  state = vram__state_mix(vram__state_mix(state, s->count.blocks), s->count.upper);
+  state = vram__state_mix(vram__state_mix(state, s->count.blocks), s->count.extra);
   state = vram__state_mix(vram__state_mix(state, s->leaf.taken), s->scale.st);
   state = vram__state_mix(state, s->rnn_dropout.st | (uint64_t)s->rnn_reset << 32 |
                                      (uint64_t)s->tape.stale << 33);
@@ -28311,14 +28425,14 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
       l->grad.dt = l->dt;
     }
     if (s->replay && past.had && !past.with && l->grad.st)
-      (s->top - l->grad.st)->block = s->replay->gradient[i];
+      vram__slot_at(s, l->grad.st)->block = s->replay->gradient[i];
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
-  if (s->count.upper > s->count.peak_upper)
-    s->count.peak_upper = s->count.upper;
+  if (s->count.blocks + s->count.extra > s->count.peak_upper)
+    s->count.peak_upper = s->count.blocks + s->count.extra;
   s->count.at_peak = 1;
   if (s->count.stop_at == 1)
     vram__live_collect(s);
@@ -28354,7 +28468,7 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.requested += bytes;
   s->count.category.of[cat] += bytes;
   s->count.blocks += blocks;
-  s->count.upper += blocks + large * VRAM_SMALL_POOL_BYTES;
+  s->count.extra += large * VRAM_SMALL_POOL_BYTES;
 }
 
 static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
@@ -28467,8 +28581,8 @@ static void vram__optim_count_step(vram__step *s, const vram__optim_bytes *b) {
   }
   if (s->count.blocks + b->peak_blocks > s->count.phase_peak_blocks)
     s->count.phase_peak_blocks = s->count.blocks + b->peak_blocks;
-  if (s->count.upper + b->peak_upper > s->count.peak_upper)
-    s->count.peak_upper = s->count.upper + b->peak_upper;
+  if (s->count.blocks + s->count.extra + b->peak_upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.blocks + s->count.extra + b->peak_upper;
   vram__bytes_grow_and_shrink(s, b->end, b->end_blocks, b->state_large, VRAM_CATEGORY_OPTIMIZER);
 }
 
@@ -28536,10 +28650,10 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
   past->with = 0;
   if (!l->grad.st)
     return;
-  b = s->top - (s->top - l->grad.st)->base;
+  b = vram__slot_at(s, vram__slot_at(s, l->grad.st)->base);
   past->bytes = b->bytes;
   first = b->writes && b->writes <= i ? &s->leaf.at[b->writes - 1] : NULL;
-  if (first && first->grad.st && s->top - (s->top - first->grad.st)->base == b)
+  if (first && first->grad.st && vram__slot_at(s, vram__slot_at(s, first->grad.st)->base) == b)
     past->with = b->writes;
   else
     b->writes = i + 1;
@@ -28693,16 +28807,17 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
 static void vram__step_play_kept(vram__step *s) {
   uint32_t i;
-  for (i = 1; i <= s->nslot && !s->train; i++) {
-    const vram__storage *st = s->top - i;
-    if (st->base == i && st->srefs && st->id != UINT32_MAX)
+  for (i = 0; i < s->nslot && !s->train; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    const vram__storage *st = vram__slot_at(s, slot);
+    if (st->base == slot && st->srefs && st->id != UINT32_MAX)
       vram__replay_put(s->replay, st->block);
   }
   for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
     const uint32_t st = s->leaf.at[i].grad.st;
-    s->replay->gradient[i] = st ? (s->top - (s->top - st)->base)->block : 0;
+    s->replay->gradient[i] = st ? vram__slot_at(s, vram__slot_at(s, st)->base)->block : 0;
   }
-  s->replay->rnn_dropout = s->rnn_dropout.st ? (s->top - s->rnn_dropout.st)->block : 0;
+  s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
 }
 
@@ -28738,11 +28853,12 @@ static uint32_t vram__replay_find_left(vram__step *s, uint32_t room) {
     const uint32_t st = l->grad.st;
     run->untold |= s->leaf.shared | (st && n == room);
     if (st && n < room)
-      run->gradient[n++] = (s->top - (s->top - st)->base)->id;
+      run->gradient[n++] = vram__slot_at(s, vram__slot_at(s, st)->base)->id;
   }
-  for (i = 1; !s->o->train && i <= s->nslot; i++) {
-    const vram__storage *st = s->top - i;
-    if (st->base != i || !st->srefs || st->id == UINT32_MAX)
+  for (i = 0; !s->o->train && i < s->nslot; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    const vram__storage *st = vram__slot_at(s, slot);
+    if (st->base != slot || !st->srefs || st->id == UINT32_MAX)
       continue;
     run->untold |= n == room;
     if (n < room)
@@ -29013,14 +29129,17 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   s->mem = (uint8_t *)scratch + skip;
   s->skipped = (uint32_t)skip;
   s->cap = (bytes - skip) & ~(uint64_t)7;
-  s->used = 8;
-  if (s->cap < sizeof *s->top + sizeof *s->spare * VRAM__SPARE)
+  if (s->cap > (uint64_t)VRAM__LEAF * 8) /* what has a number is below */
+    s->cap = (uint64_t)VRAM__LEAF * 8;
+  s->used = VRAM__OWN_BYTES;
+  if (s->cap < s->used + sizeof *s->spare * VRAM__SPARE)
     return 0;
   s->cap -= sizeof *s->spare * VRAM__SPARE;
   s->spare = (vram_dims *)(void *)(s->mem + s->cap);
-  s->cap -= sizeof *s->top;
-  s->top = (vram__storage *)(void *)(s->mem + s->cap);
-  vram__memory_zero(s->top, sizeof *s->top);
+  s->first_slot = (uint32_t)(s->cap / 8) - VRAM__SLOT_STEP;
+  vram__memory_zero(s->mem, VRAM__OWN_BYTES);
+  s->free_slot = VRAM__OWN_WEIGHTS; /* the first two that are taken */
+  vram__slot_at(s, VRAM__OWN_WEIGHTS)->id = VRAM__OWN_BUFFERS;
   return 1;
 }
 
@@ -29081,6 +29200,7 @@ static int vram__step_take_arrays(vram__step *s) {
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
+  s->results = s->args + g->max_in + 8;
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
   return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
 }
@@ -29099,14 +29219,14 @@ static void vram__step_put_before(vram__step *s) {
   }
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
-  s->count.peak_upper = s->count.upper;
+  s->count.peak_upper = s->count.blocks + s->count.extra;
   vram__peak_note(s);
 }
 
 /* From zero_grad to what is left after the optimizer. */
 static void vram__step_play(vram__step *s, uint32_t how) {
   const vram__category_bytes before = s->count.category;
-  const uint64_t blocks = s->count.blocks, upper = s->count.upper;
+  const uint64_t blocks = s->count.blocks, upper = blocks + s->count.extra;
   vram__replay *run = s->replay;
   vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
   if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
@@ -29129,7 +29249,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     if (s->loss.st) /* its history was played, or never will be */
-      (s->top - s->loss.st)->fn = 0;
+      vram__slot_at(s, s->loss.st)->fn = 0;
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
@@ -29159,7 +29279,7 @@ static void vram__step_report(const vram__step *s) {
   r->events = count->next_id + count->frees;
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
-                    (s->nslot + (uint64_t)1) * sizeof *s->top + sizeof *s->spare * VRAM__SPARE;
+                    s->nslot * (uint64_t)sizeof(vram__storage) + sizeof *s->spare * VRAM__SPARE;
 }
 
 /* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the

@@ -238,7 +238,7 @@ static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p
   if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && ampere))
     return 0;
   for (i = 0; i < 3 && ampere; i++) /* check_data_ptr_alignment_mem_efficient */
-    if ((s->top - vram__tensor_slot(p->in[i]))->off % align)
+    if (vram__slot_at(s, vram__tensor_slot(p->in[i]))->off % align)
       return 0;
   z = vram__sdpa_sizes(p);
   return z.d % align == 0 && z.dv % align == 0;

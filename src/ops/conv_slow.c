@@ -82,7 +82,7 @@ static vram__tensor vram__slow_forward(vram__step *s, const vram__conv_slow *k, 
       y = vram__tensor_empty(s, d, x.dt);
       vram__tensor_release(s, old);
     } else if (y.st)
-      (s->top - y.st)->d = d;
+      vram__slot_at(s, y.st)->d = d;
   } else
     y = vram__tensor_empty(s, d, x.dt);
   if (!k->plain || k->transposed || k->dilated)
@@ -225,9 +225,9 @@ typedef struct vram__conv_queue {
 static void vram__queue_add(vram__step *s, vram__conv_queue *q, vram__tensor t) {
   if (!t.st)
     return;
-  (s->top - t.st)->ver = 0;
+  vram__slot_at(s, t.st)->ver = 0;
   if (q->last)
-    (s->top - q->last)->ver = t.st;
+    vram__slot_at(s, q->last)->ver = t.st;
   else
     q->first = t.st;
   q->last = t.st;
@@ -236,8 +236,8 @@ static void vram__queue_add(vram__step *s, vram__conv_queue *q, vram__tensor t) 
 static void vram__queue_let(vram__step *s, const vram__conv_queue *q) {
   uint32_t i, next;
   for (i = q->first; i; i = next) {
-    next = (s->top - i)->ver;
-    (s->top - i)->ver = 0;
+    next = vram__slot_at(s, i)->ver;
+    vram__slot_at(s, i)->ver = 0;
     vram__slot_release(s, i);
   }
 }

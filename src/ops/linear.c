@@ -102,7 +102,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
     if (vram__input_wanted(f, k)) {
       to[k] = vram__tensor_empty(s, vram__input_dims(s, f, k, NULL), g.dt);
       if (to[k].st)
-        (s->top - to[k].st)->shown = k > x || g.d->ndim > 2;
+        vram__slot_at(s, to[k].st)->shown = k > x || g.d->ndim > 2;
       vram__workspace_use(s, s->device.cublas_workspace);
     }
   }
@@ -116,7 +116,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
     to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
     vram__reduce_scratch(s, g, 1, g.dt, g.dt == VRAM_F64 ? 8 : 4, 4);
     if (to[0].st)
-      (s->top - to[0].st)->shown = 1;
+      vram__slot_at(s, to[0].st)->shown = 1;
   }
 }
 

@@ -704,7 +704,7 @@ static vram__tensor vram__ctc_kernel(vram__step *s, const vram_node *n, const vr
   y = vram__tensor_empty(s, d->ndim > 2 ? vram__dims_in(s, 1, &batch, NULL) : s->scalar, x[0].dt);
   vram__ctc_release_lengths(s, lengths);
   if (f) {
-    f->aux = log_alpha.st ? (s->top - log_alpha.st)->bytes : 0;
+    f->aux = log_alpha.st ? vram__slot_at(s, log_alpha.st)->bytes : 0;
     vram__save_tensor(s, f, x[0]);
     vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, log_alpha);

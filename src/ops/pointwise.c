@@ -250,16 +250,20 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
 
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
-  uint32_t i, own = 0, kind = vram__pointwise_kind(n);
+  const uint32_t kind = vram__pointwise_kind(n);
+  uint32_t i, own;
   vram__tensor in[3];
-  for (i = 0; i < n->nin; i++)
-    in[i] = x[i];
   if (n->flags & VRAM__INPLACE) {
-    y[0] = vram__pointwise_inplace(s, kind, in, n->nin);
+    y[0] = vram__pointwise_inplace(s, kind, x, n->nin);
     return;
   }
-  if (s->amp)
-    own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
+  if (!s->amp) {
+    y[0] = vram__torch_pointwise(s, kind, x, n->nin);
+    return;
+  }
+  for (i = 0; i < n->nin; i++)
+    in[i] = x[i];
+  own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
   y[0] = vram__torch_pointwise(s, kind, in, n->nin);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)

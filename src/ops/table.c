@@ -137,7 +137,7 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   if (f->frame || f->kind == VRAM__K_checkpoint) /* look themselves */
     return 0;
   for (i = 0; i < f->nsaved; i++)
-    if (VRAM__SAVED(f)[i].st && (s->top - VRAM__SAVED(f)[i].st)->writes > at) {
+    if (VRAM__SAVED(f)[i].st && vram__slot_at(s, VRAM__SAVED(f)[i].st)->writes > at) {
       vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
                         "what backward needs was overwritten in place: PyTorch stops with an error "
                         "(modified by an inplace operation)");
@@ -146,23 +146,35 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   return 0;
 }
 
-VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static inline void vram__backward_run(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  if (f->kind < VRAM_OP_COUNT)
+    vram__op_rows[f->kind]->backward(s, f, to);
+  else
+    vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
+}
+
+/* The same where what f saved may be overwritten, or is to be recomputed. */
+static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   if (s->tape.stale && vram__saved_is_stale(s, f))
     return;
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  if (f->kind < VRAM_OP_COUNT)
-    vram__op_rows[f->kind]->backward(s, f, to);
-  else
-    vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
+  vram__backward_run(s, f, to);
   /* recomputed tensors go when the record has run, not when it is released */
   for (i = 0; f->frame && i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st) {
       vram__storage_release(s, VRAM__SAVED(f)[i].st);
       VRAM__SAVED(f)[i].st = 0;
     }
+}
+
+VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  if (s->tape.stale || f->frame)
+    vram__backward_checked(s, f, to);
+  else
+    vram__backward_run(s, f, to);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -455,7 +455,7 @@ VRAM__FN void vram__backward_expand(vram__step *s, vram__grad_fn *f, vram__tenso
 
 /* Where a view begins that leaves out the first `start` along an axis. */
 VRAM__FN uint64_t vram__view_at(const vram__step *s, vram__tensor x, uint32_t axis, int64_t start) {
-  const uint64_t off = (s->top - vram__tensor_slot(x))->off;
+  const uint64_t off = vram__slot_at(s, vram__tensor_slot(x))->off;
   return start ? off + (uint64_t)start * (uint64_t)VRAM__STRIDE(x.d)[axis] : off;
 }
 
@@ -534,7 +534,7 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
       p = unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
       slot[i].g = vram__tensor_empty(s, p, dt);
       if (slot[i].g.st)
-        (s->top - slot[i].g.st)->filler = 1;
+        vram__slot_at(s, slot[i].g.st)->filler = 1;
       if (unbind)
         slot[i].g.d = vram__dims_expanded(s, p, slot[i].d->ndim, slot[i].d->v);
     }
@@ -546,7 +546,7 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
   to[0] = vram__tensor_empty(s, vram__cat_dims(s, vram__dims_in(s, d->ndim, d->v, NULL), cl), dt);
   for (i = 0; i < f->nout; i++)
-    if (slot[i].g.st && (s->top - slot[i].g.st)->filler) {
+    if (slot[i].g.st && vram__slot_at(s, slot[i].g.st)->filler) {
       vram__tensor_release(s, slot[i].g);
       slot[i].g = vram__tensor_none();
     }

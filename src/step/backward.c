@@ -73,7 +73,15 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
   return seen;
 }
 
-/* The gradients that are left are added to what their ends have; each lives up to the last one. */
+/* The gradients that are left get the shapes and dtypes that their ends want. */
+static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (s->gin[i].d)
+      vram__gradient_fit(s, edge[i], s->gin + i);
+}
+
+/* They are added to what their ends have; each lives up to the last one. */
 static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *gin = s->gin;
   uint32_t i;
@@ -105,9 +113,8 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
-  for (i = 0; (seen & VRAM__GRADIENTS_LEFT) && i < n; i++)
-    if (s->gin[i].d)
-      vram__gradient_fit(s, edge[i], s->gin + i);
+  if (seen & VRAM__GRADIENTS_LEFT)
+    vram__gradients_fit(s, edge, n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -117,7 +124,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     vram__saved_release(s, f);
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
-  for (i = 0; (seen & VRAM__GRADIENTS_LEAVES) && i < n; i++)
+  if (!(seen & VRAM__GRADIENTS_LEAVES))
+    return;
+  for (i = 0; i < n; i++)
     if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
 }
@@ -142,7 +151,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   vram__grad_fn_at(s, fn)->flag = 1;
   /* held by torch.autograd.backward */
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
-  VRAM__SLOTS(vram__grad_fn_at(s, fn))[(s->top - loss.st)->out].g = vram__tensor_retain(s, one);
+  VRAM__SLOTS(vram__grad_fn_at(s, fn))
+  [vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
   vram__tensor_release(s, one);
@@ -159,7 +169,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
   s->cat = cat;
   t = vram__tensor_empty(s, d, dt);
   if (t.st) {
-    vram__storage *st = s->top - t.st;
+    vram__storage *st = vram__slot_at(s, t.st);
     st->id = UINT32_MAX;
     if (s->replay && s->replay->taping)
       vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);

@@ -47,8 +47,8 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
   if (t->st) {
-    (s->top - t->st)->fn = leaf;
-    (s->top - t->st)->req = 1;
+    vram__slot_at(s, t->st)->fn = leaf;
+    vram__slot_at(s, t->st)->req = 1;
   }
 }
 
@@ -99,6 +99,14 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   return 0;
 }
 
+/* A parameter or buffer that is a value of the graph. */
+static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
+  *t = vram__leaf_existing_gradient(
+      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  if (p->kind == VRAM__PARAM)
+    vram__leaf_new_value(s, t);
+}
+
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
@@ -107,19 +115,16 @@ static void vram__step_put_params(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->st = p->kind == VRAM__BUFFER ? 2 : 1;
     t->dt = vram__step_dtype(s, (vram_dtype)p->dtype);
-    if (p->is_value)
-      *t = vram__leaf_existing_gradient(
-          s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-    else if (fresh)
-      vram__step_own(s, p, t->dt);
-    if (p->kind != VRAM__PARAM)
+    if (p->is_value) {
+      vram__step_put_value(s, p, t);
       continue;
-    if (p->is_value)
-      vram__leaf_new_value(s, t);
-    else
-      t->st = vram__leaf_new(s, t);
+    }
+    if (fresh)
+      vram__step_own(s, p, t->dt);
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+            : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
+                                      : VRAM__OWN_WEIGHTS;
   }
 }
 
@@ -134,7 +139,7 @@ static void vram__step_put_recurrent(vram__step *s) {
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
   if (s->replay && s->rnn_dropout.st)
-    (s->top - s->rnn_dropout.st)->block = s->replay->rnn_dropout;
+    vram__slot_at(s, s->rnn_dropout.st)->block = s->replay->rnn_dropout;
 }
 
 static void vram__step_put_inputs(vram__step *s) {
@@ -159,7 +164,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
   vram__owned o;
   uint32_t i;
-  for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
+  for (i = 0; i < 2; i++)
     vram__leaf_existing_gradient(s, nothing, VRAM_F32,
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
@@ -168,10 +173,12 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
   s->r->buffers_bytes = o.buffers_bytes;
-  for (i = 0; i < VRAM__OWN; i++)
+  for (i = 0; i < 2; i++)
     vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   vram__step_put_recurrent(s);
   s->leaf.parameters = s->leaf.count;
   vram__step_put_inputs(s);
+  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
+    vram__leaf_spread(s, i);
 }

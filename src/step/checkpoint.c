@@ -2,7 +2,7 @@
 #include "step/step.h"
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
-  return t.st ? (s->top - (s->top - t.st)->base)->writes : 0;
+  return t.st ? vram__slot_at(s, vram__slot_at(s, t.st)->base)->writes : 0;
 }
 
 /* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
@@ -103,7 +103,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
     vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
     *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
     if (x->st) {
-      vram__storage *st = s->top - x->st;
+      vram__storage *st = vram__slot_at(s, x->st);
       st->fn = VRAM__EDGES(f)[i].fn;
       st->out = (uint16_t)VRAM__EDGES(f)[i].out;
       st->req = st->fn != 0;
@@ -150,11 +150,12 @@ static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, const vram_
   for (i = 0; i < f->nin; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
     vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
+    vram__leaf_spread(s, s->leaf.count + i);
     in[i] = vram__tensor_alias(s, t, t.d);
     vram__tensor_begin_at(s, in[i], was[i].off);
     if (in[i].st && vram__input_wanted(f, i)) {
-      (s->top - in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
-      (s->top - in[i].st)->req = 1;
+      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
+      vram__slot_at(s, in[i].st)->req = 1;
     }
   }
 }
@@ -181,7 +182,7 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
       vram__edge e;
       vram__tensor g;
       e.fn = vram__tensor_fn(s, out[i]);
-      e.out = (s->top - out[i].st)->out;
+      e.out = vram__slot_at(s, out[i].st)->out;
       g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
       vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
@@ -292,7 +293,7 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
     vram__history_refresh(s, t);
     c->arg[i] = vram__tensor_retain(s, *t);
     c->was[i].writes = vram__storage_writes_to(s, *t);
-    c->was[i].off = (s->top - t->st)->off;
+    c->was[i].off = vram__slot_at(s, t->st)->off;
   }
   return c;
 }
@@ -380,7 +381,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   if (c->saves && !around) /* its inputs are kept for backward */
     for (i = 0; i < r->narg; i++)
       if (c->arg[i].st)
-        vram__saved_count(s, s->top - (s->top - c->arg[i].st)->base);
+        vram__saved_count(s, vram__slot_at(s, vram__slot_at(s, c->arg[i].st)->base));
   if (!s->call.mute)
     vram__checkpoint_unname_inner(s, r);
   for (i = 0; around && i < r->narg; i++) /* its record has them */

@@ -9,9 +9,11 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
   const vram_node *n;
   uint8_t *value;
   uint32_t i;
+  if (s->train)
+    return;
   for (n = g->first; n && !(n->flags & VRAM__LOSS);)
     n = n->next;
-  if (s->train || !n)
+  if (!n)
     return;
   s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode);
   value = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nvalue);
@@ -51,9 +53,9 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
     if (!i)
       r->dtype = t.dt;
     if (t.st) { /* a view of what the node made is its own too, once */
-      t.st = (s->top - t.st)->base;
-      if (t.st != own && (s->top - t.st)->node == n)
-        r->output_bytes += (s->top - t.st)->bytes;
+      t.st = vram__slot_at(s, t.st)->base;
+      if (t.st != own && vram__slot_at(s, t.st)->node == n)
+        r->output_bytes += vram__slot_at(s, t.st)->bytes;
       own = t.st;
     }
   }
@@ -65,16 +67,21 @@ static int vram__storage_writes(const vram_node *n) {
   return !(vram__op_traits(n) & VRAM__OP_DROPOUT) || VRAM__INT(n, p, VRAM__ONE / 2) != 0;
 }
 
-/* b was written to by an operation that came after this record; saved: b was saved before it. */
-static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32_t newest,
-                                         uint8_t saved) {
-  const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
-                       1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
+static VRAM__COLD void vram__cuts_overwritten(vram__step *s, const vram__storage *b) {
   uint32_t i;
-  b->writes = newest + 1;
-  for (i = 0; s->cuts && s->phase == VRAM_PHASE_FORWARD && i < s->cuts->ncut; i++)
+  for (i = 0; s->phase == VRAM_PHASE_FORWARD && i < s->cuts->ncut; i++)
     if (s->cuts->cut[i].value && s->cuts->cut[i].id == b->id && b->id != UINT32_MAX)
       s->cuts->cut[i].bad = 1;
+}
+
+/* b was written to by an operation that came after this record; saved: b was saved before it. */
+static inline void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32_t newest,
+                                                uint8_t saved) {
+  const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
+                       1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
+  b->writes = newest + 1;
+  if (s->cuts)
+    vram__cuts_overwritten(s, b);
   if (saved || (own >> b->cat & 1)) /* own ones do not say whether they are saved */
     s->tape.stale = 1;
 }
@@ -95,7 +102,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   vram__variable *o = s->variable + r;
   const vram__tensor old = o->t, now = *y;
   const uint32_t fn = vram__tensor_fn(s, now);
-  vram__storage *b = s->top - (s->top - now.st)->base;
+  vram__storage *b = vram__slot_at(s, vram__slot_at(s, now.st)->base);
   const int writes = now.st && (n->flags & VRAM__WRITES) && vram__storage_writes(n);
   if (writes && (n->flags & VRAM__INPLACE))
     b->ver++;
@@ -111,7 +118,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
-  vram__tensor *const x = s->args, *const y = s->args + s->g->max_in + 8;
+  vram__tensor *const x = s->args, *const y = s->results;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -121,11 +128,11 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     x[i] = *t;
   }
   before.st = n->nin ? x[0].st : 0;
-  before.fn = (s->top - before.st)->fn;
+  before.fn = vram__slot_at(s, before.st)->fn;
   before.newest = s->tape.last;
   before.saved = 0;
   if (n->flags & VRAM__WRITES)
-    before.saved = before.st ? (s->top - (s->top - before.st)->base)->saved : 0;
+    before.saved = before.st ? vram__slot_at(s, vram__slot_at(s, before.st)->base)->saved : 0;
   vram__forward_op(s, n, x, y);
   if (s->failed)
     return; /* y may be anything */
@@ -155,25 +162,38 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
       vram__variable_unname(s, &n->out[i]);
 }
 
+/* Before node n runs where the caller wants reports, a chain is cut or nodes are left out. 0: it is
+   one of those. */
+static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
+  if (s->o->nodes && s->phase == VRAM_PHASE_FORWARD)
+    vram__memory_zero(s->o->nodes + n->index, sizeof *s->o->nodes);
+  return !s->skip || !s->skip[n->index];
+}
+
+/* After it. */
+static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
+  if (s->phase != VRAM_PHASE_FORWARD)
+    return;
+  if (s->o->nodes)
+    vram__report_node_name(s, n);
+  if (s->cuts)
+    vram__cuts_count_node(s, n);
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
-  const int cuts = s->cuts && s->phase == VRAM_PHASE_FORWARD;
+  const int unusual = s->o->nodes || s->cuts || s->skip;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
-    if (report)
-      vram__memory_zero(report + n->index, sizeof *report);
-    if (s->skip && s->skip[n->index])
+    if (unusual && !vram__forward_begin(s, n))
       continue;
     if (n->op < VRAM_OP_COUNT)
       vram__forward_node(s, n);
     if (s->failed)
       return n;
-    if (report)
-      vram__report_node_name(s, n);
-    if (cuts)
-      vram__cuts_count_node(s, n);
+    if (unusual)
+      vram__forward_end(s, n);
     if (!(n->flags & VRAM_NODE_INNER))
       vram__forward_unname(s, n);
   }

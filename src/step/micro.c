@@ -81,8 +81,8 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = s->g->cache[i];
   s->vec = NULL;
-  for (i = 1; i <= s->nslot; i++) {
-    vram__storage *st = s->top - i;
+  for (i = 0; i < s->nslot; i++) {
+    vram__storage *st = vram__slot_at(s, vram__slot_number(s, i));
     if (vram__is_grad_fn(st->fn))
       st->fn = st->req = 0;
   }
@@ -90,13 +90,13 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
     vram__variable *in = &s->variable[s->g->input[i]->index];
     in->refs = 1;
     if (in->t.st)
-      (s->top - in->t.st)->writes = 0;
+      vram__slot_at(s, in->t.st)->writes = 0;
   }
   for (i = 0; i < s->g->nparam; i++)
     if (s->param[i].st)
-      (s->top - vram__tensor_slot(s->param[i]))->writes = 0;
+      vram__slot_at(s, vram__tensor_slot(s->param[i]))->writes = 0;
   if (s->rnn_dropout.st)
-    (s->top - s->rnn_dropout.st)->saved = 0;
+    vram__slot_at(s, s->rnn_dropout.st)->saved = 0;
   loss->d = s->scalar;
 }
 
@@ -107,7 +107,7 @@ static inline uint64_t vram__state_mix(uint64_t state, uint64_t x) {
 }
 
 static uint64_t vram__state_of_slot(const vram__step *s, uint32_t i) {
-  const vram__storage *st = s->top - i, *b = s->top - st->base;
+  const vram__storage *st = vram__slot_at(s, i), *b = vram__slot_at(s, st->base);
   uint64_t x = vram__state_mix(st->base == i, st->refs);
   /* a view has no references to a storage, category, mark or record of writes of its own */
   x = vram__state_mix(x, b->cat | (uint64_t)b->saved << 8 | (uint64_t)st->req << 9 |
@@ -130,9 +130,12 @@ static int vram__state_add_piece(void *user, const vram_piece *piece) {
 static uint64_t vram__state_now(const vram__step *s) {
   uint64_t state = s->used, slots = 0, pieces = 0;
   uint32_t i;
-  for (i = 1; i <= s->nslot; i++)
-    if ((s->top - i)->refs || ((s->top - i)->base == i && (s->top - i)->srefs))
-      slots += vram__state_of_slot(s, i);
+  for (i = 0; i < s->nslot; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    const vram__storage *st = vram__slot_at(s, slot);
+    if (st->refs || (st->base == slot && st->srefs))
+      slots += vram__state_of_slot(s, slot);
+  }
   state = vram__state_mix(vram__state_mix(state, slots), s->nslot);
   for (i = 0; i < s->leaf.count; i++)
     if (s->leaf.at[i].grad.d)
@@ -140,7 +143,7 @@ static uint64_t vram__state_now(const vram__step *s) {
           vram__state_mix(vram__state_mix(state, i), vram__state_of_slot(s, s->leaf.at[i].grad.st));
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     state = vram__state_mix(state, s->count.category.of[i]);
-  state = vram__state_mix(vram__state_mix(state, s->count.blocks), s->count.upper);
+  state = vram__state_mix(vram__state_mix(state, s->count.blocks), s->count.extra);
   state = vram__state_mix(vram__state_mix(state, s->leaf.taken), s->scale.st);
   state = vram__state_mix(state, s->rnn_dropout.st | (uint64_t)s->rnn_reset << 32 |
                                      (uint64_t)s->tape.stale << 33);

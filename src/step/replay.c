@@ -37,16 +37,17 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
 static void vram__step_play_kept(vram__step *s) {
   uint32_t i;
-  for (i = 1; i <= s->nslot && !s->train; i++) {
-    const vram__storage *st = s->top - i;
-    if (st->base == i && st->srefs && st->id != UINT32_MAX)
+  for (i = 0; i < s->nslot && !s->train; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    const vram__storage *st = vram__slot_at(s, slot);
+    if (st->base == slot && st->srefs && st->id != UINT32_MAX)
       vram__replay_put(s->replay, st->block);
   }
   for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
     const uint32_t st = s->leaf.at[i].grad.st;
-    s->replay->gradient[i] = st ? (s->top - (s->top - st)->base)->block : 0;
+    s->replay->gradient[i] = st ? vram__slot_at(s, vram__slot_at(s, st)->base)->block : 0;
   }
-  s->replay->rnn_dropout = s->rnn_dropout.st ? (s->top - s->rnn_dropout.st)->block : 0;
+  s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
 }
 
@@ -82,11 +83,12 @@ static uint32_t vram__replay_find_left(vram__step *s, uint32_t room) {
     const uint32_t st = l->grad.st;
     run->untold |= s->leaf.shared | (st && n == room);
     if (st && n < room)
-      run->gradient[n++] = (s->top - (s->top - st)->base)->id;
+      run->gradient[n++] = vram__slot_at(s, vram__slot_at(s, st)->base)->id;
   }
-  for (i = 1; !s->o->train && i <= s->nslot; i++) {
-    const vram__storage *st = s->top - i;
-    if (st->base != i || !st->srefs || st->id == UINT32_MAX)
+  for (i = 0; !s->o->train && i < s->nslot; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    const vram__storage *st = vram__slot_at(s, slot);
+    if (st->base != slot || !st->srefs || st->id == UINT32_MAX)
       continue;
     run->untold |= n == room;
     if (n < room)

@@ -93,14 +93,17 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   s->mem = (uint8_t *)scratch + skip;
   s->skipped = (uint32_t)skip;
   s->cap = (bytes - skip) & ~(uint64_t)7;
-  s->used = 8;
-  if (s->cap < sizeof *s->top + sizeof *s->spare * VRAM__SPARE)
+  if (s->cap > (uint64_t)VRAM__LEAF * 8) /* what has a number is below */
+    s->cap = (uint64_t)VRAM__LEAF * 8;
+  s->used = VRAM__OWN_BYTES;
+  if (s->cap < s->used + sizeof *s->spare * VRAM__SPARE)
     return 0;
   s->cap -= sizeof *s->spare * VRAM__SPARE;
   s->spare = (vram_dims *)(void *)(s->mem + s->cap);
-  s->cap -= sizeof *s->top;
-  s->top = (vram__storage *)(void *)(s->mem + s->cap);
-  vram__memory_zero(s->top, sizeof *s->top);
+  s->first_slot = (uint32_t)(s->cap / 8) - VRAM__SLOT_STEP;
+  vram__memory_zero(s->mem, VRAM__OWN_BYTES);
+  s->free_slot = VRAM__OWN_WEIGHTS; /* the first two that are taken */
+  vram__slot_at(s, VRAM__OWN_WEIGHTS)->id = VRAM__OWN_BUFFERS;
   return 1;
 }
 
@@ -161,6 +164,7 @@ static int vram__step_take_arrays(vram__step *s) {
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
+  s->results = s->args + g->max_in + 8;
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
   return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
 }
@@ -179,14 +183,14 @@ static void vram__step_put_before(vram__step *s) {
   }
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
-  s->count.peak_upper = s->count.upper;
+  s->count.peak_upper = s->count.blocks + s->count.extra;
   vram__peak_note(s);
 }
 
 /* From zero_grad to what is left after the optimizer. */
 static void vram__step_play(vram__step *s, uint32_t how) {
   const vram__category_bytes before = s->count.category;
-  const uint64_t blocks = s->count.blocks, upper = s->count.upper;
+  const uint64_t blocks = s->count.blocks, upper = blocks + s->count.extra;
   vram__replay *run = s->replay;
   vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
   if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
@@ -209,7 +213,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     if (s->loss.st) /* its history was played, or never will be */
-      (s->top - s->loss.st)->fn = 0;
+      vram__slot_at(s, s->loss.st)->fn = 0;
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
@@ -239,7 +243,7 @@ static void vram__step_report(const vram__step *s) {
   r->events = count->next_id + count->frees;
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
-                    (s->nslot + (uint64_t)1) * sizeof *s->top + sizeof *s->spare * VRAM__SPARE;
+                    s->nslot * (uint64_t)sizeof(vram__storage) + sizeof *s->spare * VRAM__SPARE;
 }
 
 /* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the

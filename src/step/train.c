@@ -22,14 +22,14 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
       l->grad.dt = l->dt;
     }
     if (s->replay && past.had && !past.with && l->grad.st)
-      (s->top - l->grad.st)->block = s->replay->gradient[i];
+      vram__slot_at(s, l->grad.st)->block = s->replay->gradient[i];
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
-  if (s->count.upper > s->count.peak_upper)
-    s->count.peak_upper = s->count.upper;
+  if (s->count.blocks + s->count.extra > s->count.peak_upper)
+    s->count.peak_upper = s->count.blocks + s->count.extra;
   s->count.at_peak = 1;
   if (s->count.stop_at == 1)
     vram__live_collect(s);
@@ -65,7 +65,7 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.requested += bytes;
   s->count.category.of[cat] += bytes;
   s->count.blocks += blocks;
-  s->count.upper += blocks + large * VRAM_SMALL_POOL_BYTES;
+  s->count.extra += large * VRAM_SMALL_POOL_BYTES;
 }
 
 static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
@@ -178,8 +178,8 @@ static void vram__optim_count_step(vram__step *s, const vram__optim_bytes *b) {
   }
   if (s->count.blocks + b->peak_blocks > s->count.phase_peak_blocks)
     s->count.phase_peak_blocks = s->count.blocks + b->peak_blocks;
-  if (s->count.upper + b->peak_upper > s->count.peak_upper)
-    s->count.peak_upper = s->count.upper + b->peak_upper;
+  if (s->count.blocks + s->count.extra + b->peak_upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.blocks + s->count.extra + b->peak_upper;
   vram__bytes_grow_and_shrink(s, b->end, b->end_blocks, b->state_large, VRAM_CATEGORY_OPTIMIZER);
 }
 

@@ -14,7 +14,7 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
       s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
       if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
-        (s->top - c->t.st)->req = 1;
+        vram__slot_at(s, c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;
       s->leaf.first_cast = (uint32_t)(l - s->leaf.at) + 1;

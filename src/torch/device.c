@@ -94,14 +94,15 @@ static void vram__live_add(vram__step *s, uint64_t bytes, uint8_t cat, const vra
 /* What is allocated now, for vram_step_live. */
 VRAM__FN void vram__live_collect(vram__step *s) {
   const vram_param *p;
-  uint32_t i;
+  uint32_t k;
   for (p = s->g->param_first; p; p = p->next)
     if (!(vram__op_traits(p->node) & VRAM__OP_PARAM))
       vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt),
                      p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
                      p->node);
-  for (i = 1; i <= s->nslot; i++) {
-    const vram__storage *st = s->top - i;
+  for (k = 0; k < s->nslot; k++) {
+    const uint32_t i = vram__slot_number(s, k);
+    const vram__storage *st = vram__slot_at(s, i);
     if (st->base == i && st->srefs)
       vram__live_add(s, st->bytes, st->cat, st->node);
   }

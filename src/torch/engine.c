@@ -3,9 +3,9 @@
 
 /* InputBuffer::add: one more gradient for an input, which stays the caller's */
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t) {
-  const vram__storage *st = s->top - at->st;
+  const vram__storage *st = vram__slot_at(s, at->st);
   vram__tensor sum;
-  if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 && !st->shown &&
+  if (at->st && st->refs == 1 && vram__slot_at(s, st->base)->srefs == 1 && !st->shown &&
       (at->d->flags & VRAM__DENSE))
     return; /* added in place */
   sum = vram__pointwise_empty2(s, *at, *t);
@@ -18,7 +18,7 @@ VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__te
 static int vram__gradient_can_take(const vram__step *s, const vram__leaf *l,
                                    const vram__tensor *t) {
   uint32_t i;
-  if (t->st && (s->top - t->st)->refs != 1)
+  if (t->st && vram__slot_at(s, t->st)->refs != 1)
     return 0;
   if (!(l->d->flags & VRAM__DENSE))
     return (t->d->flags & VRAM__CONTIG) != 0;
@@ -47,19 +47,28 @@ static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b
   }
 }
 
-/* A storage becomes a gradient. */
-static inline void vram__gradient_become(vram__step *s, vram__storage *b) {
-  if (s->count.at_peak)
-    vram__peak_note(s);
-  if ((s->o->event || s->replay) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
+static VRAM__COLD void vram__gradient_watch(vram__step *s, const vram__storage *b) {
+  if ((s->o->event || s->replay) && b->bytes)
     vram__gradient_emit(s, b);
-  if (s->cuts && b->cat != VRAM_CATEGORY_GRADIENTS && !s->cuts->plain) {
+  if (s->cuts && !s->cuts->plain) {
     const uint64_t bytes = vram__block_bytes(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
   }
+}
+
+static inline void vram__gradient_count(vram__step *s, vram__storage *b) {
   s->count.category.of[b->cat] -= b->bytes;
   b->cat = VRAM_CATEGORY_GRADIENTS;
   s->count.category.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
+}
+
+/* A storage becomes a gradient. */
+static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
+  if (s->count.at_peak)
+    vram__peak_note(s);
+  if (s->watched && b->cat != VRAM_CATEGORY_GRADIENTS)
+    vram__gradient_watch(s, b);
+  vram__gradient_count(s, b);
 }
 
 static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__tensor *t) {
@@ -70,7 +79,7 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
       vram__tensor_release(s, *t);
-    } else if (t->st && (s->top - t->st)->of) { /* new_grad.detach() is no view */
+    } else if (t->st && vram__slot_at(s, t->st)->of) { /* new_grad.detach() is no view */
       l->grad = vram__tensor_alias(s, *t, t->d);
       vram__tensor_release(s, *t);
     } else
@@ -78,9 +87,9 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      (s->top - l->grad.st)->shown = 0;               /* detached, it is no view */
+      vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
     if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
-      vram__gradient_become(s, s->top - (s->top - l->grad.st)->base);
+      vram__gradient_become(s, vram__slot_at(s, vram__slot_at(s, l->grad.st)->base));
   }
   t->d = NULL;
 }
@@ -88,17 +97,21 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
-  vram__storage *b = s->top - t->st;
-  if (s->leaf.now == s->leaf.at && t->d == l->d && !l->grad.d && t->st && b->base == t->st &&
-      b->refs == 1 && !b->of && (l->d->flags & VRAM__DENSE)) {
-    l->grad = *t;
-    t->d = NULL;
-    b->shown = 0;
-    vram__gradient_become(s, b);
-    vram__total_add(&s->leaf.had, b->bytes);
-    s->leaf.taken++;
-  } else
+  vram__storage *b = vram__slot_at(s, t->st);
+  if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
+      !(l->d->flags & VRAM__DENSE)) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    return;
+  }
+  l->grad = *t;
+  t->d = NULL;
+  b->shown = 0;
+  vram__total_add(&s->leaf.had, b->bytes);
+  s->leaf.taken++;
+  if (s->count.at_peak || s->watched)
+    vram__gradient_become(s, b);
+  else
+    vram__gradient_count(s, b);
 }
 
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.

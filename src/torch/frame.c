@@ -26,7 +26,7 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
   vram__frame *c = s->call.frame;
   uint32_t me = vram__grad_fn_index(s, f);
   if (!s->call.again) {
-    const vram__storage *b = s->top - st;
+    const vram__storage *b = vram__slot_at(s, st);
     if (!f->frame) {
       f->frame = (uint32_t)((uint64_t)((const uint8_t *)c - s->mem) / 8);
       c->alive++;
@@ -56,7 +56,7 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
     vram__grad_fn *o = vram__grad_fn_at(s, f->next);
     if (f->nsaved < o->nsaved) {
       VRAM__SAVED(o)[f->nsaved].st = st;
-      (s->top - st)->srefs++;
+      vram__slot_at(s, st)->srefs++;
     }
   }
   if (++s->call.saved == c->saves) {

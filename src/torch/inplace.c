@@ -22,21 +22,21 @@ static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
 
 /* A view whose base was written to: its history is as_strided of the base. */
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t) {
-  vram__storage *st = s->top - t->st;
+  vram__storage *st = vram__slot_at(s, t->st);
   vram__tensor base = *t;
   if (vram__view_of_checkpoint(s, st->fn))
     return;
   base.st = st->of;
-  base.d = (s->top - base.st)->d;
+  base.d = vram__slot_at(s, base.st)->d;
   vram__history_drop(s, st);
   vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
-  st->ver = (s->top - st->base)->ver;
+  st->ver = vram__slot_at(s, st->base)->ver;
 }
 
-/* y was overwritten by an operation, whose record it has now; before, `old` had made it. If it is a
-   view, its base gets that history: a copy_slices around the record (rebase_history). */
-VRAM__FN void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old) {
-  vram__storage *st = s->top - y->st, *b = s->top - st->of;
+/* If y is a view, its base gets the history of the record: a copy_slices around it
+   (rebase_history). */
+VRAM__FN void vram__base_rebase(vram__step *s, const vram__tensor *y, uint32_t old) {
+  vram__storage *st = vram__slot_at(s, y->st), *b = vram__slot_at(s, st->of);
   vram__tensor base;
   vram__grad_fn *f, *c;
   uint32_t i;

@@ -67,7 +67,7 @@ static void vram__reduce_iter_make(const vram__step *s, vram__tensor x, uint32_t
     it->out[m++] = out[a];
   }
   it->n = m;
-  it->off = (s->top - vram__tensor_slot(x))->off;
+  it->off = vram__slot_at(s, vram__tensor_slot(x))->off;
 }
 
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device) {

@@ -38,7 +38,7 @@ static uint32_t vram__slot_fresh(vram__step *s) {
     return 0;
   }
   s->cap -= sizeof(vram__storage);
-  return ++s->nslot;
+  return vram__slot_number(s, s->nslot++);
 }
 
 /* A slot that nobody uses; 0: the scratch memory is used up. */
@@ -46,7 +46,7 @@ VRAM__FN uint32_t vram__slot_new(vram__step *s) {
   const uint32_t i = s->free_slot;
   if (!i)
     return vram__slot_fresh(s);
-  s->free_slot = (s->top - i)->id;
+  s->free_slot = vram__slot_at(s, i)->id;
   return i;
 }
 
@@ -61,22 +61,22 @@ static inline vram__tensor vram__tensor_of_slot(const vram_dims *d, vram_dtype d
 
 /* Somebody hears of the allocation of slot i. */
 static VRAM__COLD vram__tensor vram__tensor_watched(vram__step *s, vram_dtype dt, uint32_t i) {
-  vram__event_watch(s, VRAM_ACTION_ALLOC, s->top - i);
-  return vram__tensor_of_slot((s->top - i)->d, dt, i);
+  vram__event_watch(s, VRAM_ACTION_ALLOC, vram__slot_at(s, i));
+  return vram__tensor_of_slot(vram__slot_at(s, i)->d, dt, i);
 }
 
 /* A fresh tensor in a new storage of so many bytes (of none PyTorch allocates nothing). */
 static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, vram_dtype dt,
                                              uint64_t bytes) {
   uint32_t i = s->free_slot;
-  vram__storage *st = s->top - i;
+  vram__storage *st = vram__slot_at(s, i);
   if (i)
     s->free_slot = st->id;
   else {
     i = vram__slot_fresh(s);
     if (!i)
       return vram__tensor_of_slot(d, dt, 0);
-    st = s->top - i;
+    st = vram__slot_at(s, i);
   }
   if (s->call.mute || !vram__bytes_countable(s, bytes))
     bytes = 0;
@@ -100,11 +100,19 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   return s->watched ? vram__tensor_watched(s, dt, i) : vram__tensor_of_slot(d, dt, i);
 }
 
+/* One that stays in registers, or whose dtype comes in blocks. */
+static VRAM__COLD vram__tensor vram__tensor_unusual(vram__step *s, const vram_dims *d,
+                                                    vram_dtype dt) {
+  return s->registers ? vram__tensor_of_slot(d, dt, 0)
+                      : vram__tensor_empty_strided(s, d, dt, vram__dims_bytes_of(d, dt));
+}
+
 /* A fresh tensor of dims d, which are dense. */
 VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt) {
-  if (s->registers)
-    return vram__tensor_of_slot(d, dt, 0);
-  return vram__tensor_make(s, d, dt, vram__dims_bytes_of(d, dt));
+  const vram_dtype_info *const row = vram__dtype_rows + dt;
+  if (s->registers || row->block_elements != 1)
+    return vram__tensor_unusual(s, d, dt);
+  return vram__tensor_make(s, d, dt, d->numel * row->block_bytes);
 }
 
 /* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
@@ -120,7 +128,7 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
 
 /* The same of a tensor on another one's storage; what it is a view of may go with it. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
-  vram__storage *st = s->top - i;
+  vram__storage *st = vram__slot_at(s, i);
   for (;;) {
     const uint32_t base = st->base, of = st->of;
     vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
@@ -132,7 +140,7 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
     }
     vram__storage_release(s, base);
     i = of;
-    st = s->top - i;
+    st = vram__slot_at(s, i);
     if (!i || --st->refs)
       return;
   }
@@ -140,8 +148,8 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
 
 /* The last handle of a tensor goes. */
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
-  vram__storage *st = s->top - i;
-  if (st->base != i || st->of) {
+  vram__storage *st = vram__slot_at(s, i);
+  if (st->base != i) {
     vram__view_free(s, i);
     return;
   }
@@ -155,7 +163,8 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
    a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
    cuDNN: conversion of tensor formats, deterministic split-k). */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
-  uint64_t n = s->count.upper + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
+  uint64_t n =
+      s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
   if (n > (uint64_t)VRAM_MAX_BYTES)
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->count.peak_upper)

@@ -8,15 +8,16 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   vram__grad_fn *f;
   if (!s->grad)
     return NULL;
-  for (i = 0; i < nin; i++)
-    if (vram__tensor_wants_grad(s, in[i]))
-      break;
+  for (i = 0; i < nin && !vram__tensor_wants_grad(s, in[i]);)
+    i++;
   if (i == nin)
     return NULL;
   f = vram__tape_record_raw(s, kind, nin, nout, room);
-  for (i = 0; f && i < nin; i++)
+  if (!f)
+    return NULL;
+  for (i = 0; i < nin; i++)
     vram__tape_edge_from(s, f, i, in[i]);
-  if (f && s->call.again)
+  if (s->call.again)
     vram__frame_stop_early(s, f);
   return f;
 }
@@ -27,7 +28,7 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
   *to = *t;
   to->st = st;
   if (st) {
-    vram__storage *b = s->top - st;
+    vram__storage *b = vram__slot_at(s, st);
     b->srefs++;
     if (!b->saved)
       vram__saved_count(s, b);
@@ -35,7 +36,8 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
 }
 
 static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  vram__save_storage(s, f, t, vram__frame_pack(s, f, t->d, (s->top - vram__tensor_slot(*t))->base));
+  vram__save_storage(s, f, t,
+                     vram__frame_pack(s, f, t->d, vram__slot_at(s, vram__tensor_slot(*t))->base));
 }
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
@@ -43,14 +45,16 @@ VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t)
   if (s->call.frame)
     vram__save_in_frame(s, f, &t);
   else
-    vram__save_storage(
-        s, f, &t, t.st - 1 - VRAM__OWN < VRAM__LEAF - 1 - VRAM__OWN ? (s->top - t.st)->base : 0);
+    vram__save_storage(s, f, &t,
+                       t.st - 1 - VRAM__OWN_BUFFERS < VRAM__LEAF - 1 - VRAM__OWN_BUFFERS
+                           ? vram__slot_at(s, t.st)->base
+                           : 0);
 }
 
 /* f keeps t, which is fresh; the caller's handle goes. */
 VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
   if (f && !s->call.frame && t->st) {
-    vram__storage *st = s->top - t->st;
+    vram__storage *st = vram__slot_at(s, t->st);
     st->refs = 0;
     st->srefs = 0;
     vram__save_storage(s, f, t, t->st);
@@ -64,7 +68,7 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram
 /* y is output i of record f. */
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y) {
-  vram__storage *st = s->top - y->st;
+  vram__storage *st = vram__slot_at(s, y->st);
   uint32_t old;
   if (!f)
     return;
@@ -84,12 +88,12 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
 
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
   for (;; f = vram__grad_fn_at(s, (uint32_t)f->aux)) {
-    const vram__tensor *t = VRAM__SAVED(f);
-    const uint32_t n = f->nsaved;
-    for (; f->nsaved; f->nsaved--, t++)
+    const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
+    f->nsaved = 0;
+    for (; t != end; t++)
       if (t->st)
         vram__storage_release(s, t->st);
-    if (n && f->frame)
+    if (t != first && f->frame)
       vram__frame_release(s, vram__frame_at(s, f->frame));
     if (!f->inner)
       return;

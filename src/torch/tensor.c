@@ -47,7 +47,7 @@ VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *
 
 /* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
 VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vram_dims *d) {
-  const vram__storage *const from = s->top - vram__tensor_slot(x);
+  const vram__storage *const from = vram__slot_at(s, vram__tensor_slot(x));
   vram__tensor t = x;
   vram__storage *st;
   t.d = d;
@@ -55,7 +55,7 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
     t.st = vram__slot_new(s);
   if (!t.st)
     return t;
-  st = s->top - t.st;
+  st = vram__slot_at(s, t.st);
   st->base = from->base;
   st->bytes = 0;
   st->refs = 1;
@@ -64,7 +64,7 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
   st->out = 0;
   st->fn = st->of = st->ver = 0;
   st->d = d;
-  (s->top - st->base)->srefs++;
+  vram__slot_at(s, st->base)->srefs++;
   return t;
 }
 
@@ -72,11 +72,11 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
 VRAM__FN vram__tensor vram__tensor_view(vram__step *s, vram__tensor x, const vram_dims *d) {
   vram__tensor t = vram__tensor_alias(s, x, d);
   if (t.st) {
-    uint32_t of = (s->top - vram__tensor_slot(x))->of;
+    uint32_t of = vram__slot_at(s, vram__tensor_slot(x))->of;
     if (!of)
       of = vram__tensor_slot(x);
-    (s->top - t.st)->of = of;
-    (s->top - t.st)->ver = (s->top - (s->top - of)->base)->ver;
+    vram__slot_at(s, t.st)->of = of;
+    vram__slot_at(s, t.st)->ver = vram__slot_at(s, vram__slot_at(s, of)->base)->ver;
     vram__slot_retain(s, of);
   }
   return t;

@@ -63,7 +63,12 @@ struct vram__grad_fn {
   uint8_t inner; /* aux is the record of an operation inside this one */
 };
 
-#define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
+/* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
+   for none. What modules own has two: one for all weights, one for all buffers. */
+#define VRAM__SLOT_STEP ((uint32_t)(sizeof(vram__storage) / 8))
+#define VRAM__OWN_WEIGHTS VRAM__SLOT_STEP
+#define VRAM__OWN_BUFFERS (2 * VRAM__SLOT_STEP)
+#define VRAM__OWN_BYTES (3 * sizeof(vram__storage)) /* of these three */
 
 #define VRAM__EDGES(f) ((vram__edge *)(void *)((f) + 1))
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
@@ -200,7 +205,7 @@ typedef struct vram__counts {
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t upper, peak_upper;           /* and what they take at most */
+  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
   uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
@@ -273,10 +278,10 @@ struct vram__step {
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
-  vram__storage *top; /* slots grow down: slot i is top - i; slot 0 stands for none */
   vram_dims *spare;   /* when the memory is used up */
   uint32_t nspare;
   uint32_t nslot, free_slot;
+  uint32_t first_slot; /* slots grow down from it */
   uint64_t most_used;
   uint32_t skipped; /* bytes of the scratch before its first multiple of 8 */
 
@@ -295,10 +300,10 @@ struct vram__step {
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
-  vram__tensor *gin;      /* gradients for the inputs of the running backward node */
-  vram__tensor *args;     /* inputs and outputs of the running node */
-  const vram_value *root; /* what backward starts from, or the caller keeps */
-  uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
+  vram__tensor *gin;            /* gradients for the inputs of the running backward node */
+  vram__tensor *args, *results; /* inputs and outputs of the running node */
+  const vram_value *root;       /* what backward starts from, or the caller keeps */
+  uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
   vram__total optim_all; /* a list like all trainable parameters */
@@ -443,7 +448,7 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t);
-VRAM__FN void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old);
+VRAM__FN void vram__base_rebase(vram__step *s, const vram__tensor *y, uint32_t old);
 VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt);
 
 /* view.c */
@@ -509,6 +514,15 @@ static inline vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f) {
   return (vram__grad_fn *)(void *)(s->mem + (uint64_t)f * 8);
 }
 
+static inline vram__storage *vram__slot_at(const vram__step *s, uint32_t i) {
+  return (vram__storage *)(void *)(s->mem + (uint64_t)i * 8);
+}
+
+/* Slots that modules do not own, k below s->nslot, in the order in which they were first used. */
+static inline uint32_t vram__slot_number(const vram__step *s, uint32_t k) {
+  return s->first_slot - k * VRAM__SLOT_STEP;
+}
+
 static inline vram__tensor vram__tensor_none(void) {
   vram__tensor t;
   t.d = NULL;
@@ -518,21 +532,23 @@ static inline vram__tensor vram__tensor_none(void) {
 }
 
 /* Slot of t; the weights that modules own share one. */
-static inline uint32_t vram__tensor_slot(vram__tensor t) { return t.st & VRAM__LEAF ? 1 : t.st; }
+static inline uint32_t vram__tensor_slot(vram__tensor t) {
+  return t.st & VRAM__LEAF ? VRAM__OWN_WEIGHTS : t.st;
+}
 
 /* The record that made t, or the leaf that it is; 0: neither. */
 static inline uint32_t vram__tensor_fn(const vram__step *s, vram__tensor t) {
-  return t.st & VRAM__LEAF ? t.st : (s->top - t.st)->fn;
+  return t.st & VRAM__LEAF ? t.st : vram__slot_at(s, t.st)->fn;
 }
 
 static inline int vram__tensor_wants_grad(const vram__step *s, vram__tensor t) {
-  return (t.st & VRAM__LEAF) || (s->top - t.st)->req;
+  return (t.st & VRAM__LEAF) || vram__slot_at(s, t.st)->req;
 }
 
 /* t, which is no weight that a module owns, begins so many elements behind its storage. */
 static inline void vram__tensor_begin_at(vram__step *s, vram__tensor t, uint64_t off) {
   if (t.st)
-    (s->top - t.st)->off = off & 15;
+    vram__slot_at(s, t.st)->off = off & 15;
 }
 
 static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
@@ -564,11 +580,12 @@ static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) 
   s->count.requested += bytes;
   s->count.category.of[cat] += bytes;
   s->count.blocks += block;
-  s->count.upper += block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
+  if (bytes > VRAM_SMALL_POOL_BYTES)
+    s->count.extra += VRAM_SMALL_POOL_BYTES;
   if (s->count.blocks > s->count.phase_peak_blocks)
     s->count.phase_peak_blocks = s->count.blocks;
-  if (s->count.upper > s->count.peak_upper)
-    s->count.peak_upper = s->count.upper;
+  if (s->count.blocks + s->count.extra > s->count.peak_upper)
+    s->count.peak_upper = s->count.blocks + s->count.extra;
   if (s->count.requested > s->count.phase_peak) {
     s->count.phase_peak = s->count.requested;
     if (s->count.requested > s->count.peak) {
@@ -588,12 +605,13 @@ static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat
   s->count.requested -= bytes;
   s->count.category.of[cat] -= bytes;
   s->count.blocks -= block;
-  s->count.upper -= block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
+  if (bytes > VRAM_SMALL_POOL_BYTES)
+    s->count.extra -= VRAM_SMALL_POOL_BYTES;
 }
 
 /* Slot i and the storage that it owns go. */
 static inline void vram__storage_free(vram__step *s, uint32_t i) {
-  vram__storage *b = s->top - i;
+  vram__storage *b = vram__slot_at(s, i);
   if (b->bytes) {
     s->count.frees++;
     if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
@@ -608,13 +626,13 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
 static inline void vram__storage_release(vram__step *s, uint32_t i) {
-  if (--(s->top - i)->srefs == 0)
+  if (--vram__slot_at(s, i)->srefs == 0)
     vram__storage_free(s, i);
 }
 
 /* One handle of a tensor goes. */
 static inline void vram__slot_release(vram__step *s, uint32_t i) {
-  if (i && --(s->top - i)->refs == 0)
+  if (i && --vram__slot_at(s, i)->refs == 0)
     vram__slot_free(s, i);
 }
 
@@ -628,9 +646,9 @@ static inline void vram__grad_fn_release(vram__step *s, uint32_t fn) {
 
 /* One more handle of a tensor. */
 static inline void vram__slot_retain(vram__step *s, uint32_t i) {
-  vram__storage *st = s->top - i;
+  vram__storage *st = vram__slot_at(s, i);
   if (st->refs++ == 0) /* so far it was only saved */
-    (s->top - st->base)->srefs++;
+    vram__slot_at(s, st->base)->srefs++;
 }
 
 /* Nobody counts handles of weights that modules own. */
@@ -641,7 +659,7 @@ static inline vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t) {
 }
 
 static inline void vram__tensor_release(vram__step *s, vram__tensor t) {
-  if (t.st - 1 < VRAM__LEAF - 1 && --(s->top - t.st)->refs == 0)
+  if (t.st - 1 < VRAM__LEAF - 1 && --vram__slot_at(s, t.st)->refs == 0)
     vram__slot_free(s, t.st);
 }
 
@@ -698,7 +716,10 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
 /* Input i of f is t. */
 static inline void vram__tape_edge_from(vram__step *s, vram__grad_fn *f, uint32_t i,
                                         vram__tensor t) {
-  vram__tape_edge(s, f, i, vram__tensor_fn(s, t), (s->top - vram__tensor_slot(t))->out);
+  if (t.st & VRAM__LEAF)
+    vram__tape_edge(s, f, i, t.st, 0);
+  else
+    vram__tape_edge(s, f, i, vram__slot_at(s, t.st)->fn, vram__slot_at(s, t.st)->out);
 }
 
 /* A storage is kept for backward, perhaps for the first time. */
@@ -715,9 +736,16 @@ static inline void vram__saved_count(vram__step *s, vram__storage *b) {
 
 /* What t, a value of the graph, is a view of may have been written to since t got its history. */
 static inline void vram__history_refresh(vram__step *s, const vram__tensor *t) {
-  const vram__storage *st = s->top - t->st;
-  if (st->of && st->ver != (s->top - st->base)->ver)
+  const vram__storage *st = vram__slot_at(s, t->st);
+  if (st->of && st->ver != vram__slot_at(s, st->base)->ver)
     vram__view_rebase(s, t);
+}
+
+/* y was overwritten by an operation, whose record it has now; before, `old` had made it. Only views
+   and leaves take notice. */
+static inline void vram__history_rebase(vram__step *s, const vram__tensor *y, uint32_t old) {
+  if (vram__slot_at(s, y->st)->of || (old & VRAM__LEAF))
+    vram__base_rebase(s, y, old);
 }
 
 static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
@@ -725,19 +753,21 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 }
 
 /* Leaf i, without a gradient. */
-static inline vram__leaf *vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
-                                         vram_dtype dt) {
+static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
   l->dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
+}
+
+/* What there is of leaf i beside that. */
+static inline void vram__leaf_spread(vram__step *s, uint32_t i) {
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;
   if (s->leaf.inner)
-    s->leaf.inner[i] = *l;
-  return l;
+    s->leaf.inner[i] = s->leaf.at[i];
 }
 
 /* Where a gradient that goes along this edge arrives. */

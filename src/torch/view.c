@@ -4,7 +4,7 @@
 /* y, a view of x, requires a gradient as x does, under no_grad too: matmul asks for it. */
 VRAM__FN void vram__view_wants_grad(vram__step *s, vram__tensor y, vram__tensor x) {
   if (y.st)
-    (s->top - y.st)->req = vram__tensor_wants_grad(s, x) != 0;
+    vram__slot_at(s, y.st)->req = vram__tensor_wants_grad(s, x) != 0;
 }
 
 /* View of x with record k. */
