@@ -9,9 +9,11 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
   const vram_node *n;
   uint8_t *value;
   uint32_t i;
+  if (s->train)
+    return;
   for (n = g->first; n && !(n->flags & VRAM__LOSS);)
     n = n->next;
-  if (s->train || !n)
+  if (!n)
     return;
   s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode);
   value = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nvalue);
