@@ -2372,7 +2372,8 @@ typedef struct vram_graph {
   uint32_t name_len;
   vram_node *first, *last;
   vram_param *param_first, *param_last;
-  vram_value **input; /* the model's inputs */
+  uint32_t param_room; /* behind the last one, for so many more */
+  vram_value **input;  /* the model's inputs */
   uint32_t ninput, nnode, nvalue, nparam, noutput;
   uint32_t ndim;
   struct {
@@ -8461,6 +8462,23 @@ static vram_dtype vram__param_dtype(const vram_node *n, uint32_t ndim, vram_dtyp
   return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
 }
 
+/* The next parameter, all zero; NULL: no memory. They lie one behind the other, so that a step that
+   goes over them does not read all of the graph: when there is no room, it is taken for as many as
+   there are. */
+static vram_param *vram__param_take(vram_graph *g) {
+  vram_param *p = g->param_room ? g->param_last + 1 : NULL;
+  if (!p) {
+    const uint32_t room = g->nparam < 32 ? g->nparam + !g->nparam : 32;
+    p = (vram_param *)vram__graph_take(g, room * sizeof *p);
+    if (!p)
+      return NULL;
+    g->param_room = room;
+  }
+  g->param_room--;
+  vram__memory_zero(p, sizeof *p);
+  return p;
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind) {
@@ -8478,10 +8496,9 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
       return 0;
     vram__memory_zero(g->owned, sizeof *g->owned);
   }
-  p = (vram_param *)vram__graph_take(g, sizeof *p);
+  p = vram__param_take(g);
   if (!p)
     return 0;
-  vram__memory_zero(p, sizeof *p);
   p->d = d;
   p->node = n;
   p->role = role;

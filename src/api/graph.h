@@ -84,7 +84,8 @@ typedef struct vram_graph {
   uint32_t name_len;
   vram_node *first, *last;
   vram_param *param_first, *param_last;
-  vram_value **input; /* the model's inputs */
+  uint32_t param_room; /* behind the last one, for so many more */
+  vram_value **input;  /* the model's inputs */
   uint32_t ninput, nnode, nvalue, nparam, noutput;
   uint32_t ndim;
   struct {
