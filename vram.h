@@ -2360,7 +2360,7 @@ struct vram_param {
   vram_node *node;
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
-  uint8_t dtype;    /* vram_dtype */
+  vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
 };
@@ -8503,20 +8503,22 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  p->dtype = (uint8_t)(kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype));
+  if (kind != VRAM__BUFFER)
+    dtype = vram__param_dtype(n, ndim, dtype);
+  p->dtype = dtype;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank((vram_dtype)p->dtype) < 2))
+  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
-  if (!vram__whole_blocks(g, d, (vram_dtype)p->dtype))
+  if (!vram__whole_blocks(g, d, p->dtype))
     return 0;
   if (g->param_last)
     g->param_last->next = p;
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, (vram_dtype)p->dtype));
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
   n->param[i] = p;
   return 1;
 }
@@ -15338,7 +15340,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
     return 0;
   n->out[0].flags |= VRAM__ISPARAM;
-  return vram__node_out_dims(n, 0, n->param[0]->d, (vram_dtype)n->param[0]->dtype);
+  return vram__node_out_dims(n, 0, n->param[0]->d, n->param[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -16760,7 +16762,7 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
     size[i] = x->v[i];
   size[x->ndim] = w[1];
   return vram__node_out(g, n, 0, x->ndim + 1u, size,
-                        n->nin > 1 ? n->in[1]->dtype : (vram_dtype)n->param[0]->dtype);
+                        n->nin > 1 ? n->in[1]->dtype : n->param[0]->dtype);
 }
 
 /* EmbeddingBag: rows of indices, or one list and the offsets where its bags begin; a table can
@@ -16788,7 +16790,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
         : !vram__node_params(g, n, 1) ||
               !vram__node_own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
     return w ? vram__node_error(g, n, "a table of another shape") : 0;
-  dt = w ? n->in[n->nin - 1]->dtype : (vram_dtype)n->param[0]->dtype;
+  dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
     return vram__node_error(g, n, "offsets behind the table");
   size[0] = x->ndim == 2 ? x->v[0] : o->v[0];
@@ -28086,8 +28088,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
-      flat +=
-          vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, (vram_dtype)n->param[i]->dtype));
+      flat += vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, n->param[i]->dtype));
   vram__replay_get(s, flat);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
@@ -28100,7 +28101,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->low)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, (vram_dtype)p->dtype)));
+      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -28126,7 +28127,7 @@ static void vram__step_put_params(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->dt = vram__step_dtype(s, (vram_dtype)p->dtype);
+    t->dt = vram__step_dtype(s, p->dtype);
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;

@@ -212,20 +212,22 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  p->dtype = (uint8_t)(kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype));
+  if (kind != VRAM__BUFFER)
+    dtype = vram__param_dtype(n, ndim, dtype);
+  p->dtype = dtype;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank((vram_dtype)p->dtype) < 2))
+  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
-  if (!vram__whole_blocks(g, d, (vram_dtype)p->dtype))
+  if (!vram__whole_blocks(g, d, p->dtype))
     return 0;
   if (g->param_last)
     g->param_last->next = p;
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, (vram_dtype)p->dtype));
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
   n->param[i] = p;
   return 1;
 }

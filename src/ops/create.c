@@ -17,7 +17,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
     return 0;
   n->out[0].flags |= VRAM__ISPARAM;
-  return vram__node_out_dims(n, 0, n->param[0]->d, (vram_dtype)n->param[0]->dtype);
+  return vram__node_out_dims(n, 0, n->param[0]->d, n->param[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP

@@ -24,7 +24,7 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
     size[i] = x->v[i];
   size[x->ndim] = w[1];
   return vram__node_out(g, n, 0, x->ndim + 1u, size,
-                        n->nin > 1 ? n->in[1]->dtype : (vram_dtype)n->param[0]->dtype);
+                        n->nin > 1 ? n->in[1]->dtype : n->param[0]->dtype);
 }
 
 /* EmbeddingBag: rows of indices, or one list and the offsets where its bags begin; a table can
@@ -52,7 +52,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
         : !vram__node_params(g, n, 1) ||
               !vram__node_own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
     return w ? vram__node_error(g, n, "a table of another shape") : 0;
-  dt = w ? n->in[n->nin - 1]->dtype : (vram_dtype)n->param[0]->dtype;
+  dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
     return vram__node_error(g, n, "offsets behind the table");
   size[0] = x->ndim == 2 ? x->v[0] : o->v[0];
