@@ -10681,6 +10681,7 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
+VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 
@@ -10751,7 +10752,7 @@ VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_
 VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vram__tensor *in,
                                           uint32_t nin, uint32_t nout, uint32_t room);
 VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t);
-VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t);
+VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tensor t);
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
@@ -10925,19 +10926,25 @@ static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat
     s->count.extra -= VRAM_SMALL_POOL_BYTES;
 }
 
+/* What b takes is free again. */
+static inline void vram__storage_shrink(vram__step *s, const vram__storage *b) {
+  s->count.frees++;
+  if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
+    s->r->saved_bytes -= b->bytes;
+  vram__bytes_shrink(s, b->bytes, b->cat);
+}
+
 /* Slot i and the storage that it owns go. */
 static inline void vram__storage_free(vram__step *s, uint32_t i) {
   vram__storage *b = vram__slot_at(s, i);
-  if (b->bytes) {
-    s->count.frees++;
-    if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
-      s->r->saved_bytes -= b->bytes;
-    vram__bytes_shrink(s, b->bytes, b->cat);
-    if (s->watched)
-      vram__event_watch(s, VRAM_ACTION_FREE, b);
+  if (s->watched)
+    vram__storage_free_watched(s, i);
+  else {
+    if (b->bytes)
+      vram__storage_shrink(s, b);
+    b->id = s->free_slot;
+    s->free_slot = i;
   }
-  b->id = s->free_slot;
-  s->free_slot = i;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
@@ -11497,6 +11504,17 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
 }
 
+/* vram__storage_free where somebody hears of it. */
+VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) {
+  vram__storage *b = vram__slot_at(s, i);
+  if (b->bytes) {
+    vram__storage_shrink(s, b);
+    vram__event_watch(s, VRAM_ACTION_FREE, b);
+  }
+  b->id = s->free_slot;
+  s->free_slot = i;
+}
+
 /* The same of a tensor on another one's storage; what it is a view of may go with it. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
@@ -11517,16 +11535,25 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   }
 }
 
+/* Nothing leads to the record that made the tensor of slot i any more. */
+static VRAM__APART void vram__slot_free_made(vram__step *s, uint32_t i, uint32_t fn) {
+  vram__grad_fn_free(s, fn);
+  vram__storage_release(s, i);
+}
+
 /* The last handle of a tensor goes. */
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
+  const uint32_t fn = st->fn;
   if (st->base != i) {
     vram__view_free(s, i);
     return;
   }
-  if (st->fn)
-    vram__history_drop(s, st);
-  vram__storage_release(s, i);
+  st->fn = 0;
+  if (vram__is_grad_fn(fn) && --vram__grad_fn_at(s, fn)->refs == 0)
+    vram__slot_free_made(s, i, fn);
+  else
+    vram__storage_release(s, i);
 }
 
 /* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
@@ -12333,11 +12360,12 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   return f;
 }
 
-static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vram__tensor *t,
+/* f keeps t, which lies in the storage of slot st. */
+static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, vram__tensor t,
                                       uint32_t st) {
   vram__tensor *to = VRAM__SAVED(f) + f->nsaved++;
-  *to = *t;
-  to->st = st;
+  t.st = st;
+  *to = t;
   if (st) {
     vram__storage *b = vram__slot_at(s, st);
     b->srefs++;
@@ -12346,34 +12374,36 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
   }
 }
 
-static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  vram__save_storage(s, f, t,
-                     vram__frame_pack(s, f, t->d, vram__slot_at(s, vram__tensor_slot(*t))->base));
+static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  const uint32_t base = vram__slot_at(s, vram__tensor_slot(t))->base;
+  vram__save_storage(s, f, t, vram__frame_pack(s, f, t.d, base));
 }
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
 VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  const int own = t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF);
   if (s->call.frame)
-    vram__save_in_frame(s, f, &t);
+    vram__save_in_frame(s, f, t);
   else
-    vram__save_storage(s, f, &t,
-                       t.st - 1 - VRAM__OWN_BUFFERS < VRAM__LEAF - 1 - VRAM__OWN_BUFFERS
-                           ? vram__slot_at(s, t.st)->base
-                           : 0);
+    vram__save_storage(s, f, t, own ? 0 : vram__slot_at(s, t.st)->base);
+}
+
+static VRAM__APART void vram__save_then_release(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  if (f)
+    vram__save_tensor(s, f, t);
+  vram__tensor_release(s, t);
 }
 
 /* f keeps t, which is fresh; the caller's handle goes. */
-VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  if (f && !s->call.frame && t->st) {
-    vram__storage *st = vram__slot_at(s, t->st);
-    st->refs = 0;
-    st->srefs = 0;
-    vram__save_storage(s, f, t, t->st);
+VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  vram__storage *st = vram__slot_at(s, t.st);
+  if (!f || s->call.frame || !t.st) {
+    vram__save_then_release(s, f, t);
     return;
   }
-  if (f)
-    vram__save_tensor(s, f, *t);
-  vram__tensor_release(s, *t);
+  st->refs = 0;
+  st->srefs = 0;
+  vram__save_storage(s, f, t, t.st);
 }
 
 /* y is output i of record f. */
@@ -13030,7 +13060,8 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   vram__gradient_count(s, b);
 }
 
-static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__tensor *t) {
+static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
+                                                      vram__tensor *t) {
   if (t->d && l->grad.d)
     vram__tensor_release(s, *t);
   else if (t->d) {
@@ -21360,8 +21391,8 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
     vram__save_tensor(s, f, b.in[0]);
   }
-  vram__save_and_release(s, f, &stats[0]);
-  vram__save_and_release(s, f, &stats[1]);
+  vram__save_and_release(s, f, stats[0]);
+  vram__save_and_release(s, f, stats[1]);
   if (f) {
     vram__save_tensor(s, f, b.in[1]);
     if (s->call.frame) { /* where it counts how many there are */

@@ -175,8 +175,8 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
     vram__save_tensor(s, f, b.in[0]);
   }
-  vram__save_and_release(s, f, &stats[0]);
-  vram__save_and_release(s, f, &stats[1]);
+  vram__save_and_release(s, f, stats[0]);
+  vram__save_and_release(s, f, stats[1]);
   if (f) {
     vram__save_tensor(s, f, b.in[1]);
     if (s->call.frame) { /* where it counts how many there are */

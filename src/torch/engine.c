@@ -71,7 +71,8 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   vram__gradient_count(s, b);
 }
 
-static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__tensor *t) {
+static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
+                                                      vram__tensor *t) {
   if (t->d && l->grad.d)
     vram__tensor_release(s, *t);
   else if (t->d) {

@@ -126,6 +126,17 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
 }
 
+/* vram__storage_free where somebody hears of it. */
+VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) {
+  vram__storage *b = vram__slot_at(s, i);
+  if (b->bytes) {
+    vram__storage_shrink(s, b);
+    vram__event_watch(s, VRAM_ACTION_FREE, b);
+  }
+  b->id = s->free_slot;
+  s->free_slot = i;
+}
+
 /* The same of a tensor on another one's storage; what it is a view of may go with it. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
@@ -146,16 +157,25 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   }
 }
 
+/* Nothing leads to the record that made the tensor of slot i any more. */
+static VRAM__APART void vram__slot_free_made(vram__step *s, uint32_t i, uint32_t fn) {
+  vram__grad_fn_free(s, fn);
+  vram__storage_release(s, i);
+}
+
 /* The last handle of a tensor goes. */
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
+  const uint32_t fn = st->fn;
   if (st->base != i) {
     vram__view_free(s, i);
     return;
   }
-  if (st->fn)
-    vram__history_drop(s, st);
-  vram__storage_release(s, i);
+  st->fn = 0;
+  if (vram__is_grad_fn(fn) && --vram__grad_fn_at(s, fn)->refs == 0)
+    vram__slot_free_made(s, i, fn);
+  else
+    vram__storage_release(s, i);
 }
 
 /* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it

@@ -22,11 +22,12 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   return f;
 }
 
-static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vram__tensor *t,
+/* f keeps t, which lies in the storage of slot st. */
+static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, vram__tensor t,
                                       uint32_t st) {
   vram__tensor *to = VRAM__SAVED(f) + f->nsaved++;
-  *to = *t;
-  to->st = st;
+  t.st = st;
+  *to = t;
   if (st) {
     vram__storage *b = vram__slot_at(s, st);
     b->srefs++;
@@ -35,34 +36,36 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
   }
 }
 
-static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  vram__save_storage(s, f, t,
-                     vram__frame_pack(s, f, t->d, vram__slot_at(s, vram__tensor_slot(*t))->base));
+static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  const uint32_t base = vram__slot_at(s, vram__tensor_slot(t))->base;
+  vram__save_storage(s, f, t, vram__frame_pack(s, f, t.d, base));
 }
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
 VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  const int own = t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF);
   if (s->call.frame)
-    vram__save_in_frame(s, f, &t);
+    vram__save_in_frame(s, f, t);
   else
-    vram__save_storage(s, f, &t,
-                       t.st - 1 - VRAM__OWN_BUFFERS < VRAM__LEAF - 1 - VRAM__OWN_BUFFERS
-                           ? vram__slot_at(s, t.st)->base
-                           : 0);
+    vram__save_storage(s, f, t, own ? 0 : vram__slot_at(s, t.st)->base);
+}
+
+static VRAM__APART void vram__save_then_release(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  if (f)
+    vram__save_tensor(s, f, t);
+  vram__tensor_release(s, t);
 }
 
 /* f keeps t, which is fresh; the caller's handle goes. */
-VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  if (f && !s->call.frame && t->st) {
-    vram__storage *st = vram__slot_at(s, t->st);
-    st->refs = 0;
-    st->srefs = 0;
-    vram__save_storage(s, f, t, t->st);
+VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  vram__storage *st = vram__slot_at(s, t.st);
+  if (!f || s->call.frame || !t.st) {
+    vram__save_then_release(s, f, t);
     return;
   }
-  if (f)
-    vram__save_tensor(s, f, *t);
-  vram__tensor_release(s, *t);
+  st->refs = 0;
+  st->srefs = 0;
+  vram__save_storage(s, f, t, t.st);
 }
 
 /* y is output i of record f. */

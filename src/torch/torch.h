@@ -365,6 +365,7 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
+VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 
@@ -435,7 +436,7 @@ VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_
 VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vram__tensor *in,
                                           uint32_t nin, uint32_t nout, uint32_t room);
 VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t);
-VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t);
+VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tensor t);
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
@@ -609,19 +610,25 @@ static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat
     s->count.extra -= VRAM_SMALL_POOL_BYTES;
 }
 
+/* What b takes is free again. */
+static inline void vram__storage_shrink(vram__step *s, const vram__storage *b) {
+  s->count.frees++;
+  if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
+    s->r->saved_bytes -= b->bytes;
+  vram__bytes_shrink(s, b->bytes, b->cat);
+}
+
 /* Slot i and the storage that it owns go. */
 static inline void vram__storage_free(vram__step *s, uint32_t i) {
   vram__storage *b = vram__slot_at(s, i);
-  if (b->bytes) {
-    s->count.frees++;
-    if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
-      s->r->saved_bytes -= b->bytes;
-    vram__bytes_shrink(s, b->bytes, b->cat);
-    if (s->watched)
-      vram__event_watch(s, VRAM_ACTION_FREE, b);
+  if (s->watched)
+    vram__storage_free_watched(s, i);
+  else {
+    if (b->bytes)
+      vram__storage_shrink(s, b);
+    b->id = s->free_slot;
+    s->free_slot = i;
   }
-  b->id = s->free_slot;
-  s->free_slot = i;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
