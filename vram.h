@@ -10336,9 +10336,9 @@ typedef struct vram__storage {
   uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
   uint16_t out;       /* which output of fn */
   uint32_t block;     /* in the pool of the replay; 0: none */
-  uint32_t fn;        /* autograd's record that made the tensor, which is held, or leaf; 0: none */
-  uint32_t of;        /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver;       /* in-place operations on it and its views; those that a view's fn knows of */
+  uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
+  uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
   uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
                       before it, + 1 */
   const vram_dims *d;
@@ -10346,8 +10346,7 @@ typedef struct vram__storage {
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
-/* A handle of a tensor. It fits in two registers: what autograd knows of the tensor is in its slot.
- */
+/* A handle of a tensor, in two registers: what autograd knows of the tensor is in its slot. */
 struct vram__tensor {
   const vram_dims *d;
   uint32_t st; /* slot, 0: none; a trainable weight that a module owns: VRAM__LEAF and its index */
@@ -10381,10 +10380,11 @@ struct vram__grad_fn {
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
    for none. What modules own has two: one for all weights, one for all buffers. */
-#define VRAM__SLOT_STEP ((uint32_t)(sizeof(vram__storage) / 8))
+#define VRAM__SLOT_STEP ((uint32_t)((sizeof(vram__storage) + 7) / 8))
+#define VRAM__SLOT_BYTES ((uint64_t)VRAM__SLOT_STEP * 8)
 #define VRAM__OWN_WEIGHTS VRAM__SLOT_STEP
 #define VRAM__OWN_BUFFERS (2 * VRAM__SLOT_STEP)
-#define VRAM__OWN_BYTES (3 * sizeof(vram__storage)) /* of these three */
+#define VRAM__OWN_BYTES (3 * VRAM__SLOT_BYTES) /* of these three */
 
 #define VRAM__EDGES(f) ((vram__edge *)(void *)((f) + 1))
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
@@ -11411,11 +11411,11 @@ static inline int vram__bytes_countable(vram__step *s, uint64_t bytes) {
 
 /* A slot that nobody has used; 0: the scratch memory is used up. */
 static uint32_t vram__slot_fresh(vram__step *s) {
-  if (s->used + sizeof(vram__storage) > s->cap) {
+  if (s->used + VRAM__SLOT_BYTES > s->cap) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
-  s->cap -= sizeof(vram__storage);
+  s->cap -= VRAM__SLOT_BYTES;
   return vram__slot_number(s, s->nslot++);
 }
 
@@ -29140,7 +29140,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
   if (o)
     n = vram__sum_or_overflow(
-        n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, sizeof(vram__storage)));
+        n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
     n += vram__replay_bytes(g);
   for (m = o && o->cc && o->cc < 80 ? g->first : NULL; m; m = m->next)
@@ -29328,7 +29328,7 @@ static void vram__step_report(const vram__step *s) {
   r->events = count->next_id + count->frees;
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
-                    s->nslot * (uint64_t)sizeof(vram__storage) + sizeof *s->spare * VRAM__SPARE;
+                    s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
 }
 
 /* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the

@@ -55,7 +55,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
   if (o)
     n = vram__sum_or_overflow(
-        n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, sizeof(vram__storage)));
+        n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
     n += vram__replay_bytes(g);
   for (m = o && o->cc && o->cc < 80 ? g->first : NULL; m; m = m->next)
@@ -243,7 +243,7 @@ static void vram__step_report(const vram__step *s) {
   r->events = count->next_id + count->frees;
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
-                    s->nslot * (uint64_t)sizeof(vram__storage) + sizeof *s->spare * VRAM__SPARE;
+                    s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
 }
 
 /* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the

@@ -33,11 +33,11 @@ static inline int vram__bytes_countable(vram__step *s, uint64_t bytes) {
 
 /* A slot that nobody has used; 0: the scratch memory is used up. */
 static uint32_t vram__slot_fresh(vram__step *s) {
-  if (s->used + sizeof(vram__storage) > s->cap) {
+  if (s->used + VRAM__SLOT_BYTES > s->cap) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
-  s->cap -= sizeof(vram__storage);
+  s->cap -= VRAM__SLOT_BYTES;
   return vram__slot_number(s, s->nslot++);
 }
 

@@ -20,9 +20,9 @@ typedef struct vram__storage {
   uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
   uint16_t out;       /* which output of fn */
   uint32_t block;     /* in the pool of the replay; 0: none */
-  uint32_t fn;        /* autograd's record that made the tensor, which is held, or leaf; 0: none */
-  uint32_t of;        /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver;       /* in-place operations on it and its views; those that a view's fn knows of */
+  uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
+  uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
   uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
                       before it, + 1 */
   const vram_dims *d;
@@ -30,8 +30,7 @@ typedef struct vram__storage {
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
-/* A handle of a tensor. It fits in two registers: what autograd knows of the tensor is in its slot.
- */
+/* A handle of a tensor, in two registers: what autograd knows of the tensor is in its slot. */
 struct vram__tensor {
   const vram_dims *d;
   uint32_t st; /* slot, 0: none; a trainable weight that a module owns: VRAM__LEAF and its index */
@@ -65,10 +64,11 @@ struct vram__grad_fn {
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
    for none. What modules own has two: one for all weights, one for all buffers. */
-#define VRAM__SLOT_STEP ((uint32_t)(sizeof(vram__storage) / 8))
+#define VRAM__SLOT_STEP ((uint32_t)((sizeof(vram__storage) + 7) / 8))
+#define VRAM__SLOT_BYTES ((uint64_t)VRAM__SLOT_STEP * 8)
 #define VRAM__OWN_WEIGHTS VRAM__SLOT_STEP
 #define VRAM__OWN_BUFFERS (2 * VRAM__SLOT_STEP)
-#define VRAM__OWN_BYTES (3 * sizeof(vram__storage)) /* of these three */
+#define VRAM__OWN_BYTES (3 * VRAM__SLOT_BYTES) /* of these three */
 
 #define VRAM__EDGES(f) ((vram__edge *)(void *)((f) + 1))
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
