@@ -394,9 +394,11 @@ static int outputs_agree(const model *m, const vram_graph *g, const vram_node_re
   int ok = 1;
   for (n = g->first; n; n = n->next) {
     unsigned k = 0, i;
-    for (i = 1; i < n->name_len; i++)
-      k = k * 10 + (unsigned)(n->name[i] - '0');
-    if (!n->nout || n->name[0] != 'v' || m->v[k].own < 0)
+    if (!n->nout || n->out->name[0] != 'v')
+      continue;
+    for (i = 1; i < n->out->name_len; i++)
+      k = k * 10 + (unsigned)(n->out->name[i] - '0');
+    if (m->v[k].own < 0)
       continue;
     ok &= report[n->index].output_bytes == (m->v[k].own ? m->storage[m->v[k].storage] : 0);
   }
@@ -476,7 +478,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
           !memcmp(p.graph.input[k]->name, name, strlen(name)))
         v = p.graph.input[k];
     for (n = p.graph.first; n; n = n->next)
-      if (n->nout && n->name_len == strlen(name) && !memcmp(n->name, name, strlen(name)))
+      if (n->nout && n->out->name_len == strlen(name) && !memcmp(n->out->name, name, strlen(name)))
         v = n->out; /* an op that is written out: its last one */
     MUST(v && v->d->ndim == m.v[i].ndim && v->d->numel == product(m.v + i));
     for (k = 0; k < v->d->ndim; k++)
