@@ -153,6 +153,18 @@ static void overwritten(void) {
   test_where[0] = 0;
 }
 
+/* Without checkpointing: leaves that are written to, themselves or through a view. */
+static void leaves_overwritten(void) {
+  static const char why[] = "a parameter or input that needs a gradient is overwritten in place: "
+                            "PyTorch refuses (node r)";
+  refuse("input x f32 [4] grad=1\nrelu r x inplace=1\nmean l r\n", NULL, 0, 0, why);
+  refuse("parameter w shape=[4,4]\nrelu r w inplace=1\nmean l r\n", NULL, 0, 0, why);
+  refuse("input x f32 [4,2] grad=1\nview v x shape=[8]\nrelu r v inplace=1\nmean l r\n", NULL, 0, 0,
+         why);
+  refuse("parameter w shape=[4,4]\nselect v w dim=0 index=1\nrelu r v inplace=1\nmean l w\n", NULL,
+         0, 0, why);
+}
+
 static void node_errors(void) {
   play p;
   vram_step_options o;
@@ -255,6 +267,7 @@ int main(void) {
   errors();
   one_value();
   overwritten();
+  leaves_overwritten();
   node_errors();
   names();
   segments();
