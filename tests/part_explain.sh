@@ -117,3 +117,10 @@ set -- $(awk '{ a = $5 / $4 - 1; if (a > m) m = a } END { printf "%.1f", 100 * m
   $(awk -v n=$n 'NR == 1 || NR == int((n + 1) / 2) || NR == n { printf "%.1f ", 100 * $1 }' $work/above)
 wanted="In $n measured training steps allocated is at most $1 % above requested and reserved $2 % to $4 % above allocated (median $3 %)."
 if tr '\n' ' ' <$work/page | tr -s ' ' | grep -qF "$wanted"; then ok; else bad "docs/estimate.md does not say: $wanted"; fi
+
+# the layer table has one row for each line of the text, also where an op is written out to many
+for f in tests/golden/ops/*.vram tests/cases/composite/*.vram tests/cases/pool/lp*.vram tests/cases/pointwise/softsign*.vram; do
+  [ -e "$f" ] && ! grep -q '^loop' "$f" || continue
+  ./vram estimate "$f" --csv | cut -d, -f1 | sort | uniq -d >$work/found
+  same "rows of the layer table of $f" /dev/null $work/found
+done

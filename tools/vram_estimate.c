@@ -182,15 +182,17 @@ int layer_next(layer *l, const vram_node_report *rep) {
     return 0;
   l->node = l->last = m;
   l->sum = rep[m->index];
-  while (m->next && (m->flags & VRAM_NODE_INNER)) {
+  /* an op that is written out is several nodes of one line */
+  while (m->next && m->next->line == m->line && m->next->round == m->round) {
     m = m->next;
-    if (m->op < VRAM_OP_COUNT)
-      l->last = m;
+    if (m->op >= VRAM_OP_COUNT)
+      continue;
+    l->last = m;
     l->sum.params += rep[m->index].params;
     l->sum.saved_bytes += rep[m->index].saved_bytes;
-    l->sum.output_bytes = rep[l->last->index].output_bytes;
+    l->sum.output_bytes = rep[m->index].output_bytes;
     l->sum.live_bytes = rep[m->index].live_bytes;
-    l->sum.dtype = rep[l->last->index].dtype;
+    l->sum.dtype = rep[m->index].dtype;
   }
   l->next = m->next;
   return 1;

@@ -59,15 +59,14 @@ static const char *value(const char *s, int depth) {
   return s;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static scene s;
   static page p;
   const char *name[3];
   char names[3][17];
   size_t i;
   int what;
-  if (n < 1 + 3 * 16)
+  if (size < 1 + 3 * 16)
     return 0;
   for (i = 0; i < 3; i++) {
     memcpy(names[i], data + 1 + 16 * i, 16);
@@ -76,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   }
   p.most = (size_t)-1;
   scene_begin(&s, data[0] % 7, name, 3);
-  for (i = 1 + 3 * 16; i + 4 <= n; i += 4)
+  for (i = 1 + 3 * 16; i + 4 <= size; i += 4)
     scene_step(&s, data + i);
   for (what = 0; what < PAGES; what++) {
     if (scene_write(&s, what, &p) != VRAM_OK)
