@@ -1,17 +1,31 @@
 /* >>model/node    a node with its keys, checked against its op's row */
 #include "model/model.h"
 
+/* Where the graph keeps keys like these; NULL: one of them is an address, which no other node has,
+   and how much memory a graph takes must not depend on addresses. */
+static const int64_t **vram__keys_place(vram_graph *g, const vram__keys *keys) {
+  uint64_t hash = 0;
+  uint32_t i, end = 0; /* of a key's values */
+  for (i = 0; i < keys->count; i++) {
+    const uint64_t word = (uint64_t)keys->words[i];
+    if (i == end) {
+      const char kind = vram__key_table[word & 0xff].kind;
+      if (kind == 'N' || kind == 'Q')
+        return NULL;
+      end += 1 + (uint32_t)(word >> 8 & 0xffff);
+    }
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+  }
+  return g->attr_cache + (hash >> 58);
+}
+
 /* The graph's own copy of these keys, which nodes with equal ones share; NULL: no memory. */
 static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
   const uint32_t count = keys->count + 1; /* with the 0 that ends them */
-  const int64_t **known;
+  const int64_t **known = vram__keys_place(g, keys);
   int64_t *words;
-  uint64_t hash = 0;
   uint32_t i;
-  for (i = 0; i < count; i++)
-    hash = (hash ^ (uint64_t)keys->words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-  known = g->attr_cache + (hash >> 58);
-  for (i = 0; *known && (*known)[i] == keys->words[i];)
+  for (i = 0; known && *known && (*known)[i] == keys->words[i];)
     if (++i == count)
       return *known;
   words = (int64_t *)vram__graph_take(g, count * sizeof *words);
@@ -19,7 +33,8 @@ static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
     return NULL;
   for (i = 0; i < count; i++)
     words[i] = keys->words[i];
-  *known = words;
+  if (known)
+    *known = words;
   return words;
 }
 
