@@ -68,7 +68,8 @@ units-clang-sanitize)
   units clang-sanitize "" clang $SANITIZE \
     -fsanitize=address,undefined,integer,implicit-conversion,nullability \
     -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base ;;
-units-msan) units msan "" clang $SANITIZE -fsanitize=memory -fsanitize-memory-track-origins ;;
+units-msan) # where a value comes from takes as long once more
+  units msan "" clang $SANITIZE -fsanitize=memory ${LONG:+-fsanitize-memory-track-origins} ;;
 units-valgrind)
   if have valgrind; then
     units valgrind "valgrind -q --error-exitcode=9 --leak-check=full" "${CC:-cc}" -O1 -g
