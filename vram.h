@@ -8608,10 +8608,11 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* The node's name without its rounds. The values that an op is written out to have all the name of
    the last one, and a node without outputs ends with one of them. */
 VRAM__FN vram__span vram__node_label(const vram_node *n) {
-  const vram_value *v = n->nout ? n->out : n->in[n->nin - 1];
+  const vram_value *v;
   vram__span label;
   if (n->flags & VRAM__DROPS)
     return vram__span_all("drop");
+  v = n->nout ? n->out : n->in[n->nin - 1];
   label.text = v->name;
   label.len = v->name_len;
   return label;
@@ -10850,6 +10851,11 @@ static inline vram__storage *vram__slot_at(const vram__step *s, uint32_t i) {
   return (vram__storage *)(void *)(s->mem + (uint64_t)i * 8);
 }
 
+/* The slot that owns the storage of the tensor of slot i. */
+static inline vram__storage *vram__owner_at(const vram__step *s, uint32_t i) {
+  return vram__slot_at(s, vram__slot_at(s, i)->base);
+}
+
 /* Slots that modules do not own, k below s->nslot, in the order in which they were first used. */
 static inline uint32_t vram__slot_number(const vram__step *s, uint32_t k) {
   return s->first_slot - k * VRAM__SLOT_STEP;
@@ -11376,7 +11382,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
     const vram__tensor *t = &s->variable[s->name_of[v->index]].t;
     if (!c->side[v->index] || !t->st || c->last[v->index] <= q->last->index)
       continue;
-    b = vram__slot_at(s, vram__slot_at(s, t->st)->base);
+    b = vram__owner_at(s, t->st);
     for (k = 0; k < c->nheld && c->held[k] != b->id;)
       k++;
     if (k < c->nheld || b->id == UINT32_MAX)
@@ -11387,7 +11393,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   }
   if (q->last != n || !q->value)
     return;
-  b = vram__slot_at(s, vram__slot_at(s, s->variable[s->name_of[q->value->index]].t.st)->base);
+  b = vram__owner_at(s, s->variable[s->name_of[q->value->index]].t.st);
   q->id = s->variable[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
   q->output = q->id == UINT32_MAX ? 0 : vram__block_bytes(b->bytes);
 }
@@ -11684,75 +11690,12 @@ VRAM__FN vram__tensor vram__tensor_view(vram__step *s, vram__tensor x, const vra
     if (!of)
       of = vram__tensor_slot(x);
     vram__slot_at(s, t.st)->of = of;
-    vram__slot_at(s, t.st)->ver = vram__slot_at(s, vram__slot_at(s, of)->base)->ver;
+    vram__slot_at(s, t.st)->ver = vram__owner_at(s, of)->ver;
     vram__slot_retain(s, of);
   }
   return t;
 }
 
-/* A dense tensor of d's sizes with its axes in the order of d's strides (at::infer_dense_strides).
- */
-static const vram_dims *vram__dims_sorted(vram__step *s, const vram_dims *d) {
-  uint8_t perm[VRAM_MAX_AXES];
-  int64_t stride[VRAM_MAX_AXES], z = 1;
-  const int64_t *st = VRAM__STRIDE(d);
-  int i, j, n = d->ndim;
-  for (i = 0; i < VRAM_MAX_AXES; i++)
-    perm[i] = (uint8_t)(n - 1 - i);
-  for (i = 1; i < n; i++) {
-    int k = i;
-    for (j = i - 1; j >= 0; j--) {
-      int a = perm[j], b = perm[k], c = 0;
-      if (st[a] && st[b])
-        c = st[a] < st[b] ? -1 : st[a] > st[b] ? 1 : d->v[a] > d->v[b] ? 1 : 0;
-      if (c > 0) {
-        uint8_t t = perm[j];
-        perm[j] = perm[k];
-        perm[k] = t;
-        k = j;
-      } else if (c < 0)
-        break;
-    }
-  }
-  for (i = 0; i < n; i++) {
-    stride[perm[i]] = z;
-    z *= d->v[perm[i]] > 1 ? d->v[perm[i]] : 1;
-  }
-  return vram__dims_in(s, (uint32_t)n, d->v, stride);
-}
-
-/* empty_like: d's own strides if it is dense. */
-VRAM__FN const vram_dims *vram__dims_dense(vram__step *s, const vram_dims *d) {
-  return d->flags & VRAM__DENSE ? d : vram__dims_sorted(s, d);
-}
-
-/* Channels-last strides for d's sizes (4 or 5 axes). */
-VRAM__FN const vram_dims *vram__dims_channels_last(vram__step *s, const vram_dims *d) {
-  int64_t st[5], z;
-  uint32_t i, n = d->ndim;
-  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--) {
-    st[i] = z;
-    z *= d->v[i] > 1 ? d->v[i] : 1;
-  }
-  st[0] = z;
-  return vram__dims_in(s, n, d->v, st);
-}
-
-/* The result of a pointwise kernel of one tensor (TensorIteratorBase::fast_set_up). */
-VRAM__FN const vram_dims *vram__dims_pointwise1(vram__step *s, const vram_dims *d) {
-  if (d->flags & VRAM__PLAIN)
-    return d;
-  if (d->flags & VRAM__CONTIG)
-    return vram__dims_in(s, d->ndim, d->v, NULL);
-  if (d->ndim == 4 && (d->flags & VRAM__CL))
-    return vram__dims_channels_last(s, d);
-  return vram__dims_dense(s, d);
-}
-
-/* The same of a tensor and a number, which is a tensor without axes: there is no fast set-up. */
-VRAM__FN const vram_dims *vram__dims_pointwise_number(vram__step *s, const vram_dims *d) {
-  return d->flags & VRAM__PLAIN ? d : vram__dims_sorted(s, d);
-}
 /* TensorIterator.cpp, reorder_dimensions and compute_shape: the axes in the order of the operands'
    strides, in that order dense. */
 static const vram_dims *vram__dims_reorder(vram__step *s, const vram_dims *const *op, uint32_t nop,
@@ -11795,6 +11738,45 @@ static const vram_dims *vram__dims_reorder(vram__step *s, const vram_dims *const
     z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
   }
   return vram__dims_in(s, ndim, size, out);
+}
+
+/* A dense tensor of d's sizes with its axes in the order of d's strides: at::infer_dense_strides
+   sorts as TensorIterator does with one operand. */
+static const vram_dims *vram__dims_sorted(vram__step *s, const vram_dims *d) {
+  return vram__dims_reorder(s, &d, 1, d->ndim, d->v);
+}
+
+/* empty_like: d's own strides if it is dense. */
+VRAM__FN const vram_dims *vram__dims_dense(vram__step *s, const vram_dims *d) {
+  return d->flags & VRAM__DENSE ? d : vram__dims_sorted(s, d);
+}
+
+/* Channels-last strides for d's sizes (4 or 5 axes). */
+VRAM__FN const vram_dims *vram__dims_channels_last(vram__step *s, const vram_dims *d) {
+  int64_t st[5], z;
+  uint32_t i, n = d->ndim;
+  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--) {
+    st[i] = z;
+    z *= d->v[i] > 1 ? d->v[i] : 1;
+  }
+  st[0] = z;
+  return vram__dims_in(s, n, d->v, st);
+}
+
+/* The result of a pointwise kernel of one tensor (TensorIteratorBase::fast_set_up). */
+VRAM__FN const vram_dims *vram__dims_pointwise1(vram__step *s, const vram_dims *d) {
+  if (d->flags & VRAM__PLAIN)
+    return d;
+  if (d->flags & VRAM__CONTIG)
+    return vram__dims_in(s, d->ndim, d->v, NULL);
+  if (d->ndim == 4 && (d->flags & VRAM__CL))
+    return vram__dims_channels_last(s, d);
+  return vram__dims_dense(s, d);
+}
+
+/* The same of a tensor and a number, which is a tensor without axes: there is no fast set-up. */
+VRAM__FN const vram_dims *vram__dims_pointwise_number(vram__step *s, const vram_dims *d) {
+  return d->flags & VRAM__PLAIN ? d : vram__dims_sorted(s, d);
 }
 
 /* TensorIterator's output for these operands: broadcast sizes, strides in the operands' order. */
@@ -13094,7 +13076,7 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
     if (l->grad.st)
       vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
     if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
-      vram__gradient_become(s, vram__slot_at(s, vram__slot_at(s, l->grad.st)->base));
+      vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
 }
@@ -13781,7 +13763,7 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
                                              vram_dtype dt) {
   if (t.st && t.dt == dt && t.d->numel == d->numel && vram__slot_at(s, t.st)->refs == 1 &&
-      vram__slot_at(s, vram__slot_at(s, t.st)->base)->srefs == 1)
+      vram__owner_at(s, t.st)->srefs == 1)
     return vram__tensor_retain(s, t);
   return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
 }
@@ -20479,9 +20461,9 @@ static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
   vram__tensor x_copy, y_copy = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (inplace) {
+  if (inplace)
     y[0] = vram__tensor_retain(s, x[0]);
-  } else
+  else
     y[0] = vram__tensor_empty(s, noise.d, x[0].dt);
   x_copy = vram__tensor_contiguous(s, x[0]);
   if (inplace)
@@ -27059,14 +27041,15 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
 
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   const uint32_t fn = vram__tensor_fn(s, loss);
+  vram__grad_fn *f;
   vram__tensor one;
   if (!vram__is_grad_fn(fn))
     return;
-  vram__grad_fn_at(s, fn)->flag = 1;
+  f = vram__grad_fn_at(s, fn);
+  f->flag = 1;
   /* held by torch.autograd.backward */
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
-  VRAM__SLOTS(vram__grad_fn_at(s, fn))
-  [vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
+  VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
   vram__tensor_release(s, one);
@@ -27202,7 +27185,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   vram__variable *o = s->variable + r;
   const vram__tensor old = o->t, now = *y;
   const uint32_t fn = vram__tensor_fn(s, now);
-  vram__storage *b = vram__slot_at(s, vram__slot_at(s, now.st)->base);
+  vram__storage *b = vram__owner_at(s, now.st);
   const int writes = now.st && (n->flags & VRAM__WRITES) && vram__storage_writes(n);
   if (writes && (n->flags & VRAM__INPLACE))
     b->ver++;
@@ -27232,7 +27215,7 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.newest = s->tape.last;
   before.saved = 0;
   if (n->flags & VRAM__WRITES)
-    before.saved = before.st ? vram__slot_at(s, vram__slot_at(s, before.st)->base)->saved : 0;
+    before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   vram__forward_op(s, n, x, y);
   if (s->failed)
     return; /* y may be anything */
@@ -27450,7 +27433,7 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
 /* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
-  return t.st ? vram__slot_at(s, vram__slot_at(s, t.st)->base)->writes : 0;
+  return t.st ? vram__owner_at(s, t.st)->writes : 0;
 }
 
 /* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
@@ -27829,7 +27812,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   if (c->saves && !around) /* its inputs are kept for backward */
     for (i = 0; i < r->narg; i++)
       if (c->arg[i].st)
-        vram__saved_count(s, vram__slot_at(s, vram__slot_at(s, c->arg[i].st)->base));
+        vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
   if (!s->call.mute)
     vram__checkpoint_unname_inner(s, r);
   for (i = 0; around && i < r->narg; i++) /* its record has them */
@@ -28714,10 +28697,10 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
   past->with = 0;
   if (!l->grad.st)
     return;
-  b = vram__slot_at(s, vram__slot_at(s, l->grad.st)->base);
+  b = vram__owner_at(s, l->grad.st);
   past->bytes = b->bytes;
   first = b->writes && b->writes <= i ? &s->leaf.at[b->writes - 1] : NULL;
-  if (first && first->grad.st && vram__slot_at(s, vram__slot_at(s, first->grad.st)->base) == b)
+  if (first && first->grad.st && vram__owner_at(s, first->grad.st) == b)
     past->with = b->writes;
   else
     b->writes = i + 1;
@@ -28879,7 +28862,7 @@ static void vram__step_play_kept(vram__step *s) {
   }
   for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
     const uint32_t st = s->leaf.at[i].grad.st;
-    s->replay->gradient[i] = st ? vram__slot_at(s, vram__slot_at(s, st)->base)->block : 0;
+    s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
@@ -28906,6 +28889,7 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
     }
   }
 }
+
 /* What the step leaves behind and the next one frees: gradients, inputs first, or the results of
    inference. Their ids go to run->gradient; how many. */
 static uint32_t vram__replay_find_left(vram__step *s, uint32_t room) {
@@ -28917,7 +28901,7 @@ static uint32_t vram__replay_find_left(vram__step *s, uint32_t room) {
     const uint32_t st = l->grad.st;
     run->untold |= s->leaf.shared | (st && n == room);
     if (st && n < room)
-      run->gradient[n++] = vram__slot_at(s, vram__slot_at(s, st)->base)->id;
+      run->gradient[n++] = vram__owner_at(s, st)->id;
   }
   for (i = 0; !s->o->train && i < s->nslot; i++) {
     const uint32_t slot = vram__slot_number(s, i);

@@ -317,10 +317,11 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* The node's name without its rounds. The values that an op is written out to have all the name of
    the last one, and a node without outputs ends with one of them. */
 VRAM__FN vram__span vram__node_label(const vram_node *n) {
-  const vram_value *v = n->nout ? n->out : n->in[n->nin - 1];
+  const vram_value *v;
   vram__span label;
   if (n->flags & VRAM__DROPS)
     return vram__span_all("drop");
+  v = n->nout ? n->out : n->in[n->nin - 1];
   label.text = v->name;
   label.len = v->name_len;
   return label;

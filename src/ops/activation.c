@@ -96,9 +96,9 @@ static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
   vram__tensor x_copy, y_copy = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (inplace) {
+  if (inplace)
     y[0] = vram__tensor_retain(s, x[0]);
-  } else
+  else
     y[0] = vram__tensor_empty(s, noise.d, x[0].dt);
   x_copy = vram__tensor_contiguous(s, x[0]);
   if (inplace)

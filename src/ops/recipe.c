@@ -286,7 +286,7 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
                                              vram_dtype dt) {
   if (t.st && t.dt == dt && t.d->numel == d->numel && vram__slot_at(s, t.st)->refs == 1 &&
-      vram__slot_at(s, vram__slot_at(s, t.st)->base)->srefs == 1)
+      vram__owner_at(s, t.st)->srefs == 1)
     return vram__tensor_retain(s, t);
   return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
 }

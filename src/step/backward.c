@@ -145,14 +145,15 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
 
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   const uint32_t fn = vram__tensor_fn(s, loss);
+  vram__grad_fn *f;
   vram__tensor one;
   if (!vram__is_grad_fn(fn))
     return;
-  vram__grad_fn_at(s, fn)->flag = 1;
+  f = vram__grad_fn_at(s, fn);
+  f->flag = 1;
   /* held by torch.autograd.backward */
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
-  VRAM__SLOTS(vram__grad_fn_at(s, fn))
-  [vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
+  VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
   vram__tensor_release(s, one);

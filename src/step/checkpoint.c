@@ -2,7 +2,7 @@
 #include "step/step.h"
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
-  return t.st ? vram__slot_at(s, vram__slot_at(s, t.st)->base)->writes : 0;
+  return t.st ? vram__owner_at(s, t.st)->writes : 0;
 }
 
 /* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
@@ -381,7 +381,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   if (c->saves && !around) /* its inputs are kept for backward */
     for (i = 0; i < r->narg; i++)
       if (c->arg[i].st)
-        vram__saved_count(s, vram__slot_at(s, vram__slot_at(s, c->arg[i].st)->base));
+        vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
   if (!s->call.mute)
     vram__checkpoint_unname_inner(s, r);
   for (i = 0; around && i < r->narg; i++) /* its record has them */

@@ -102,7 +102,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   vram__variable *o = s->variable + r;
   const vram__tensor old = o->t, now = *y;
   const uint32_t fn = vram__tensor_fn(s, now);
-  vram__storage *b = vram__slot_at(s, vram__slot_at(s, now.st)->base);
+  vram__storage *b = vram__owner_at(s, now.st);
   const int writes = now.st && (n->flags & VRAM__WRITES) && vram__storage_writes(n);
   if (writes && (n->flags & VRAM__INPLACE))
     b->ver++;
@@ -132,7 +132,7 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.newest = s->tape.last;
   before.saved = 0;
   if (n->flags & VRAM__WRITES)
-    before.saved = before.st ? vram__slot_at(s, vram__slot_at(s, before.st)->base)->saved : 0;
+    before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   vram__forward_op(s, n, x, y);
   if (s->failed)
     return; /* y may be anything */

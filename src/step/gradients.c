@@ -40,10 +40,10 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
   past->with = 0;
   if (!l->grad.st)
     return;
-  b = vram__slot_at(s, vram__slot_at(s, l->grad.st)->base);
+  b = vram__owner_at(s, l->grad.st);
   past->bytes = b->bytes;
   first = b->writes && b->writes <= i ? &s->leaf.at[b->writes - 1] : NULL;
-  if (first && first->grad.st && vram__slot_at(s, vram__slot_at(s, first->grad.st)->base) == b)
+  if (first && first->grad.st && vram__owner_at(s, first->grad.st) == b)
     past->with = b->writes;
   else
     b->writes = i + 1;

@@ -45,7 +45,7 @@ static void vram__step_play_kept(vram__step *s) {
   }
   for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
     const uint32_t st = s->leaf.at[i].grad.st;
-    s->replay->gradient[i] = st ? vram__slot_at(s, vram__slot_at(s, st)->base)->block : 0;
+    s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
@@ -72,6 +72,7 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
     }
   }
 }
+
 /* What the step leaves behind and the next one frees: gradients, inputs first, or the results of
    inference. Their ids go to run->gradient; how many. */
 static uint32_t vram__replay_find_left(vram__step *s, uint32_t room) {
@@ -83,7 +84,7 @@ static uint32_t vram__replay_find_left(vram__step *s, uint32_t room) {
     const uint32_t st = l->grad.st;
     run->untold |= s->leaf.shared | (st && n == room);
     if (st && n < room)
-      run->gradient[n++] = vram__slot_at(s, vram__slot_at(s, st)->base)->id;
+      run->gradient[n++] = vram__owner_at(s, st)->id;
   }
   for (i = 0; !s->o->train && i < s->nslot; i++) {
     const uint32_t slot = vram__slot_number(s, i);

@@ -83,7 +83,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
     const vram__tensor *t = &s->variable[s->name_of[v->index]].t;
     if (!c->side[v->index] || !t->st || c->last[v->index] <= q->last->index)
       continue;
-    b = vram__slot_at(s, vram__slot_at(s, t->st)->base);
+    b = vram__owner_at(s, t->st);
     for (k = 0; k < c->nheld && c->held[k] != b->id;)
       k++;
     if (k < c->nheld || b->id == UINT32_MAX)
@@ -94,7 +94,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   }
   if (q->last != n || !q->value)
     return;
-  b = vram__slot_at(s, vram__slot_at(s, s->variable[s->name_of[q->value->index]].t.st)->base);
+  b = vram__owner_at(s, s->variable[s->name_of[q->value->index]].t.st);
   q->id = s->variable[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
   q->output = q->id == UINT32_MAX ? 0 : vram__block_bytes(b->bytes);
 }

@@ -90,7 +90,7 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
     if (l->grad.st)
       vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
     if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
-      vram__gradient_become(s, vram__slot_at(s, vram__slot_at(s, l->grad.st)->base));
+      vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
 }

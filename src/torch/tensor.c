@@ -76,75 +76,12 @@ VRAM__FN vram__tensor vram__tensor_view(vram__step *s, vram__tensor x, const vra
     if (!of)
       of = vram__tensor_slot(x);
     vram__slot_at(s, t.st)->of = of;
-    vram__slot_at(s, t.st)->ver = vram__slot_at(s, vram__slot_at(s, of)->base)->ver;
+    vram__slot_at(s, t.st)->ver = vram__owner_at(s, of)->ver;
     vram__slot_retain(s, of);
   }
   return t;
 }
 
-/* A dense tensor of d's sizes with its axes in the order of d's strides (at::infer_dense_strides).
- */
-static const vram_dims *vram__dims_sorted(vram__step *s, const vram_dims *d) {
-  uint8_t perm[VRAM_MAX_AXES];
-  int64_t stride[VRAM_MAX_AXES], z = 1;
-  const int64_t *st = VRAM__STRIDE(d);
-  int i, j, n = d->ndim;
-  for (i = 0; i < VRAM_MAX_AXES; i++)
-    perm[i] = (uint8_t)(n - 1 - i);
-  for (i = 1; i < n; i++) {
-    int k = i;
-    for (j = i - 1; j >= 0; j--) {
-      int a = perm[j], b = perm[k], c = 0;
-      if (st[a] && st[b])
-        c = st[a] < st[b] ? -1 : st[a] > st[b] ? 1 : d->v[a] > d->v[b] ? 1 : 0;
-      if (c > 0) {
-        uint8_t t = perm[j];
-        perm[j] = perm[k];
-        perm[k] = t;
-        k = j;
-      } else if (c < 0)
-        break;
-    }
-  }
-  for (i = 0; i < n; i++) {
-    stride[perm[i]] = z;
-    z *= d->v[perm[i]] > 1 ? d->v[perm[i]] : 1;
-  }
-  return vram__dims_in(s, (uint32_t)n, d->v, stride);
-}
-
-/* empty_like: d's own strides if it is dense. */
-VRAM__FN const vram_dims *vram__dims_dense(vram__step *s, const vram_dims *d) {
-  return d->flags & VRAM__DENSE ? d : vram__dims_sorted(s, d);
-}
-
-/* Channels-last strides for d's sizes (4 or 5 axes). */
-VRAM__FN const vram_dims *vram__dims_channels_last(vram__step *s, const vram_dims *d) {
-  int64_t st[5], z;
-  uint32_t i, n = d->ndim;
-  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--) {
-    st[i] = z;
-    z *= d->v[i] > 1 ? d->v[i] : 1;
-  }
-  st[0] = z;
-  return vram__dims_in(s, n, d->v, st);
-}
-
-/* The result of a pointwise kernel of one tensor (TensorIteratorBase::fast_set_up). */
-VRAM__FN const vram_dims *vram__dims_pointwise1(vram__step *s, const vram_dims *d) {
-  if (d->flags & VRAM__PLAIN)
-    return d;
-  if (d->flags & VRAM__CONTIG)
-    return vram__dims_in(s, d->ndim, d->v, NULL);
-  if (d->ndim == 4 && (d->flags & VRAM__CL))
-    return vram__dims_channels_last(s, d);
-  return vram__dims_dense(s, d);
-}
-
-/* The same of a tensor and a number, which is a tensor without axes: there is no fast set-up. */
-VRAM__FN const vram_dims *vram__dims_pointwise_number(vram__step *s, const vram_dims *d) {
-  return d->flags & VRAM__PLAIN ? d : vram__dims_sorted(s, d);
-}
 /* TensorIterator.cpp, reorder_dimensions and compute_shape: the axes in the order of the operands'
    strides, in that order dense. */
 static const vram_dims *vram__dims_reorder(vram__step *s, const vram_dims *const *op, uint32_t nop,
@@ -187,6 +124,45 @@ static const vram_dims *vram__dims_reorder(vram__step *s, const vram_dims *const
     z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
   }
   return vram__dims_in(s, ndim, size, out);
+}
+
+/* A dense tensor of d's sizes with its axes in the order of d's strides: at::infer_dense_strides
+   sorts as TensorIterator does with one operand. */
+static const vram_dims *vram__dims_sorted(vram__step *s, const vram_dims *d) {
+  return vram__dims_reorder(s, &d, 1, d->ndim, d->v);
+}
+
+/* empty_like: d's own strides if it is dense. */
+VRAM__FN const vram_dims *vram__dims_dense(vram__step *s, const vram_dims *d) {
+  return d->flags & VRAM__DENSE ? d : vram__dims_sorted(s, d);
+}
+
+/* Channels-last strides for d's sizes (4 or 5 axes). */
+VRAM__FN const vram_dims *vram__dims_channels_last(vram__step *s, const vram_dims *d) {
+  int64_t st[5], z;
+  uint32_t i, n = d->ndim;
+  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--) {
+    st[i] = z;
+    z *= d->v[i] > 1 ? d->v[i] : 1;
+  }
+  st[0] = z;
+  return vram__dims_in(s, n, d->v, st);
+}
+
+/* The result of a pointwise kernel of one tensor (TensorIteratorBase::fast_set_up). */
+VRAM__FN const vram_dims *vram__dims_pointwise1(vram__step *s, const vram_dims *d) {
+  if (d->flags & VRAM__PLAIN)
+    return d;
+  if (d->flags & VRAM__CONTIG)
+    return vram__dims_in(s, d->ndim, d->v, NULL);
+  if (d->ndim == 4 && (d->flags & VRAM__CL))
+    return vram__dims_channels_last(s, d);
+  return vram__dims_dense(s, d);
+}
+
+/* The same of a tensor and a number, which is a tensor without axes: there is no fast set-up. */
+VRAM__FN const vram_dims *vram__dims_pointwise_number(vram__step *s, const vram_dims *d) {
+  return d->flags & VRAM__PLAIN ? d : vram__dims_sorted(s, d);
 }
 
 /* TensorIterator's output for these operands: broadcast sizes, strides in the operands' order. */

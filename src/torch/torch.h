@@ -519,6 +519,11 @@ static inline vram__storage *vram__slot_at(const vram__step *s, uint32_t i) {
   return (vram__storage *)(void *)(s->mem + (uint64_t)i * 8);
 }
 
+/* The slot that owns the storage of the tensor of slot i. */
+static inline vram__storage *vram__owner_at(const vram__step *s, uint32_t i) {
+  return vram__slot_at(s, vram__slot_at(s, i)->base);
+}
+
 /* Slots that modules do not own, k below s->nslot, in the order in which they were first used. */
 static inline uint32_t vram__slot_number(const vram__step *s, uint32_t k) {
   return s->first_slot - k * VRAM__SLOT_STEP;
