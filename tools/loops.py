@@ -23,7 +23,7 @@ class Line:
         elif self.op in ("loop", "next"):
             self.rest = w[1 : 2 if self.op == "loop" else 1]
             self.pairs = [p.split("=") for p in w[2 if self.op == "loop" else 1 :]]
-        elif self.op not in ("model", "dim"):
+        elif self.op not in ("model", "dim", "rules"):
             self.outs = w[1].split(",")
             self.uses = [a for a in w[2:] if "=" not in a]
             keys = [a for a in w[2:] if "=" in a]
@@ -237,7 +237,7 @@ def rolled(lines, start, period, rounds, prefix, count):
 
     out = [l + f" {dim}={rounds}" if dims and l == dims[-1] else l for l in lines[:start]]
     if not dims:
-        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model")), f"dim {dim}={rounds}")
+        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model", "rules")), f"dim {dim}={rounds}")
     out.append(" ".join([f"loop {dim}", *(f"{carry[t]}={carried[t]}" for t in slots)]))
     for j in range(period):
         line = P[start + period + j]

@@ -39,9 +39,9 @@
   "                        PYTORCH_CUDA_ALLOC_CONF\n"                                              \
   "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
   "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
-  "  --rules torch|torch-2.15|ideal\n"                                                             \
-  "                        what PyTorch allocates (default: its newest version),\n"                \
-  "                        or only what the formulas need\n"
+  "  --rules RULES         what PyTorch of that version allocates (vram list rules;\n"             \
+  "                        default: the one that the text names, or the newest),\n"                \
+  "                        or only what the formulas need: ideal\n"
 
 typedef struct job {
   const char *command;

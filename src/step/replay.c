@@ -3,11 +3,17 @@
 
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
-  return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0);
+  return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
+         s->workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 
-/* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
-   the beginning, a step that nobody sees finds it out. */
+/* Workspaces of products stay from one step to the next. */
+static int vram__workspaces_stay(const vram_graph *g, const vram_step_options *o) {
+  return vram__rules_of_torch(vram_step_rules(g, o))->cublas.kept;
+}
+
+/* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
+   Where that must be known at the beginning, a step that nobody sees finds it out. */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s) {
@@ -15,9 +21,11 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   vram_live *live = s->count.live;
   uint64_t stop_at = s->count.stop_at;
   vram_result r;
-  if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at)) {
+  if (o->first_step || !(o->train || vram__workspaces_stay(g, o)) ||
+      !(o->event || o->keep_grads || stop_at)) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-    if (r || o->first_step || (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
+    if (r || o->first_step ||
+        (!s->leaf.missing && !s->workspaces && !(s->rnn_reset && s->rnn_dropout.d)))
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
@@ -40,7 +48,7 @@ static void vram__step_play_kept(vram__step *s) {
   for (i = 0; i < s->nslot && !s->train; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     const vram__storage *st = vram__slot_at(s, slot);
-    if (st->base == slot && st->srefs && st->id != UINT32_MAX)
+    if (st->base == slot && st->srefs && st->id != UINT32_MAX && st->cat != VRAM_CATEGORY_WORKSPACE)
       vram__replay_put(s->replay, st->block);
   }
   for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
@@ -204,7 +212,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || o->keep_grads || g->rnn_dropout || (o->train && o->amp == VRAM_F16);
+               o->first_step || o->keep_grads || g->rnn_dropout || vram__workspaces_stay(g, o) ||
+               (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)

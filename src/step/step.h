@@ -34,7 +34,12 @@ typedef struct vram__optim_bytes {
 
 /* What a run of a step knows of the one before it, which left s->leaf.past in the same scratch, and
    whether another one follows that asks the same. */
-enum { VRAM__RUN_PAST_KNOWN = 1, VRAM__RUN_RNN_RESET = 2, VRAM__RUN_AGAIN = 4 };
+enum {
+  VRAM__RUN_PAST_KNOWN = 1,
+  VRAM__RUN_RNN_RESET = 2,
+  VRAM__RUN_AGAIN = 4,
+  VRAM__RUN_WORKSPACES = 8 /* times vram__step.workspaces */
+};
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
