@@ -4965,10 +4965,9 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 /* >>core/version    names of rules */
 
 VRAM_API const char *vram_rules_name(vram_rules rules) {
-  static const char *const name[] = {
-      "torch", "ideal",
+  static const char *const name[] = {"torch", "ideal",
 #define VRAM__X(id, name) name,
-      VRAM_TORCH_VERSIONS(VRAM__X)
+                                     VRAM_TORCH_VERSIONS(VRAM__X)
 #undef VRAM__X
   };
   return (uint32_t)rules < VRAM_RULES_COUNT ? name[rules] : NULL;
@@ -10593,7 +10592,7 @@ typedef struct vram__frame {
   X(pow_tensor, "x1: mul(grad, where(settled(compare(compare_number(x1), compare_number(x0))), "   \
                 "mul(y, log(cast(x0))), zero)); x0: where_rtl(compare_number(x1), zero, "          \
                 "mul(grad, mul(x1, pow(x0, shifted(x1)))))")                                       \
-  X(extremum, "x1: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1)); "          \
+  X(extremum, "x1: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1)); "        \
               "x0: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1))")         \
   X(lerp_tensor, "x1: mul(grad, x2); x0: mul(grad, shifted(x2)); x2: mul(grad, sub(x1, x0))")      \
   X(clamp_both, "x0: where_rtl(with(compare_number(x0), compare_number(x0)), grad, zero)")         \
@@ -10741,7 +10740,7 @@ struct vram__step {
   uint8_t scaler;      /* GradScaler takes part */
   uint8_t ideal;       /* VRAM_RULES_IDEAL */
   uint8_t registers;   /* results stay in registers: nothing is allocated */
-  uint8_t workspaces; /* of products, that stay: a bit each (torch/blas) */
+  uint8_t workspaces;  /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -17109,7 +17108,8 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
-  fuse = (how & VRAM__ROWS_FUSED) && s->device.rules->embedding_fused && grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
+  fuse = (how & VRAM__ROWS_FUSED) && s->device.rules->embedding_fused &&
+         grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
   t[2] = vram__cub_hold(s, n * ie);

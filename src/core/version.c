@@ -2,10 +2,9 @@
 #include "core/core.h"
 
 VRAM_API const char *vram_rules_name(vram_rules rules) {
-  static const char *const name[] = {
-      "torch", "ideal",
+  static const char *const name[] = {"torch", "ideal",
 #define VRAM__X(id, name) name,
-      VRAM_TORCH_VERSIONS(VRAM__X)
+                                     VRAM_TORCH_VERSIONS(VRAM__X)
 #undef VRAM__X
   };
   return (uint32_t)rules < VRAM_RULES_COUNT ? name[rules] : NULL;

@@ -151,7 +151,7 @@ typedef struct vram__frame {
   X(pow_tensor, "x1: mul(grad, where(settled(compare(compare_number(x1), compare_number(x0))), "   \
                 "mul(y, log(cast(x0))), zero)); x0: where_rtl(compare_number(x1), zero, "          \
                 "mul(grad, mul(x1, pow(x0, shifted(x1)))))")                                       \
-  X(extremum, "x1: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1)); "          \
+  X(extremum, "x1: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1)); "        \
               "x0: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1))")         \
   X(lerp_tensor, "x1: mul(grad, x2); x0: mul(grad, shifted(x2)); x2: mul(grad, sub(x1, x0))")      \
   X(clamp_both, "x0: where_rtl(with(compare_number(x0), compare_number(x0)), grad, zero)")         \
@@ -299,7 +299,7 @@ struct vram__step {
   uint8_t scaler;      /* GradScaler takes part */
   uint8_t ideal;       /* VRAM_RULES_IDEAL */
   uint8_t registers;   /* results stay in registers: nothing is allocated */
-  uint8_t workspaces; /* of products, that stay: a bit each (torch/blas) */
+  uint8_t workspaces;  /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
