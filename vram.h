@@ -1841,6 +1841,7 @@
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
+#define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
 #define vram_graph_outputs VRAM__JOIN(VRAM_NAMESPACE, vram_graph_outputs)
@@ -2158,7 +2159,9 @@ typedef enum vram_dtype {
 #define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values) VRAM_##token,
   VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
-      VRAM_DTYPE_COUNT
+      VRAM_DTYPE_COUNT,
+  VRAM_DTYPE_MODEL /* in a graph whose model has a dtype: that one (vram_graph_dtype); no dtype of
+                      its own, so nothing else takes it */
 } vram_dtype;
 
 typedef enum vram_dtype_kind {
@@ -2291,8 +2294,11 @@ typedef enum vram_op {
 
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
-   memory. Shapes and dtypes are those of an fp32 run; vram_step works out what autocast or a
-   low-precision run makes of them. */
+   memory. Shapes and dtypes are those of a run in the model's own dtype; vram_step works out what
+   autocast or a run in another dtype makes of them. A graph names the model's dtype, which is then
+   that of all parameters and of what says VRAM_DTYPE_MODEL (`model` in a text), while every other
+   dtype, f32 too, is the same in each run. Where it names none, f32 stands for the model's dtype.
+ */
 
 /* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {
@@ -2348,7 +2354,7 @@ struct vram_value {
   const char *name; /* not terminated */
   uint32_t index;   /* 0, 1, ... */
   uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
-  vram_dtype dtype; /* vram_dtype in an fp32 run */
+  vram_dtype dtype; /* in a run in the model's dtype */
   uint8_t flags;
   uint8_t name_len;
 };
@@ -2363,6 +2369,7 @@ struct vram_param {
   vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_model; /* its dtype is the model's: another one in a run in another dtype */
 };
 
 typedef struct vram_graph {
@@ -2388,6 +2395,7 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  vram_dtype dtype;          /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_value *root;          /* the first output: what backward starts from */
   vram_error error;          /* the first error; sticky */
 } vram_graph;
@@ -2426,8 +2434,12 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n);
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
+/* Names the model's dtype, VRAM_F32, VRAM_BF16, VRAM_F16 or VRAM_F64, before there are inputs or
+   nodes. */
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype);
+
 /* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
- */
+   dtype: VRAM_DTYPE_MODEL where vram_graph_dtype was called, or any other. */
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad);
 
@@ -3010,7 +3022,7 @@ typedef struct vram_step_options {
   int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
   vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  vram_dtype dtype;             /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
+  vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
   int keep_grads;               /* zero_grad(set_to_none=False) */
@@ -3062,6 +3074,7 @@ typedef struct vram_report {
   uint64_t autocast_cache_bytes; /* low-precision copies of weights */
   uint64_t workspace_bytes;      /* the largest one */
   uint64_t kv_cache_bytes;       /* 0: the text form has no cache */
+  vram_dtype dtype;              /* the model's in this run */
   uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;
@@ -7482,14 +7495,15 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 
 /* >>model    graph and text form */
 
-#define VRAM__INPLACE 1u /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u    /* node: a loss */
-#define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u /* node: may write to its first input */
-#define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
-#define VRAM__GRAD 1u    /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u  /* value: named by `output` */
-#define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
+#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u     /* node: a loss */
+#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u  /* node: may write to its first input */
+#define VRAM__DROPS 32u   /* node: a `drop` line, which has no name of its own */
+#define VRAM__GRAD 1u     /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u   /* value: named by `output` */
+#define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
+#define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 
@@ -7839,6 +7853,7 @@ VRAM__COLD VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(vram_dtype dt);
+VRAM__FN int vram__dtype_of_models(vram_dtype dt);
 VRAM__FN uint32_t vram__kind_rank(vram_dtype dt);
 VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b);
 VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim);
@@ -7863,6 +7878,9 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
 VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
 VRAM__APART VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key,
@@ -7903,6 +7921,7 @@ VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, in
 VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
                                uint32_t *count);
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to);
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
 
@@ -8062,6 +8081,11 @@ VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result cod
 
 VRAM__FN int vram__dtype_is_float(vram_dtype dt) {
   return vram__dtype_rows[dt].kind == VRAM_KIND_FLOAT;
+}
+
+/* What a whole model may be in. */
+VRAM__FN int vram__dtype_of_models(vram_dtype dt) {
+  return dt == VRAM_F64 || dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
 static int vram__dtype_is_complex(vram_dtype dt) {
@@ -8324,6 +8348,23 @@ VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def) {
   return v ? *v : def;
 }
 
+/* A dtype of the text in a run in the model's own dtype. */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt) {
+  if (dt != VRAM_DTYPE_MODEL)
+    return dt;
+  return g->dtype ? g->dtype : VRAM_F32;
+}
+
+/* What torch.get_default_dtype() stands for: where f32 is the model's dtype it cannot be told. */
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g) {
+  return g->dtype ? VRAM_F32 : VRAM_DTYPE_MODEL;
+}
+
+/* What the node's key dtype= says for such a run, or `def`. */
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, dtype, def));
+}
+
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size) {
   uint64_t z = 16; /* bytes of the widest element */
   uint32_t i;
@@ -8455,11 +8496,21 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
 /* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
    Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
    is the output's: numbers that are not floating point are no weights. */
-static vram_dtype vram__param_dtype(const vram_node *n, uint32_t ndim, vram_dtype dtype) {
-  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+static vram_dtype vram__weight_dtype(const vram_graph *g, const vram_node *n, uint32_t ndim,
+                                     vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype),
+                   own = vram__graph_own_dtype(g, asked);
   if (n->op == VRAM_OP_custom)
-    return vram__kind_rank(asked) == 2 ? asked : dtype;
-  return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
+    return vram__kind_rank(own) == 2 ? asked : dtype;
+  return ndim > 1 || vram__dtype_rows[own].row_multiple == 1 ? asked : dtype;
+}
+
+/* The same of a buffer: where the model's dtype is named the key holds for it, too, as a module
+   that is converted converts its running statistics. */
+static vram_dtype vram__buffer_dtype(const vram_graph *g, const vram_node *n, vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+  const int is_float = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2;
+  return g->dtype && n->op != VRAM_OP_custom && is_float ? asked : dtype;
 }
 
 /* The next parameter, all zero; NULL: no memory. They lie one behind the other, so that a step that
@@ -8503,9 +8554,10 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  if (kind != VRAM__BUFFER)
-    dtype = vram__param_dtype(n, ndim, dtype);
-  p->dtype = dtype;
+  dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
+                               : vram__weight_dtype(g, n, ndim, dtype);
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
@@ -8533,14 +8585,28 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype) {
+  if (!g->error.code && !vram__dtype_of_models(dtype))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype is none of f32, bf16, f16 and f64");
+  if (!g->error.code && (g->ninput || g->nnode))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype behind inputs or nodes");
+  if (!g->error.code)
+    g->dtype = dtype;
+  return g->error.code;
+}
+
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad) {
   const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE || dtype >= VRAM_DTYPE_COUNT ||
-      ndim > VRAM_MAX_AXES) {
+  if (!g->dtype && dtype == VRAM_F32)
+    dtype = VRAM_DTYPE_MODEL;
+  else if (!g->dtype && dtype == VRAM_DTYPE_MODEL)
+    dtype = VRAM_DTYPE_NONE;
+  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE ||
+      (dtype >= VRAM_DTYPE_COUNT && dtype != VRAM_DTYPE_MODEL) || ndim > VRAM_MAX_AXES) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
@@ -9256,7 +9322,7 @@ VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to
   return 1;
 }
 
-VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to) {
   uint32_t i;
   for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++)
     if (vram__text_is(name.text, name.len, vram__dtype_rows[i].name)) {
@@ -9266,6 +9332,21 @@ VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
   *to = vram_dtype_from_name_n(name.text, name.len); /* float32, f8e4m3, Q4_K, ... */
   return *to != VRAM_DTYPE_NONE || vram__parse_error(p, VRAM_ERR_NAME, "an unknown dtype", name,
                                                      "f32, bf16, i64, ... (vram list dtypes)");
+}
+
+/* The same of an input or a key: `model` is the model's dtype, and so is f32 in a text that does
+   not name it. */
+VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
+  if (vram__text_is(name.text, name.len, "model")) {
+    *to = VRAM_DTYPE_MODEL;
+    return p->g->dtype || vram__parse_error(p, VRAM_ERR_NAME, "the model's dtype is not named",
+                                            name, "model NAME dtype=DTYPE in a line above");
+  }
+  if (!vram__dtype_named(p, name, to))
+    return 0;
+  if (*to == VRAM_F32 && !p->g->dtype)
+    *to = VRAM_DTYPE_MODEL;
+  return 1;
 }
 
 /* >>model/key    KEY=VALUE: the keys of a node */
@@ -9537,6 +9618,27 @@ static int vram__parse_pair(vram__span token, vram__span *name, vram__span *rest
 
 /* ---- model, dim and input lines ---- */
 
+/* dtype=DTYPE behind the model's name */
+static int vram__model_key(vram__parser *p) {
+  const vram__span word = p->token;
+  vram__span name, value;
+  int64_t dtype;
+  if (!vram__parse_pair(word, &name, &value) || !vram__text_is(name.text, name.len, "dtype") ||
+      p->g->dtype)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", word,
+                             p->g->dtype ? "the end of the line" : "dtype=DTYPE or nothing");
+  if (!vram__dtype_named(p, value, &dtype))
+    return 0;
+  if (!vram__dtype_of_models((vram_dtype)dtype))
+    return vram__parse_error(p, VRAM_ERR_VALUE, "not a model's dtype", value,
+                             "f32, bf16, f16 or f64");
+  if (p->g->ninput || p->g->nnode)
+    return vram__parse_refuse(p, word.text, VRAM_ERR_SYNTAX,
+                              "the model's dtype behind inputs or nodes", NULL);
+  p->g->dtype = (vram_dtype)dtype;
+  return 1;
+}
+
 static int vram__model_line(vram__parser *p) {
   vram_graph *g = p->g;
   if (g->name)
@@ -9547,9 +9649,9 @@ static int vram__model_line(vram__parser *p) {
   g->name_len = p->token.len;
   if (!g->name)
     return vram__parse_located(p, p->token.text);
-  if (vram__parse_token(p))
-    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                             "the end of the line");
+  while (vram__parse_token(p))
+    if (!vram__model_key(p))
+      return 0;
   return 1;
 }
 
@@ -9605,6 +9707,8 @@ VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtyp
   vram__memory_zero(v, sizeof *v);
   v->d = vram__graph_dims(g, ndim, size);
   v->name = vram__graph_keep_text(g, name.text, name.len);
+  v->flags = dtype == VRAM_DTYPE_MODEL ? VRAM__OF_MODEL : 0;
+  dtype = vram__graph_own_dtype(g, dtype);
   if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
   v->name_len = (uint8_t)name.len;
@@ -10621,11 +10725,12 @@ struct vram__step {
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
   uint8_t grad, train, failed;
-  vram_dtype amp, low; /* autocast's dtype, the whole model's; VRAM_DTYPE_NONE: neither */
-  uint8_t watched;     /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;      /* GradScaler takes part */
-  uint8_t ideal;       /* VRAM_RULES_IDEAL */
-  uint8_t registers;   /* results stay in registers: nothing is allocated */
+  vram_dtype amp;    /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;  /* the model's in this run */
+  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;    /* GradScaler takes part */
+  uint8_t ideal;     /* VRAM_RULES_IDEAL */
+  uint8_t registers; /* results stay in registers: nothing is allocated */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -10705,6 +10810,7 @@ VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
@@ -11632,9 +11738,14 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
   return d;
 }
 
-/* fp32 of the text in a run of another dtype */
+/* A dtype of the graph in this run. */
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt) {
-  return s->low && dt == VRAM_F32 ? s->low : dt;
+  return dt == VRAM_DTYPE_MODEL ? s->dtype : dt;
+}
+
+/* What the node's key dtype= says for this run, or `def`. */
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def) {
+  return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, def));
 }
 
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt) { return vram__dtype_rows[dt].block_bytes; }
@@ -13957,7 +14068,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
@@ -14090,7 +14201,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       vram__promote_add(&pr, in[i].dt, in[i].d->ndim);
     dt = vram__promote_result(op, nin, &pr);
     if (vram__kind_rank(in[0].dt) < 2 && dt == VRAM_F32)
-      dt = s->low ? s->low : dt; /* the default dtype */
+      dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
@@ -15314,9 +15425,7 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  vram_dtype dt = n->nin == 1 ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
-  if (n->nin == 1 && s->low && dt == VRAM_F32)
-    dt = s->low;
+  const vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, VRAM_F32) : x[1].dt;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
@@ -15355,14 +15464,15 @@ VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 static int vram__shape_create(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  vram_dtype dt = n->nin ? n->in[0]->dtype : (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt =
+      n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
   return vram__node_out(g, n, 0, c, v, dt);
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_DTYPE_MODEL);
   int buffer = vram__op_at(n->op)->kind == VRAM__BUFFER;
   if (!vram__node_own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
@@ -15375,9 +15485,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  vram_dtype dt = n->nin ? x[0].dt : n->out[0].dtype;
-  if (!n->nin && s->low && dt == VRAM_F32)
-    dt = s->low;
+  vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   y[0] = vram__tensor_empty(s, n->out[0].d, dt);
 }
 
@@ -15475,7 +15583,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
   }
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
@@ -15494,7 +15602,7 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 /* The dtype argument of a reduction, given or set by autocast (fp32_set_opt_dtype); else 0. */
 VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, dt));
+    return vram__step_key_dtype(s, n, dt);
   if (s->amp && vram__op_at(n->op)->autocast == VRAM__AUTOCAST_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
@@ -15797,7 +15905,7 @@ static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__ten
   vram__grad_fn *f;
   if (vram__kind_rank(a.dt) < 2) {
     e = a;
-    a = vram__tensor_to(s, e, vram__step_dtype(s, VRAM_F32));
+    a = vram__tensor_to(s, e, vram__step_dtype(s, vram__graph_default_dtype(s->g)));
     vram__tensor_release(s, e);
   }
   f = vram__tape_record(s, n->op, &a, 1, 1, 2);
@@ -15865,7 +15973,7 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
     return 0;
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
@@ -16783,7 +16891,7 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1 || w[1] < 1)
       return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   for (i = 0; i < x->ndim; i++)
@@ -16816,7 +16924,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
   if (w ? w->v[0] != z[0] || w->v[1] != z[1]
         : !vram__node_params(g, n, 1) ||
-              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
+              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return w ? vram__node_error(g, n, "a table of another shape") : 0;
   dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
@@ -17530,9 +17638,10 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
-    if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+    if (VRAM__INT(n, bias, 1) &&
+        !vram__node_own(g, n, 1, "bias", 1, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   size[x->ndim - 1] = w[0];
@@ -17759,9 +17868,10 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
   if (!vram__node_params(g, n, 2) ||
-      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_F32, VRAM__PARAM))
+      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_F32, VRAM__PARAM))
+  if (VRAM__INT(n, bias, 1) &&
+      !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
   size[last] = weight[0];
   return vram__node_out(g, n, 0, last + 1, size, n->in[0]->dtype);
@@ -18661,9 +18771,9 @@ static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv
                                    const int64_t *w) {
   uint32_t i;
   if (n->nin == 1)
-    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_F32, VRAM__PARAM) &&
+    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM) &&
            (!VRAM__INT(n, bias, 1) ||
-            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_F32, VRAM__PARAM));
+            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_DTYPE_MODEL, VRAM__PARAM));
   for (i = 0; i < v->k + 2; i++)
     if (n->in[1]->d->ndim != v->k + 2 || n->in[1]->d->v[i] != w[i])
       return vram__node_error(g, n, "a weight of another shape");
@@ -20389,8 +20499,9 @@ static int vram__shape_prelu(vram_graph *g, vram_node *n) {
     weights = (int64_t)n->in[1]->d->numel;
   if (weights < 1 || (weights != 1 && (x->ndim < 2 || x->v[1] != weights)))
     return vram__node_error(g, n, "num_parameters must be 1 or the number of channels");
-  if (n->nin == 1 && (!vram__node_params(g, n, 2) ||
-                      !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_F32, VRAM__PARAM)))
+  if (n->nin == 1 &&
+      (!vram__node_params(g, n, 2) ||
+       !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_DTYPE_MODEL, VRAM__PARAM)))
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
@@ -20696,7 +20807,7 @@ static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram_dtype dt = vram__softmax_dtype(s, x[0]);
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, VRAM_F32));
+    dt = vram__step_key_dtype(s, n, VRAM_F32);
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
@@ -20829,15 +20940,15 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "a weight of another shape");
   }
   if (vram__norm_has_weight(n)) {
-    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
     if (vram__norm_has_bias(n) &&
-        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_F32, VRAM__PARAM))
+        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   if (vram__norm_has_statistics(n) &&
-      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_F32, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_F32, VRAM__BUFFER) ||
+      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
+       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
@@ -22605,7 +22716,7 @@ VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_
   uint32_t i;
   for (i = 0; i < count; i++)
     if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
-                                        VRAM_F32, VRAM__PARAM))
+                                        VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   return 1;
 }
@@ -23230,8 +23341,8 @@ static int vram__rnn_own(vram_graph *g, vram_node *n, const vram__rnn *r, int64_
     if (!own[i].there)
       continue;
     role = vram__rnn_role(g, own[i].name, layer, reverse);
-    if (!role ||
-        !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_F32, VRAM__PARAM))
+    if (!role || !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_DTYPE_MODEL,
+                                 VRAM__PARAM))
       return 0;
   }
   return 1;
@@ -24730,16 +24841,17 @@ static int vram__shape_moe(vram_graph *g, vram_node *n) {
 
 static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  const vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : VRAM_F32);
+  const vram_dtype dt =
+      vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
   uint32_t ndim, i;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
     return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
   if (!vram__node_params(g, n, 2))
     return 0;
-  if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_F32, VRAM__PARAM))
+  if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
-  if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_F32, VRAM__BUFFER))
+  if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_DTYPE_MODEL, VRAM__BUFFER))
     return 0;
   for (i = 0; i < n->nout; i++)
     if (!vram__node_out(g, n, i, ndim, size, dt))
@@ -24979,9 +25091,10 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
 
 /* ---- custom: an op that the table does not know ---- */
 
-/* The bytes of its node are those of a run in fp32: in 16 bits it may be half of them. */
+/* The bytes of its node are those of a run in the model's own dtype: in 16 bits it may be half of
+   them. */
 static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace) {
-  if (!s->amp && !s->low)
+  if (!s->amp && s->dtype == vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
     return;
   s->count.custom = vram__sum_or_overflow(s->count.custom, saved / 2);
   if (s->count.custom_most < workspace / 2)
@@ -24996,7 +25109,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
-  vram_dtype dt = vram__step_dtype(s, n->out[0].dtype);
+  vram_dtype dt = vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
   if (n->param[0])
@@ -28094,6 +28207,11 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   }
 }
 
+/* A parameter's dtype in this run. */
+static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
+  return p->is_model ? s->dtype : p->dtype;
+}
+
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
 static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
@@ -28117,7 +28235,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
-      flat += vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, n->param[i]->dtype));
+      flat += vram__dims_bytes_of(n->param[i]->d, vram__param_dtype(s, n->param[i]));
   vram__replay_get(s, flat);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
@@ -28128,9 +28246,9 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
 static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_param *p;
   vram__memory_zero(o, sizeof *o);
-  if (s->low)
+  if (s->dtype != vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
+      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -28156,7 +28274,7 @@ static void vram__step_put_params(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->dt = vram__step_dtype(s, p->dtype);
+    t->dt = vram__param_dtype(s, p);
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -28172,7 +28290,7 @@ static void vram__step_put_params(vram__step *s) {
 /* What recurrent nets have beside their parameters. */
 static void vram__step_put_recurrent(vram__step *s) {
   const vram_graph *g = s->g;
-  const vram_dtype dt = vram__step_dtype(s, VRAM_F32);
+  const vram_dtype dt = s->dtype;
   const int64_t pad = (int64_t)g->flat_pad;
   if (pad && dt != VRAM_BF16)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
@@ -28188,7 +28306,7 @@ static void vram__step_put_inputs(vram__step *s) {
   uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    const vram_dtype dt = vram__step_dtype(s, v->dtype);
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
     vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
@@ -29210,7 +29328,7 @@ static void vram__step_set_options(vram__step *s) {
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
-  s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
+  s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
@@ -29312,6 +29430,7 @@ static void vram__step_report(const vram__step *s) {
   const uint64_t begin = r->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   uint64_t less;
   vram__memory_copy(r->peak_category_bytes, count->peak_category.of, sizeof count->peak_category);
+  r->dtype = s->dtype;
   r->peak_requested_bytes = count->peak;
   r->peak_blocks_bytes = count->peak_blocks;
   if (begin > count->peak_blocks && !s->replay)

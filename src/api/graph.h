@@ -3,8 +3,11 @@
 #include "api/op.h"
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
-   memory. Shapes and dtypes are those of an fp32 run; vram_step works out what autocast or a
-   low-precision run makes of them. */
+   memory. Shapes and dtypes are those of a run in the model's own dtype; vram_step works out what
+   autocast or a run in another dtype makes of them. A graph names the model's dtype, which is then
+   that of all parameters and of what says VRAM_DTYPE_MODEL (`model` in a text), while every other
+   dtype, f32 too, is the same in each run. Where it names none, f32 stands for the model's dtype.
+ */
 
 /* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {
@@ -60,7 +63,7 @@ struct vram_value {
   const char *name; /* not terminated */
   uint32_t index;   /* 0, 1, ... */
   uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
-  vram_dtype dtype; /* vram_dtype in an fp32 run */
+  vram_dtype dtype; /* in a run in the model's dtype */
   uint8_t flags;
   uint8_t name_len;
 };
@@ -75,6 +78,7 @@ struct vram_param {
   vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_model; /* its dtype is the model's: another one in a run in another dtype */
 };
 
 typedef struct vram_graph {
@@ -100,6 +104,7 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  vram_dtype dtype;          /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_value *root;          /* the first output: what backward starts from */
   vram_error error;          /* the first error; sticky */
 } vram_graph;
@@ -138,8 +143,12 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n);
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
+/* Names the model's dtype, VRAM_F32, VRAM_BF16, VRAM_F16 or VRAM_F64, before there are inputs or
+   nodes. */
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype);
+
 /* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
- */
+   dtype: VRAM_DTYPE_MODEL where vram_graph_dtype was called, or any other. */
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad);
 

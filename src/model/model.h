@@ -2,14 +2,15 @@
 #pragma once
 #include "core/core.h"
 
-#define VRAM__INPLACE 1u /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u    /* node: a loss */
-#define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u /* node: may write to its first input */
-#define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
-#define VRAM__GRAD 1u    /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u  /* value: named by `output` */
-#define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
+#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u     /* node: a loss */
+#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u  /* node: may write to its first input */
+#define VRAM__DROPS 32u   /* node: a `drop` line, which has no name of its own */
+#define VRAM__GRAD 1u     /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u   /* value: named by `output` */
+#define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
+#define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 
@@ -359,6 +360,7 @@ VRAM__COLD VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(vram_dtype dt);
+VRAM__FN int vram__dtype_of_models(vram_dtype dt);
 VRAM__FN uint32_t vram__kind_rank(vram_dtype dt);
 VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b);
 VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim);
@@ -383,6 +385,9 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
 VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
 VRAM__APART VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key,
@@ -423,6 +428,7 @@ VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, in
 VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
                                uint32_t *count);
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to);
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
 

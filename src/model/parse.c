@@ -67,6 +67,27 @@ static int vram__parse_pair(vram__span token, vram__span *name, vram__span *rest
 
 /* ---- model, dim and input lines ---- */
 
+/* dtype=DTYPE behind the model's name */
+static int vram__model_key(vram__parser *p) {
+  const vram__span word = p->token;
+  vram__span name, value;
+  int64_t dtype;
+  if (!vram__parse_pair(word, &name, &value) || !vram__text_is(name.text, name.len, "dtype") ||
+      p->g->dtype)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", word,
+                             p->g->dtype ? "the end of the line" : "dtype=DTYPE or nothing");
+  if (!vram__dtype_named(p, value, &dtype))
+    return 0;
+  if (!vram__dtype_of_models((vram_dtype)dtype))
+    return vram__parse_error(p, VRAM_ERR_VALUE, "not a model's dtype", value,
+                             "f32, bf16, f16 or f64");
+  if (p->g->ninput || p->g->nnode)
+    return vram__parse_refuse(p, word.text, VRAM_ERR_SYNTAX,
+                              "the model's dtype behind inputs or nodes", NULL);
+  p->g->dtype = (vram_dtype)dtype;
+  return 1;
+}
+
 static int vram__model_line(vram__parser *p) {
   vram_graph *g = p->g;
   if (g->name)
@@ -77,9 +98,9 @@ static int vram__model_line(vram__parser *p) {
   g->name_len = p->token.len;
   if (!g->name)
     return vram__parse_located(p, p->token.text);
-  if (vram__parse_token(p))
-    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                             "the end of the line");
+  while (vram__parse_token(p))
+    if (!vram__model_key(p))
+      return 0;
   return 1;
 }
 
@@ -135,6 +156,8 @@ VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtyp
   vram__memory_zero(v, sizeof *v);
   v->d = vram__graph_dims(g, ndim, size);
   v->name = vram__graph_keep_text(g, name.text, name.len);
+  v->flags = dtype == VRAM_DTYPE_MODEL ? VRAM__OF_MODEL : 0;
+  dtype = vram__graph_own_dtype(g, dtype);
   if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
   v->name_len = (uint8_t)name.len;

@@ -24,8 +24,9 @@ static int vram__shape_prelu(vram_graph *g, vram_node *n) {
     weights = (int64_t)n->in[1]->d->numel;
   if (weights < 1 || (weights != 1 && (x->ndim < 2 || x->v[1] != weights)))
     return vram__node_error(g, n, "num_parameters must be 1 or the number of channels");
-  if (n->nin == 1 && (!vram__node_params(g, n, 2) ||
-                      !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_F32, VRAM__PARAM)))
+  if (n->nin == 1 &&
+      (!vram__node_params(g, n, 2) ||
+       !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_DTYPE_MODEL, VRAM__PARAM)))
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }

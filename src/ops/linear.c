@@ -21,9 +21,10 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
-    if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+    if (VRAM__INT(n, bias, 1) &&
+        !vram__node_own(g, n, 1, "bias", 1, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   size[x->ndim - 1] = w[0];

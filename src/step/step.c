@@ -126,7 +126,7 @@ static void vram__step_set_options(vram__step *s) {
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
-  s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
+  s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
@@ -228,6 +228,7 @@ static void vram__step_report(const vram__step *s) {
   const uint64_t begin = r->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   uint64_t less;
   vram__memory_copy(r->peak_category_bytes, count->peak_category.of, sizeof count->peak_category);
+  r->dtype = s->dtype;
   r->peak_requested_bytes = count->peak;
   r->peak_blocks_bytes = count->peak_blocks;
   if (begin > count->peak_blocks && !s->replay)

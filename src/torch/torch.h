@@ -289,11 +289,12 @@ struct vram__step {
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
   uint8_t grad, train, failed;
-  vram_dtype amp, low; /* autocast's dtype, the whole model's; VRAM_DTYPE_NONE: neither */
-  uint8_t watched;     /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;      /* GradScaler takes part */
-  uint8_t ideal;       /* VRAM_RULES_IDEAL */
-  uint8_t registers;   /* results stay in registers: nothing is allocated */
+  vram_dtype amp;    /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;  /* the model's in this run */
+  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;    /* GradScaler takes part */
+  uint8_t ideal;     /* VRAM_RULES_IDEAL */
+  uint8_t registers; /* results stay in registers: nothing is allocated */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -373,6 +374,7 @@ VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
