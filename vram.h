@@ -1840,6 +1840,8 @@
 #define vram_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_format_name)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
+#define vram_graph_checkpoint VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint)
+#define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
 #define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
@@ -2372,6 +2374,22 @@ struct vram_param {
   uint8_t is_model; /* its dtype is the model's: another one in a run in another dtype */
 };
 
+/* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
+   backward is made once more when backward needs it. Blocks may lie inside one another. */
+#define VRAM_CHECKPOINT_REENTRANT 1u   /* use_reentrant=True */
+#define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
+#define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
+
+typedef struct vram_checkpoint {
+  struct vram_checkpoint *next;  /* in the order in which they begin */
+  struct vram_checkpoint *up;    /* the one around it; NULL: none */
+  const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
+  vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
+                              beside it, what the nodes use from outside and what is used behind */
+  uint32_t narg, nout;
+  uint8_t flags;
+} vram_checkpoint;
+
 typedef struct vram_graph {
   uint8_t *mem;
   uint64_t used, cap;
@@ -2396,8 +2414,12 @@ typedef struct vram_graph {
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
   vram_dtype dtype;          /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
-  vram_value *root;          /* the first output: what backward starts from */
-  vram_error error;          /* the first error; sticky */
+  vram_checkpoint *checkpoint_first, *checkpoint_last;
+  vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
+  uint32_t ncheckpoint;
+  uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
+  vram_value *root;                             /* the first output: what backward starts from */
+  vram_error error;                             /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -2455,6 +2477,15 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* What is applied up to vram_graph_checkpoint_end runs in a call of
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order; out: what it returns, or nothing
+   (then what is used behind it, in the order in which it is made); either may be NULL where there
+   are none. keys as in the text form ("reentrant=1"), or NULL. */
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           const char *keys);
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout);
 
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
@@ -7783,6 +7814,7 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
+  uint32_t blocks; /* `checkpoint` blocks around it */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -7825,6 +7857,9 @@ typedef struct vram__parser {
   uint32_t symbol_room; /* for so many there is memory */
   vram__loop loop[VRAM_MAX_LOOPS];
   uint32_t depth;  /* loops around the line */
+  uint32_t blocks; /* `checkpoint` blocks around it; the outermost: */
+  uint32_t block_line;
+  const char *block_at;
   uint32_t rounds; /* of all loops so far */
   int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
@@ -7915,6 +7950,11 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
 VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
 VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
 VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
+
+/* block.c */
+VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
+VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg, uint8_t flags);
+VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
 
 /* size.c */
 VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to);
@@ -9160,6 +9200,148 @@ VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node 
   return *node && vram__request_fits(p->g, r) && vram__node_infer(p->g, *node);
 }
 
+/* >>model/block    `checkpoint` blocks, by calls and by lines */
+
+/* A key of a block; 0: it is none. */
+VRAM__FN int vram__block_key(vram__span word, uint8_t *flags) {
+  static const struct {
+    const char *word;
+    uint8_t set, to;
+  } keys[] = {{"reentrant=", VRAM_CHECKPOINT_REENTRANT, 1},
+              {"preserve_rng_state=", VRAM_CHECKPOINT_FORGETS_RNG, 0},
+              {"early_stop=", VRAM_CHECKPOINT_RUNS_ON, 0}};
+  uint32_t i;
+  for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const uint32_t n = vram__text_len(keys[i].word);
+    uint32_t digit;
+    if (word.len != n + 1 || !vram__text_equal(word.text, keys[i].word, n))
+      continue;
+    digit = (uint32_t)(word.text[n] - '0');
+    if (digit > 1)
+      return 0;
+    *flags = (uint8_t)(digit == keys[i].to ? *flags | keys[i].set : *flags & ~keys[i].set);
+    return 1;
+  }
+  return 0;
+}
+
+/* A list of values in the graph's memory. */
+static vram_value **vram__block_values(vram_graph *g, vram_value *const *v, uint32_t n) {
+  vram_value **to = (vram_value **)vram__graph_take(g, n * (uint64_t)sizeof *to);
+  uint32_t i;
+  for (i = 0; to && i < n; i++)
+    to[i] = v[i];
+  return to;
+}
+
+VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                               uint8_t flags) {
+  vram_checkpoint *b;
+  if (g->checkpoint_depth == VRAM_MAX_NESTED) {
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 128 checkpoint blocks inside one another");
+    return 0;
+  }
+  b = (vram_checkpoint *)vram__graph_take(g, sizeof *b);
+  if (!b)
+    return 0;
+  vram__memory_zero(b, sizeof *b);
+  b->arg = vram__block_values(g, arg, narg);
+  if (!b->arg)
+    return 0;
+  b->narg = narg;
+  b->flags = flags;
+  b->up = g->checkpoint_open;
+  b->last = g->last; /* until it ends: the node in front of it */
+  if (g->checkpoint_last)
+    g->checkpoint_last->next = b;
+  else
+    g->checkpoint_first = b;
+  g->checkpoint_last = g->checkpoint_open = b;
+  g->ncheckpoint++;
+  if (++g->checkpoint_depth > g->checkpoint_nested)
+    g->checkpoint_nested = g->checkpoint_depth;
+  return 1;
+}
+
+/* A `drop` of those values that nothing from this node on uses. */
+static int vram__block_hold(vram_graph *g, vram_value *const *v, uint32_t n, uint32_t from) {
+  vram_value *in[64];
+  uint32_t i, count = 0;
+  for (i = 0; i < n; i++) {
+    if (v[i]->last < from)
+      in[count++] = v[i];
+    if (count && (count == 64 || i + 1 == n)) {
+      vram_node *node = vram__node_drop(g, VRAM__OP_drop, in, count);
+      if (!node)
+        return 0;
+      node->flags |= VRAM__DROPS;
+      count = 0;
+    }
+  }
+  return 1;
+}
+
+VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout) {
+  vram_checkpoint *b = g->checkpoint_open;
+  uint32_t i;
+  const vram_node *before;
+  if (!b) {
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "end without checkpoint");
+    return 0;
+  }
+  before = b->last;
+  b->last = NULL;
+  g->checkpoint_open = b->up;
+  g->checkpoint_depth--;
+  b->first = before ? before->next : g->first;
+  if (!b->first)
+    return 1; /* nothing is in it: it does nothing */
+  if (!vram__block_hold(g, b->arg, b->narg, b->first->index))
+    return 0;
+  b->last = g->last;
+  b->out = vram__block_values(g, out, nout);
+  b->nout = nout;
+  for (i = 0; b->out && i < nout; i++)
+    if (!out[i]->node || out[i]->node->index < b->first->index) {
+      vram__graph_fail(g, VRAM_ERR_VALUE, "an output that the checkpoint block does not make");
+      return 0;
+    }
+  return b->out && vram__block_hold(g, out, nout, b->last->index + 1);
+}
+
+/* Are these values all there? */
+static int vram__block_has(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a value of a checkpoint block that is NULL");
+  return !g->error.code;
+}
+
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           const char *keys) {
+  uint8_t flags = 0;
+  const char *at = keys ? keys : "";
+  while (*at) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from && !vram__block_key(vram__span_of(from, at), &flags))
+      vram__graph_fail(g, VRAM_ERR_SYNTAX, "an unknown key of a checkpoint block");
+    at += *at == ' ';
+  }
+  if (vram__block_has(g, arg, narg))
+    vram__block_begin(g, arg, narg, flags);
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout) {
+  if (vram__block_has(g, out, nout))
+    vram__block_end(g, out, nout);
+  return g->error.code;
+}
+
 /* >>model/size    numbers, sizes and dtypes of the text form */
 
 /* The dim of that name; g->ndim: there is none. */
@@ -10031,6 +10213,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->round = 0;
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
+  loop->blocks = p->blocks;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -10082,6 +10265,9 @@ static int vram__next_line(vram__parser *p) {
   if (!p->depth)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "next without loop", NULL);
   loop = &p->loop[p->depth - 1];
+  if (p->blocks != loop->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "next inside a checkpoint block that began in the loop", "end");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -10097,6 +10283,57 @@ static int vram__next_line(vram__parser *p) {
   for (i = 0; i < loop->ncarried; i++)
     if (!vram__symbol_define(p, loop->carried[i].name, value[i], 1))
       return 0;
+  return 1;
+}
+
+/* ---- checkpoint blocks ---- */
+
+static int vram__checkpoint_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  uint32_t n = 0;
+  uint8_t flags = 0;
+  while (vram__parse_token(p)) {
+    if (vram__text_holds(p->token.text, p->token.len, '=')) {
+      if (!vram__block_key(p->token, &flags))
+        return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                                 "reentrant=1, preserve_rng_state=0 or early_stop=0");
+      continue;
+    }
+    if (n == 1024)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+    in[n] = vram__parse_value(p, p->token);
+    if (!in[n++])
+      return 0;
+  }
+  if (!p->blocks++) {
+    p->block_at = p->start;
+    p->block_line = p->line;
+  }
+  return p->names_only || vram__block_begin(p->g, in, n, flags) || vram__parse_located(p, at);
+}
+
+static int vram__end_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *drop = p->g->last;
+  vram_value *out[1024];
+  uint32_t n = 0;
+  if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
+  while (vram__parse_token(p)) {
+    if (n == 1024)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+    out[n] = vram__parse_value(p, p->token);
+    if (!out[n++])
+      return 0;
+  }
+  p->blocks--;
+  if (p->names_only)
+    return 1;
+  if (!vram__block_end(p->g, out, n))
+    return vram__parse_located(p, at);
+  for (drop = drop ? drop->next : NULL; drop; drop = drop->next)
+    drop->line = p->line;
   return 1;
 }
 
@@ -10117,6 +10354,10 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))
     return vram__next_line(p);
+  if (vram__parse_word_is(p, "checkpoint"))
+    return vram__checkpoint_line(p);
+  if (vram__parse_word_is(p, "end"))
+    return vram__end_line(p);
   return vram__op_line(p);
 }
 
@@ -10135,6 +10376,11 @@ static int vram__parse_lines(vram__parser *p) {
     p->line = loop->head_line;
     p->start = loop->head;
     return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a loop without next", NULL);
+  }
+  if (p->blocks) {
+    p->line = p->block_line;
+    p->start = p->block_at;
+    return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a checkpoint block without end", NULL);
   }
   return 1;
 }
@@ -10538,9 +10784,13 @@ typedef struct vram__variable { /* a Python variable's tensor */
 
 typedef struct vram__range { /* nodes that are checkpointed */
   const vram_node *first, *last;
+  const vram_checkpoint *block;  /* of the text; NULL: the options' */
   const vram_node *hold;         /* the output is held until this one has run, too */
   const vram_value **arg, **out; /* what it uses from outside, what is used outside */
   uint32_t narg, nout;
+  uint32_t nnamed; /* the first so many of `arg` are the call's arguments; the others the function
+                      refers to */
+  uint8_t flags;   /* VRAM_CHECKPOINT_ */
   uint32_t behind; /* the first range that is not inside this one */
 } vram__range;
 
@@ -10665,13 +10915,14 @@ typedef struct vram__tape {
 typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
-  uint32_t most_args; /* of one range */
-  vram__frame *frame; /* the checkpointed call that runs, */
-  uint8_t again;      /* in its recomputation: */
-  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
-  uint32_t saved;     /* tensors saved so far */
-  uint32_t cursor;    /* record of the call whose saved tensors come next */
-  uint32_t full;      /* record that saved the last of them */
+  uint32_t most_args;     /* of one range */
+  uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
+  vram__frame *frame;     /* the checkpointed call that runs, */
+  uint8_t again;          /* in its recomputation: */
+  uint8_t mute;           /* it has all it needs, nothing is allocated any more */
+  uint32_t saved;         /* tensors saved so far */
+  uint32_t cursor;        /* record of the call whose saved tensors come next */
+  uint32_t full;          /* record that saved the last of them */
   void (*recompute)(vram__step *, vram__frame *);
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
@@ -10682,7 +10933,8 @@ typedef struct vram__leaves {
   uint32_t count, parameters;
   uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
-  vram__leaf *inner; /* NULL: there is no backward inside backward */
+  vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
+  uint32_t room;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -11214,10 +11466,11 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
 
 /* What there is of leaf i beside that. */
 static inline void vram__leaf_spread(vram__step *s, uint32_t i) {
+  uint32_t k;
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;
-  if (s->leaf.inner)
-    s->leaf.inner[i] = s->leaf.at[i];
+  for (k = 0; s->leaf.inner && k < s->call.levels; k++)
+    s->leaf.inner[k * (uint64_t)s->leaf.room + i] = s->leaf.at[i];
 }
 
 /* Where a gradient that goes along this edge arrives. */
@@ -12382,9 +12635,8 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
     return;
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  else
-    for (i = 0; i < c->range->narg; i++)
-      vram__tensor_release(s, c->arg[i]);
+  for (i = c->inputs ? c->range->nnamed : 0; i < c->range->narg; i++)
+    vram__tensor_release(s, c->arg[i]);
 }
 
 /* f saves a tensor on st. In forward nothing is kept (pack_hook); in the recomputation it goes to
@@ -12410,7 +12662,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       c->before = c->saves;
       c->late = 0;
     }
-    if (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel)
+    if (f->kind == VRAM__K_checkpoint || /* it saves when its function has run */
+        (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel))
       c->late = 1; /* an output of the operation */
     c->saves++;
     return 0;
@@ -12428,9 +12681,9 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       vram__slot_at(s, st)->srefs++;
     }
   }
-  if (++s->call.saved == c->saves) {
+  if (++s->call.saved == c->saves && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON)) {
     s->call.full = me;
-    if (!c->late || VRAM__SLOTS(f)[0].d)
+    if (!c->late || VRAM__SLOTS(f)[0].d || f->kind == VRAM__K_checkpoint)
       s->call.mute = 1;
   }
   return st;
@@ -12441,7 +12694,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
 VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f) {
   const vram__frame *c = s->call.frame;
   const vram__grad_fn *o = vram__grad_fn_at(s, c->final);
-  if (s->call.saved == c->before && !c->late && f->node == o->node && f->kind == o->kind)
+  if (s->call.saved == c->before && !c->late && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON) &&
+      f->node == o->node && f->kind == o->kind)
     s->call.mute = 1;
 }
 
@@ -25417,15 +25671,17 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
+/* calls.c */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
+VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN void vram__calls_find(vram__step *s);
+
 /* checkpoint.c */
 VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c);
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN int vram__step_is_captured(const vram_value *v);
 VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind);
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
@@ -27543,7 +27799,282 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
   return VRAM_OK;
 }
 
-/* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
+/* >>step/calls    which nodes are calls of checkpoint(): blocks of the text, segments, ranges */
+
+VRAM__FN int
+vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
+  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
+}
+
+/* The last node of the line that n begins. */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
+  while (n->next && vram__node_same_line(n->next, n))
+    n = n->next;
+  return n;
+}
+
+#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
+
+/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
+   one value is handed on, and no block of the text is open. All segments but the last are
+   checkpointed, that one's input is a local variable until it has run. They go behind the place of
+   the text's blocks; gives how many there are. */
+static uint32_t vram__checkpoint_segments(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n, *from, *end;
+  const uint32_t *last = s->name_of;
+  uint32_t i, j, live, functions, size = 0, count = 0, k = s->o->checkpoint_segments - 1;
+  const vram_node *loss = g->root->node;
+  const vram_checkpoint *block;
+  vram__range *range = s->call.range + g->ncheckpoint;
+  uint32_t inside;
+  int pass;
+  if (k >= g->nnode) {
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+    return 0;
+  }
+  for (pass = 0; pass < 2; pass++) {
+    functions = live = 0;
+    block = g->checkpoint_first;
+    inside = 0;
+    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
+      end = vram__line_end_of(n);
+      for (; block && (!block->first || block->first->index <= end->index); block = block->next)
+        if (block->first && block->last->index > inside)
+          inside = block->last->index;
+      if (n->op == VRAM__OP_drop)
+        continue;
+      for (; n != end->next; n = n->next) {
+        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+          const vram_value *v = n->in[i];
+          for (j = 0; j < i && n->in[j] != v;)
+            j++;
+          live -= j == i && v->node && !vram__step_is_captured(v) && last[v->index] == n->index;
+        }
+        for (i = 0; i < n->nout; i++)
+          live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
+      }
+      if (live != 1 || end->index < inside) /* nor does one end inside a block of the text */
+        continue;
+      functions++;
+      if (!pass)
+        continue;
+      if (count == k)
+        range[k - 1].hold = end;
+      else if (functions % size == 0) {
+        range[count].first = from;
+        range[count].last = end;
+        range[count].hold = NULL;
+        range[count].block = NULL;
+        count++;
+        from = end->next;
+      }
+    }
+    size = functions / (k + 1);
+    if (!size) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+      return 0;
+    }
+  }
+  return count;
+}
+
+/* The caller's ranges, whole lines, behind the place of the text's blocks; gives how many. */
+static uint32_t vram__calls_of_options(vram__step *s) {
+  const uint32_t count = s->o->ncheckpoint;
+  const vram_node *n = s->g->first;
+  vram__range *to = s->call.range + s->g->ncheckpoint;
+  uint32_t i;
+  for (i = 0; i < count; i++, to++) {
+    const vram_range *r = s->o->checkpoint + i;
+    if (!r->first || !r->last || r->last->index < r->first->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
+                        "a checkpointed range that ends before it begins");
+      return 0;
+    }
+    if (n->index > r->first->index)
+      n = s->g->first; /* it begins before the range before it */
+    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
+      n = vram__line_end_of(n)->next;
+    to->first = to->last = n;
+    while (to->last->next && to->last->index < r->last->index)
+      to->last = to->last->next;
+    to->last = vram__line_end_of(to->last);
+    to->hold = NULL;
+    to->block = NULL;
+    if (i && to->first->index < to[-1].first->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
+                        "a checkpointed range that begins before the range before it");
+      return 0;
+    }
+  }
+  return count;
+}
+
+/* The blocks of the text come between the `count` ranges behind their place, in the order in which
+   they begin; of two that begin together the longer one is outside. */
+static void vram__calls_merge(vram__step *s, uint32_t count) {
+  const vram_checkpoint *b = s->g->checkpoint_first;
+  const vram__range *other = s->call.range + s->g->ncheckpoint, *const end = other + count;
+  vram__range *to = s->call.range;
+  while (b || other < end) {
+    if (b && !b->first) {
+      b = b->next;
+      continue;
+    }
+    if (b && (other == end || b->first->index < other->first->index ||
+              (b->first == other->first && b->last->index > other->last->index))) {
+      to->first = b->first;
+      to->last = b->last;
+      to->hold = NULL;
+      to->block = b;
+      to->flags = b->flags;
+      b = b->next;
+    } else {
+      *to = *other++;
+      to->flags = s->o->reentrant ? VRAM_CHECKPOINT_REENTRANT : 0;
+    }
+    to++;
+  }
+  s->call.nrange = (uint32_t)(to - s->call.range);
+}
+
+/* Which range is inside which, and how deep. */
+static void vram__calls_nest(vram__step *s) {
+  vram__range *const range = s->call.range;
+  uint32_t i, depth = 0, level = 0, up = 0; /* up: the range around i, + 1, as is its `behind` */
+  for (i = 0; i <= s->call.nrange; i++) {
+    while (up && (i == s->call.nrange || range[up - 1].last->index < range[i].first->index)) {
+      const uint32_t done = up - 1;
+      up = range[done].behind;
+      range[done].behind = i;
+      level -= (range[done].flags & VRAM_CHECKPOINT_REENTRANT) != 0;
+      depth--;
+    }
+    if (i == s->call.nrange)
+      return;
+    if (up && range[i].last->index > range[up - 1].last->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, range[i].first,
+                        "a checkpointed range that begins inside another one and ends outside");
+      return;
+    }
+    if (depth == VRAM_MAX_NESTED) {
+      vram__step_refuse(s, VRAM_ERR_LIMIT, range[i].first,
+                        "too many checkpointed ranges inside one another");
+      return;
+    }
+    level += (range[i].flags & VRAM_CHECKPOINT_REENTRANT) != 0;
+    if (level > s->call.levels)
+      s->call.levels = level;
+    range[i].behind = up;
+    up = i + 1;
+    depth++;
+  }
+}
+
+/* One more value for a list that grows where the memory ends, if it is not there yet. */
+static int vram__call_value(vram__step *s, const vram_value *v, uint32_t range, uint32_t *count) {
+  if (vram__step_is_captured(v) || s->variable[v->index].refs == range + 1)
+    return 0;
+  s->variable[v->index].refs = range + 1; /* the range that it was last seen in */
+  ++*count;
+  if (vram__memory_take(s->mem, &s->used, s->cap, sizeof(vram_value *)))
+    return 1;
+  s->failed = VRAM_ERR_MEMORY;
+  return 0;
+}
+
+/* What goes into range k. */
+static void vram__call_arguments(vram__step *s, uint32_t k) {
+  vram__range *r = &s->call.range[k];
+  const vram_node *n;
+  uint32_t i;
+  r->narg = 0;
+  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; r->block && i < r->block->narg; i++)
+    if (vram__call_value(s, r->block->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = r->block->arg[i];
+  r->nnamed = r->narg;
+  for (n = r->first; n != r->last->next; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if (v->node && v->node->index >= r->first->index)
+        continue;
+      if (vram__call_value(s, v, k, &r->narg))
+        r->arg[r->narg - 1] = v;
+      if (s->failed)
+        return;
+    }
+  if (!r->block || !r->block->narg)
+    r->nnamed = r->narg;
+}
+
+/* What comes out of range k: what it names, then what is used behind it. */
+static void vram__call_results(vram__step *s, uint32_t k, const uint32_t *last) {
+  vram__range *r = &s->call.range[k];
+  const vram_node *n;
+  uint32_t i;
+  r->nout = 0;
+  r->out = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; r->block && i < r->block->nout; i++)
+    if (vram__call_value(s, r->block->out[i], k, &r->nout))
+      r->out[r->nout - 1] = r->block->out[i];
+  for (n = r->first; n != r->last->next; n = n->next)
+    for (i = 0; i < n->nout && !s->failed; i++)
+      if (last[n->out[i].index] > r->last->index && vram__call_value(s, &n->out[i], k, &r->nout))
+        r->out[r->nout - 1] = &n->out[i];
+}
+
+/* The calls of checkpoint() in a training step, what goes into each of them and what comes out. */
+VRAM__FN void vram__calls_find(vram__step *s) {
+  const vram_graph *g = s->g;
+  const uint32_t segments = s->o->checkpoint_segments;
+  uint64_t others = s->o->ncheckpoint ? s->o->ncheckpoint : segments > 1 ? segments - 1 : 0;
+  uint32_t i, count = 0, *last = s->name_of;
+  if (!s->train || !(others || g->ncheckpoint))
+    return;
+  vram__ranges_last_uses(g, last);
+  if (segments && s->o->ncheckpoint)
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL,
+                      "checkpointed segments and ranges exclude each other");
+  else if (others / 2 > g->nnode) {
+    if (s->o->ncheckpoint)
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
+    else
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+  }
+  if (s->failed)
+    return;
+  s->call.range = (vram__range *)vram__memory_take(
+      s->mem, &s->used, s->cap, (others + g->ncheckpoint) * (uint64_t)sizeof *s->call.range);
+  if (!s->call.range) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  if (others)
+    count = s->o->ncheckpoint ? vram__calls_of_options(s) : vram__checkpoint_segments(s);
+  if (!s->failed)
+    vram__calls_merge(s, count);
+  if (!s->failed)
+    vram__calls_nest(s);
+  for (i = 0; i < g->nvalue; i++)
+    s->variable[i].refs = 0;
+  for (i = 0; i < s->call.nrange && !s->failed; i++) {
+    const vram__range *const r = &s->call.range[i];
+    vram__call_arguments(s, i);
+    if (!s->failed)
+      vram__call_results(s, i, last);
+    if (s->failed)
+      return;
+    if (r->narg > s->call.most_args)
+      s->call.most_args = r->narg;
+    if (r->narg > 65535 || r->nout > 65535)
+      vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
+                        "a checkpointed part with more than 65535 inputs or outputs");
+  }
+}
+
+/* >>step/checkpoint    calls of checkpoint() are played (torch/utils/checkpoint.py) */
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
   return t.st ? vram__owner_at(s, t.st)->writes : 0;
@@ -27586,6 +28117,7 @@ static void vram__tape_reset(vram__step *s, const vram__mark *m) {
 static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, const vram__tensor *arg,
                                        vram__tensor *out, vram__mark *m) {
   const vram_node *n, *end = r->last->next;
+  const uint8_t resets = r->nnamed && !(r->flags & VRAM_CHECKPOINT_FORGETS_RNG);
   uint8_t cat = s->cat;
   uint32_t i;
   for (n = r->first; n != end; n = n->next)
@@ -27597,9 +28129,9 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
-  s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
+  s->rnn_reset |= resets; /* set_device_states, for the devices of the inputs */
   end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->call.range) + 1, r->behind);
-  s->rnn_reset |= r->narg != 0; /* fork_rng ends */
+  s->rnn_reset |= resets; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[r->out[i]->index]].t;
     vram__history_refresh(s, t);
@@ -27643,7 +28175,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
   vram__grad_fn *f = vram__grad_fn_at(s, c->inputs);
   uint32_t i;
   vram__saved_unpack(s, f);
-  for (i = 0; i < c->range->narg && !s->failed; i++) {
+  for (i = 0; i < c->range->nnamed && !s->failed; i++) {
     vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
     *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
     if (x->st) {
@@ -27670,7 +28202,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   if (c->inputs)
     vram__checkpoint_take_inputs(s, c);
   else
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (!vram__checkpoint_untouched(s, r, c->arg[i], c->was[i]))
         return;
   if (s->failed || !vram__tape_mark(s, r, &m))
@@ -27682,23 +28214,30 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   vram__checkpoint_run_again(s, r, c->arg, NULL, &m);
   s->call.frame = NULL;
   s->call.again = 0;
-  for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
+  for (i = 0; c->inputs && i < r->nnamed && !s->failed; i++)
     vram__tensor_release(s, c->arg[i]);
   vram__tape_reset(s, &m);
 }
 
-/* The detached inputs of a call that runs again: leaves beyond the parameters'. */
+/* The first leaf of the inputs of the call that runs again: beyond the parameters', and those of
+   the calls around it. */
+static uint32_t vram__checkpoint_leaves(const vram__step *s) {
+  return s->leaf.count + s->call.level * s->call.most_args;
+}
+
+/* The detached inputs of a call that runs again: leaves. */
 static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, const vram__argument *was,
                                     vram__tensor *in) {
+  const uint32_t first = vram__checkpoint_leaves(s);
   uint32_t i;
   for (i = 0; i < f->nin; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
-    vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
-    vram__leaf_spread(s, s->leaf.count + i);
+    vram__leaf_set(s, first + i, t.d, t.dt);
+    vram__leaf_spread(s, first + i);
     in[i] = vram__tensor_alias(s, t, t.d);
     vram__tensor_begin_at(s, in[i], was[i].off);
     if (in[i].st && vram__input_wanted(f, i)) {
-      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
+      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (first + i);
       vram__slot_at(s, in[i].st)->req = 1;
     }
   }
@@ -27709,8 +28248,9 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
                                            const vram__mark *m) {
   const uint32_t nout = s->call.range[(uint32_t)f->aux].nout;
   vram__tensor *const gin = s->gin, *const own = vram__backward_room(s);
+  vram__leaf *const now = s->leaf.now;
   uint32_t i, roots = 0;
-  s->leaf.now = s->leaf.inner;
+  s->leaf.now = s->leaf.inner + s->call.level * (uint64_t)s->leaf.room;
   for (i = 0; i < nout && !s->failed; i++) {
     const uint32_t fn = vram__tensor_fn(s, out[i]);
     roots += fn != 0;
@@ -27731,11 +28271,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
       vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
         vram__tensor_release(s, g);
-      if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
+      if ((e.fn & VRAM__LEAF) && !s->leaf.now[e.fn & ~VRAM__LEAF].deps)
         vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
     }
+  s->call.level++;
   vram__backward_walk(s, s->tape.last, m->last_fn);
-  s->leaf.now = s->leaf.at;
+  s->call.level--;
+  s->leaf.now = now;
   s->gin = gin;
   return 1;
 }
@@ -27750,7 +28292,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
-  for (i = 0; i < r->narg; i++)
+  for (i = 0; i < r->nnamed; i++)
     if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
@@ -27783,7 +28325,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
-    to[i] = s->leaf.at[s->leaf.count + i].grad;
+    to[i] = s->leaf.at[vram__checkpoint_leaves(s) + i].grad;
     if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
       vram__memory_copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
       to[i].d = keep + i;
@@ -27792,15 +28334,10 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   vram__tape_reset(s, &m);
 }
 
-VRAM__FN int
-vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
-  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
-}
-
 /* A call inside another one: what goes in is saved for that one, which keeps it only when it runs
    again. A tensor of the host goes before them (_NoopSaveInputs). */
 static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
-  const uint32_t n = c->range->narg;
+  const uint32_t n = c->range->nnamed;
   vram__grad_fn *f = vram__tape_record_raw(s, VRAM__K_inputs, n, 0, n);
   uint32_t i;
   if (!f)
@@ -27842,17 +28379,21 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
   return c;
 }
 
-/* CheckpointFunction's record, which saves what went in. */
+/* CheckpointFunction's record; what went in is saved when the function has run. */
 static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *c) {
   const vram__range *r = c->range;
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
-  uint32_t i;
-  for (i = 0; f && i < r->narg; i++)
-    vram__save_tensor(s, f, c->arg[i]);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
              (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
   return f;
+}
+
+static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
+  uint32_t i;
+  s->node = c->range->first;
+  for (i = 0; i < c->range->narg; i++)
+    vram__save_tensor(s, f, c->arg[i]);
 }
 
 /* What comes out of the call is made by its record f. */
@@ -27899,27 +28440,33 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
   vram__frame *const around = s->call.frame;
-  const uint8_t again = s->call.again;
+  const uint8_t again = s->call.again, grad = s->grad;
   vram__grad_fn *f = NULL;
   uint32_t i;
   if (!c)
     return;
   s->node = r->first;
-  if (around)
-    vram__checkpoint_save_inputs(s, c);
-  if (s->o->reentrant) {
+  if (grad && (r->flags & VRAM_CHECKPOINT_REENTRANT)) {
     f = vram__checkpoint_record(s, c);
+    if (f && !around)
+      vram__checkpoint_save_arguments(s, c, f);
     s->grad = 0;
-  } else if (!s->call.mute) {
-    s->call.frame = c;
-    s->call.again = 0;
+  } else if (grad) {
+    if (around)
+      vram__checkpoint_save_inputs(s, c);
+    if (!s->call.mute) {
+      s->call.frame = c;
+      s->call.again = 0;
+    }
   }
   vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->call.range) + 1, r->behind);
   s->call.frame = around;
   s->call.again = again;
-  s->grad = 1;
+  s->grad = grad;
   if (s->failed)
     return;
+  if (f && around)
+    vram__checkpoint_save_arguments(s, c, f);
   if (f)
     vram__checkpoint_set_outputs(s, r, f);
   if (c->saves && !around) /* its inputs are kept for backward */
@@ -27928,7 +28475,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
   if (!s->call.mute)
     vram__checkpoint_unname_inner(s, r);
-  for (i = 0; around && i < r->narg; i++) /* its record has them */
+  for (i = 0; c->inputs && i < r->nnamed; i++) /* its record has them */
     vram__tensor_release(s, c->arg[i]);
   vram__frame_release(s, c);
 }
@@ -27958,200 +28505,6 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     }
   }
   return vram__forward_nodes(s, n, end);
-}
-
-/* The last node of the line that n begins. */
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
-  while (n->next && vram__node_same_line(n->next, n))
-    n = n->next;
-  return n;
-}
-
-#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
-
-/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
-   one value is handed on. All segments but the last are checkpointed, that one's input is a local
-   variable until it has run. */
-static void vram__checkpoint_segments(vram__step *s) {
-  const vram_graph *g = s->g;
-  const vram_node *n, *from, *end;
-  const uint32_t *last = s->name_of;
-  uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
-  const vram_node *loss = g->root->node;
-  int pass;
-  if (k >= g->nnode) {
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
-    return;
-  }
-  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                   k * (uint64_t)sizeof *s->call.range);
-  if (!s->call.range) {
-    s->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  for (pass = 0; pass < 2; pass++) {
-    functions = live = 0;
-    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
-      end = vram__line_end_of(n);
-      if (n->op == VRAM__OP_drop)
-        continue;
-      for (; n != end->next; n = n->next) {
-        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-          const vram_value *v = n->in[i];
-          for (j = 0; j < i && n->in[j] != v;)
-            j++;
-          live -= j == i && v->node && !vram__step_is_captured(v) && last[v->index] == n->index;
-        }
-        for (i = 0; i < n->nout; i++)
-          live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
-      }
-      if (live != 1)
-        continue;
-      functions++;
-      if (!pass)
-        continue;
-      if (s->call.nrange == k)
-        s->call.range[k - 1].hold = end;
-      else if (functions % size == 0) {
-        s->call.range[s->call.nrange].first = from;
-        s->call.range[s->call.nrange].last = end;
-        s->call.range[s->call.nrange].hold = NULL;
-        s->call.range[s->call.nrange].behind = s->call.nrange + 1;
-        s->call.nrange++;
-        from = end->next;
-      }
-    }
-    size = functions / (k + 1);
-    if (!size) {
-      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
-      return;
-    }
-  }
-}
-
-/* Range i may stand behind the range before it and inside range up - 1 (0: none), at this depth. */
-static int vram__range_nests(vram__step *s, uint32_t i, uint32_t up, uint32_t depth) {
-  const vram__range *to = s->call.range + i;
-  vram_result code = VRAM_ERR_VALUE;
-  const char *why = NULL;
-  if (i && to->first->index < to[-1].first->index)
-    why = "a checkpointed range that begins before the range before it";
-  else if (up && to->last->index > s->call.range[up - 1].last->index)
-    why = "a checkpointed range that begins inside another one and ends outside";
-  else if (up && s->o->reentrant) {
-    why = "checkpointed ranges inside one another, in the reentrant form: not supported";
-    code = VRAM_ERR_UNSUPPORTED;
-  } else if (depth >= VRAM_MAX_NESTED) {
-    why = "too many checkpointed ranges inside one another";
-    code = VRAM_ERR_LIMIT;
-  }
-  if (why)
-    vram__step_refuse(s, code, s->o->checkpoint[i].first, why);
-  return !why;
-}
-
-/* The caller's ranges, whole lines. */
-static void vram__ranges(vram__step *s) {
-  const uint32_t count = s->o->ncheckpoint;
-  const vram_node *n = s->g->first;
-  uint32_t i, depth = 0, up = 0; /* the range around i, + 1; its `behind` is the one around it */
-  if (count / 2 > s->g->nnode) {
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
-    return;
-  }
-  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                   count * (uint64_t)sizeof *s->call.range);
-  if (!s->call.range) {
-    s->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  for (i = 0; i < count; i++) {
-    const vram_range *r = s->o->checkpoint + i;
-    vram__range *to = s->call.range + i;
-    if (!r->first || !r->last || r->last->index < r->first->index) {
-      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
-                        "a checkpointed range that ends before it begins");
-      return;
-    }
-    if (n->index > r->first->index)
-      n = s->g->first; /* it begins before the range before it */
-    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
-      n = vram__line_end_of(n)->next;
-    to->first = to->last = n;
-    while (to->last->next && to->last->index < r->last->index)
-      to->last = to->last->next;
-    to->last = vram__line_end_of(to->last);
-    to->hold = NULL;
-    while (up && s->call.range[up - 1].last->index < to->first->index) {
-      const uint32_t done = up - 1;
-      up = s->call.range[done].behind;
-      s->call.range[done].behind = i;
-      depth--;
-    }
-    if (!vram__range_nests(s, i, up, depth))
-      return;
-    to->behind = up;
-    up = i + 1;
-    depth++;
-  }
-  while (up) {
-    const uint32_t done = up - 1;
-    up = s->call.range[done].behind;
-    s->call.range[done].behind = count;
-  }
-  s->call.nrange = count;
-}
-
-/* What goes into every range and what comes out. */
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
-  const vram_node *n;
-  vram__range *r;
-  uint32_t i, k, *last = s->name_of;
-  if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
-    return;
-  vram__ranges_last_uses(s->g, last);
-  if (s->o->checkpoint_segments && s->o->ncheckpoint)
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL,
-                      "checkpointed segments and ranges exclude each other");
-  else if (s->o->ncheckpoint)
-    vram__ranges(s);
-  else
-    vram__checkpoint_segments(s);
-  for (i = 0; i < s->g->nvalue; i++)
-    s->variable[i].refs = 0; /* the range that it was last seen to go into */
-  for (k = 0; k < s->call.nrange && !s->failed; k++) {
-    r = &s->call.range[k];
-    r->narg = r->nout = 0;
-    r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next; n = n->next)
-      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-        const vram_value *v = n->in[i];
-        if ((v->node && v->node->index >= r->first->index) || vram__step_is_captured(v) ||
-            s->variable[v->index].refs == k + 1)
-          continue;
-        s->variable[v->index].refs = k + 1;
-        if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->arg)) {
-          s->failed = VRAM_ERR_MEMORY;
-          return;
-        }
-        r->arg[r->narg++] = v;
-      }
-    r->out = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next; n = n->next)
-      for (i = 0; i < n->nout; i++)
-        if (last[n->out[i].index] > r->last->index && !vram__step_is_captured(&n->out[i])) {
-          if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->out)) {
-            s->failed = VRAM_ERR_MEMORY;
-            return;
-          }
-          r->out[r->nout++] = &n->out[i];
-        }
-    if (r->narg > s->call.most_args)
-      s->call.most_args = r->narg;
-    if (r->narg > 65535 || r->nout > 65535)
-      vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
-                        "a checkpointed part with more than 65535 inputs or outputs");
-  }
 }
 
 /* >>step/begin    what is there before a step: parameters, buffers, inputs */
@@ -29241,15 +29594,25 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
   return most;
 }
 
+/* How deep reentrant ones do, at most. */
+static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options *o) {
+  const vram_checkpoint *b = g->checkpoint_first;
+  while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
+    b = b->next;
+  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_node *m;
-  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
-    /* ranges, what goes in and out of each, the recomputed part of the tape */
+  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
+    /* ranges, what goes in and out of each, the recomputed parts of the tape */
     const uint64_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
-    const uint64_t depth = vram__ranges_nested(o);
+    const uint64_t depth = vram__ranges_nested(o) + g->checkpoint_nested;
+    const uint64_t levels = vram__ranges_levels(g, o);
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
-         (uint64_t)g->nnode * 1200;
+         g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
+         levels * (uint64_t)g->nparam * sizeof(vram__leaf);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
@@ -29349,19 +29712,22 @@ static int vram__step_take_arrays(vram__step *s) {
   return VRAM_ERR_MEMORY
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
-  vram__checkpoint_plan_ranges(s);
+  vram__calls_find(s);
   if (s->failed)
     return s->failed;
   s->variable[g->nvalue].refs = 0;
-  leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
+  leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
+  if (leaves > UINT32_MAX / 2)
+    return VRAM_ERR_LIMIT;
+  s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
   s->leaf.now = s->leaf.at;
   if (s->amp) {
     VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
-  if (s->call.nrange && s->o->reentrant) {
-    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves);
+  if (s->call.levels) {
+    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
@@ -29510,6 +29876,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "a compute capability out of range (expected 50 to 129: times ten)";
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
+  if (g->checkpoint_open)
+    return "a checkpoint block that has not ended";
   return NULL;
 }
 

@@ -81,6 +81,22 @@ struct vram_param {
   uint8_t is_model; /* its dtype is the model's: another one in a run in another dtype */
 };
 
+/* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
+   backward is made once more when backward needs it. Blocks may lie inside one another. */
+#define VRAM_CHECKPOINT_REENTRANT 1u   /* use_reentrant=True */
+#define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
+#define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
+
+typedef struct vram_checkpoint {
+  struct vram_checkpoint *next;  /* in the order in which they begin */
+  struct vram_checkpoint *up;    /* the one around it; NULL: none */
+  const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
+  vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
+                              beside it, what the nodes use from outside and what is used behind */
+  uint32_t narg, nout;
+  uint8_t flags;
+} vram_checkpoint;
+
 typedef struct vram_graph {
   uint8_t *mem;
   uint64_t used, cap;
@@ -105,8 +121,12 @@ typedef struct vram_graph {
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
   vram_dtype dtype;          /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
-  vram_value *root;          /* the first output: what backward starts from */
-  vram_error error;          /* the first error; sticky */
+  vram_checkpoint *checkpoint_first, *checkpoint_last;
+  vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
+  uint32_t ncheckpoint;
+  uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
+  vram_value *root;                             /* the first output: what backward starts from */
+  vram_error error;                             /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -164,6 +184,15 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* What is applied up to vram_graph_checkpoint_end runs in a call of
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order; out: what it returns, or nothing
+   (then what is used behind it, in the order in which it is made); either may be NULL where there
+   are none. keys as in the text form ("reentrant=1"), or NULL. */
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           const char *keys);
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout);
 
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
