@@ -11895,24 +11895,19 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) 
   s->free_slot = i;
 }
 
-/* The same of a tensor on another one's storage; what it is a view of may go with it. */
+/* The same of a tensor on another one's storage. What it is a view of (which is no view itself) goes
+   before its own history does. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
-  for (;;) {
-    const uint32_t base = st->base, of = st->of;
-    vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
-    if (base != i) {
-      st->id = s->free_slot;
-      st->base = i;
-      st->srefs = 0;
-      s->free_slot = i;
-    }
-    vram__storage_release(s, base);
-    i = of;
-    st = vram__slot_at(s, i);
-    if (!i || --st->refs)
-      return;
-  }
+  const uint32_t base = st->base;
+  if (st->of)
+    vram__slot_release(s, st->of);
+  vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
+  st->id = s->free_slot;
+  st->base = i;
+  st->srefs = 0;
+  s->free_slot = i;
+  vram__storage_release(s, base);
 }
 
 /* Nothing leads to the record that made the tensor of slot i any more. */
@@ -12789,33 +12784,57 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   vram__grad_fn_release(s, old);
 }
 
+static void vram__saved_reset(vram__step *s, vram__grad_fn *f) {
+  const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
+  f->nsaved = 0;
+  for (; t != end; t++)
+    if (t->st)
+      vram__storage_release(s, t->st);
+  if (t != first && f->frame)
+    vram__frame_release(s, vram__frame_at(s, f->frame));
+}
+
+/* The same of a record that goes itself: C++ destroys its members from the last to the first, but
+   what is in a list from its first to its last. */
+static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
+  const int list = f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put;
+  uint32_t i, j;
+  for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
+    const vram__tensor t = VRAM__SAVED(f)[i];
+    VRAM__SAVED(f)[i] = VRAM__SAVED(f)[--j];
+    VRAM__SAVED(f)[j] = t;
+  }
+  vram__saved_reset(s, f);
+}
+
+/* What f saved goes, and the record of an operation inside it (CopySlices::release_variables). */
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
-  for (;; f = vram__grad_fn_at(s, (uint32_t)f->aux)) {
-    const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
-    f->nsaved = 0;
-    for (; t != end; t++)
-      if (t->st)
-        vram__storage_release(s, t->st);
-    if (t != first && f->frame)
-      vram__frame_release(s, vram__frame_at(s, f->frame));
-    if (!f->inner)
-      return;
+  vram__saved_reset(s, f);
+  while (f->inner) {
+    f = vram__grad_fn_at(s, (uint32_t)f->aux);
+    vram__saved_destroy(s, f);
   }
 }
 
-/* Nothing leads to f any more: what it saved goes, and records that only it led to. */
+/* Nothing leads to f any more: what it saved goes, and records that only it led to
+   (torch/csrc/autograd/function.cpp, deleteNode: those release their variables first). */
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
   vram__grad_fn_at(s, first)->deps = s->tape.gone;
+  vram__grad_fn_at(s, first)->flag = 1;
   s->tape.gone = first;
   if (s->tape.freeing)
     return; /* what a record holds leads here again: no recursion */
   s->tape.freeing = 1;
   while (s->tape.gone) {
     vram__grad_fn *f = vram__grad_fn_at(s, s->tape.gone);
+    const int destroyed = f->flag;
     uint32_t i;
     s->tape.gone = f->deps;
+    f->flag = 0;
     if (f->done)
       continue;
+    if (destroyed)
+      vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
@@ -13670,8 +13689,8 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
                                                 const vram_dims *d);
 
 /* product.c */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b);
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first);
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which);
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b);
@@ -14106,10 +14125,11 @@ VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f) {
 
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
                                 const vram__tensor *in, uint32_t nin, vram__tensor y) {
-  uint32_t i;
+  uint32_t k;
   vram__tensor m;
   f->aux = 0;
-  for (i = need & 7 ? 0 : 3; need >> i; i++) {
+  for (k = need & 3 ? 0 : 2; k < 2 || need >> k; k++) {
+    const uint32_t i = k < 2 ? 1 - k : k; /* `other` before `self`, as autograd's members */
     const vram__tensor *t = i < 3 ? in + i : i == 3 ? &y : &m;
     if (!(need >> i & 1) || (i < 3 && i >= nin))
       continue;
@@ -16096,6 +16116,8 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
     vram__tensor_release(s, b);
     vram__tensor_release(s, a);
     to[0] = vram__pointwise_empty2(s, g, d);
+    vram__tensor_release(s, d);
+    d = vram__tensor_none();
   } else {
     g = vram__dims_kept(s, g, x.d, mask);
     mean = vram__tensor_sum(s, x, mask, 1, x.dt);
@@ -16742,10 +16764,10 @@ static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (f && gather)
-    vram__save_tensor(s, f, x[0]);
   if (f)
     vram__save_tensor(s, f, x[1]);
+  if (f && gather)
+    vram__save_tensor(s, f, x[0]);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -17077,8 +17099,8 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, x[0]);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[0]);
   }
   y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -17086,7 +17108,7 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
 
 /* masked_scatter into zeros */
 static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[1], m = VRAM__SAVED(f)[0], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
   const vram_dims *d;
@@ -17317,12 +17339,12 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
     if (max)
       vram__save_tensor(s, f, idx);
   }
-  vram__tensor_release(s, idx);
-  vram__tensor_release(s, bag);
-  vram__tensor_release(s, size);
   vram__tensor_release(s, wide);
+  vram__tensor_release(s, bag); /* ret, _, _, _ = torch.embedding_bag(...) */
+  vram__tensor_release(s, size);
   vram__tensor_release(s, in);
   vram__tensor_release(s, offsets);
+  vram__tensor_release(s, idx);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -17432,23 +17454,22 @@ static uint64_t vram__flops_addmm(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b) {
-  if (!f)
-    return;
-  if (vram__input_wanted(f, ib)) {
-    vram__save_tensor(s, f, a);
-    f->aux |= 1;
-  }
-  if (vram__input_wanted(f, ia)) {
-    vram__save_tensor(s, f, b);
-    f->aux |= 2;
+/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants a
+   gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first) {
+  uint32_t i;
+  for (i = 0; f && i < 2; i++) {
+    const uint32_t which = second_first ? 1 - i : i;
+    if (!vram__input_wanted(f, first + 1 - which))
+      continue;
+    f->aux |= (uint64_t)f->nsaved << which;
+    vram__save_tensor(s, f, in[first + which]);
   }
 }
 
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
-  return VRAM__SAVED(f)[which && (f->aux & 1) ? 1 : 0];
+  return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
@@ -17459,7 +17480,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, kind, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
       : kind == VRAM__K_bmm ? vram__blas_bmm(s, a, b)
                             : vram__blas_mv(s, a, b);
@@ -17512,7 +17533,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   in[1] = a;
   in[2] = b;
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
@@ -17549,7 +17570,7 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
   in[1] = a;
   in[2] = b;
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__blas_bmm(s, a, b);
@@ -17584,7 +17605,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
   vram__workspace_use(s, s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -17823,7 +17844,7 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;
@@ -17919,7 +17940,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   const uint32_t x = in[0].d != NULL;
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_linear, in + 1 - x, 2 + x, 1, 2);
   vram__tensor y;
-  vram__save_factors(s, f, x, in[1], x + 1, in[2]);
+  vram__save_factors(s, f, in + 1 - x, x, !x);
   y = vram__tensor_empty(s, out, in[1].dt);
   vram__workspace_use(s, x ? s->device.rules->cublas.lt_workspace : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -20663,8 +20684,8 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
     a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, a[0]);
     vram__save_tensor(s, f, a[1]);
+    vram__save_tensor(s, f, a[0]);
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -20673,7 +20694,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
+  vram__tensor x = VRAM__SAVED(f)[1], grid = VRAM__SAVED(f)[0], t;
   if (vram__input_wanted(f, 0))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   t = vram__tensor_empty(s, vram__dims_contiguous(s, grid.d), grid.dt);
@@ -20836,15 +20857,15 @@ static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, x_copy);
   if (f) {
-    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
     vram__save_tensor(s, f, noise);
+    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
   }
   vram__tensor_release(s, noise);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], VRAM__SLOTS(f)[0].g);
+  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], VRAM__SLOTS(f)[0].g);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -21334,10 +21355,10 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram__tensor_release(s, copy);
   if (f) {
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < nstats; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < nstats; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   for (i = 0; i < nstats; i++)
     vram__tensor_release(s, stats[i]);
@@ -21462,10 +21483,10 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   if (f) {
     f->aux = (uint64_t)groups << 1 | (in[1].d != NULL);
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < 2; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < 2; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   vram__tensor_release(s, copy);
   for (i = 0; i < 2; i++)
@@ -21681,10 +21702,10 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
     return;
   f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (b->train ? VRAM__BN_TRAIN : 0);
   vram__save_tensor(s, f, b->in[0]);
-  for (i = 0; i < 2; i++)
-    vram__save_tensor(s, f, stats[i]);
   if (b->in[1].d)
     vram__save_tensor(s, f, b->in[1]);
+  for (i = 0; i < 2; i++)
+    vram__save_tensor(s, f, stats[i]);
   for (i = 0; i < 2; i++)
     if (b->running[i].d)
       vram__save_tensor(s, f, b->running[i]);
@@ -21752,15 +21773,13 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   if (f) {
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
     vram__save_tensor(s, f, b.in[0]);
+    vram__save_tensor(s, f, b.in[1]);
   }
   vram__save_and_release(s, f, stats[0]);
   vram__save_and_release(s, f, stats[1]);
-  if (f) {
-    vram__save_tensor(s, f, b.in[1]);
-    if (s->call.frame) { /* where it counts how many there are */
-      vram__save_tensor(s, f, b.running[0]);
-      vram__save_tensor(s, f, b.running[1]);
-    }
+  if (f && s->call.frame) { /* where it counts how many there are */
+    vram__save_tensor(s, f, b.running[0]);
+    vram__save_tensor(s, f, b.running[1]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -21883,7 +21902,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
   b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
   b.train = (f->aux & VRAM__BN_TRAIN) != 0;
   b.affine = f->nin - 1;
-  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : VRAM_F32;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[1].dt : VRAM_F32;
   for (i = 0; i < 3; i++)
     b.wants[i] = i < f->nin && vram__input_wanted(f, i);
   if (b.cudnn && b.train)
@@ -21894,7 +21913,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *x = VRAM__SAVED(f), *w = x + 3;
+  const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
   if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__batch_norm_is_usual(x->d, w->d) ||
       !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);
@@ -22271,8 +22290,8 @@ static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask,
   vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
                zero = vram__tensor_empty(s, s->scalar, dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
-  vram__tensor_release(s, inf);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, inf);
   return y;
 }
 
@@ -22369,9 +22388,9 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
     f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, offset);
     vram__save_tensor(s, f, seed);
-    vram__save_tensor(s, f, y);
   }
   vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
@@ -22582,8 +22601,8 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
     vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
   if (f) {
     vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, rng);
     vram__save_tensor(s, f, unused);
   }
@@ -22601,7 +22620,7 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
 /* flash_api.cpp, mha_bwd */
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor *saved = VRAM__SAVED(f);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[3];
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[4];
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
   const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
@@ -22653,9 +22672,9 @@ static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
     lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, offset);
     vram__save_tensor(s, f, seed);
-    vram__save_tensor(s, f, y);
   }
   vram__tensor_release(s, lse);
   vram__tensor_release(s, offset);
@@ -22781,7 +22800,7 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
   const int half = vram__is_half(dt);
-  vram__tensor x[3], q, k, v, mask, weights, second = vram__tensor_none(), y;
+  vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)
     x[i] = half ? vram__torch_cast(s, p->in[i], VRAM_F32) : vram__tensor_retain(s, p->in[i]);
@@ -22791,19 +22810,19 @@ static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   mask = vram__sdpa_math_mask(s, p, q.dt);
   vram__sdpa_math_groups(s, p, &k, &v);
   weights = vram__sdpa_math_weights(s, p, q, k, mask);
-  if (half) /* attn.to(origin_dtype), the second result, which nobody takes */
-    second = vram__tensor_empty(s, weights.d, dt);
+  /* attn.to(origin_dtype), the second result, which nobody takes */
+  second = half ? vram__tensor_empty(s, weights.d, dt) : vram__tensor_retain(s, weights);
   y = vram__torch_matmul(s, weights, v);
   if (half)
     vram__tensor_replace(s, &y, vram__torch_cast(s, y, dt));
-  vram__tensor_release(s, second);
   vram__tensor_release(s, weights);
+  vram__tensor_release(s, q);
   vram__tensor_release(s, mask);
   vram__tensor_release(s, v);
   vram__tensor_release(s, k);
-  vram__tensor_release(s, q);
-  for (i = 0; i < 3; i++)
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, x[i]);
+  vram__tensor_release(s, second);
   return y;
 }
 
@@ -24955,9 +24974,9 @@ static vram__tensor vram__ctc_kernel(vram__step *s, const vram_node *n, const vr
   if (f) {
     f->aux = log_alpha.st ? vram__slot_at(s, log_alpha.st)->bytes : 0;
     vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, target);
     vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, log_alpha);
-    vram__save_tensor(s, f, target);
   }
   vram__tensor_release(s, log_alpha);
   vram__tensor_release(s, target);
