@@ -9185,10 +9185,11 @@ static int vram__node_write_out(vram__parser *p, const vram__request *r, vram_no
             : !vram__lines_node(p, &lines, node))
       return 0;
   }
+  for (i = 0; i + 1 < lines.nvalue; i++)
+    all[count++] = lines.value[i];
   for (i = 0; i < r->nin; i++)
     all[count++] = r->in[i];
-  for (i = 0; i < lines.nvalue; i++)
-    all[count++] = lines.value[i];
+  all[count++] = lines.value[lines.nvalue - 1]; /* what the last line gives */
   return vram__node_drop(p->g, VRAM__OP_end, all, count) != NULL;
 }
 
@@ -13874,7 +13875,7 @@ static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram
    mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
    where(c, a, b)
    compare(a, b), compare_number(a): bools
-   cast(a)   a in the output's dtype; a itself where it has it
+   cast(a)   a in the dtype of both inputs; a itself where it has it
    with(a, b): b; a is saved or made for it
    settled(a): the temporaries below a go now, not at the end of this gradient
 
@@ -13901,6 +13902,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_HAND_ON,
        VRAM__CODE_ZERO,
        VRAM__CODE_ZEROS,
+       VRAM__CODE_ZEROS_LIKE,
        VRAM__CODE_UNARY,
        VRAM__CODE_NUMBER,
        VRAM__CODE_COMPARE_NUMBER,
@@ -13943,7 +13945,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cos", VRAM__CODE_UNARY, 1},
     {"sign", VRAM__CODE_UNARY, 1},
     {"powered", VRAM__CODE_UNARY, 1},
-    {"zeros_like", VRAM__CODE_UNARY, 1},
+    {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
     {"compare_number", VRAM__CODE_COMPARE_NUMBER, 1},
@@ -14244,11 +14246,17 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_ZEROS:
     q->n++;
     vram__input_dims(s, f, q->at, &t.dt);
-    vram__recipe_replace(q, vram__pointwise_empty1(s, t));
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
     break;
-  case VRAM__CODE_CAST:
-    if (q->stack[q->n - 1].dt != VRAM__SLOTS(f)[0].dt)
-      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], VRAM__SLOTS(f)[0].dt));
+  case VRAM__CODE_ZEROS_LIKE:
+    t = q->stack[q->n - 1];
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    break;
+  case VRAM__CODE_CAST: /* the output's is another one if it overwrites the input */
+    t = q->stack[q->n - 1];
+    t.dt = vram__promote_pair(t, VRAM__SAVED(f)[((f->aux >> 4) & 15) - 1]);
+    if (q->stack[q->n - 1].dt != t.dt)
+      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], t.dt));
     break;
   case VRAM__CODE_UNARY:
   case VRAM__CODE_NUMBER:
@@ -14532,6 +14540,16 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
   return n->op;
 }
 
+/* A record that saves the tensor which it overwrites and makes is held by it: nothing but its own
+   backward ends that, and if nobody wants its gradient, it stays. */
+static void vram__pointwise_hold_itself(vram__grad_fn *f, uint32_t need, const vram__tensor *in,
+                                        uint32_t nin) {
+  uint32_t i;
+  for (i = 1; i < nin; i++)
+    if ((need >> i & 1) && in[i].st && in[i].st == in[0].st)
+      f->refs++;
+}
+
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
@@ -14552,6 +14570,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
     } else
       vram__recipe_save(s, f, need, in, nin, y);
     f->aux |= VRAM__AUX_INPLACE;
+    vram__pointwise_hold_itself(f, need, in, nin);
   }
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -19274,6 +19293,8 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   }
   y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (!batched) /* a[0] is the same */
+    vram__tensor_replace(s, &p, vram__tensor_none());
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
   vram__tensor_release(s, p);
@@ -21344,7 +21365,7 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     vram__norm_release_args(s, in);
     return;
   }
-  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
+  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 5);
   copy = vram__norm_format_copy(s, in[0], 0);
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
   for (i = 0; i < ndim; i++)
@@ -21354,6 +21375,9 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
   vram__tensor_release(s, copy);
   if (f) {
+    if (!rms && in[2].d)
+      vram__save_tensor(s, f, in[2]);
+    f->aux = f->nsaved;
     vram__save_tensor(s, f, in[0]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
@@ -21394,7 +21418,7 @@ static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vra
 }
 
 static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[f->aux];
   const vram__tensor x_copy = vram__norm_format_copy(s, x, 0);
   vram__tensor g_copy, none = vram__tensor_none(), *affine[2];
   const vram_dims *d = NULL; /* of weight and bias */
@@ -22394,8 +22418,8 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   }
   vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -22608,9 +22632,9 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, unused);
-  vram__tensor_release(s, rng);
   vram__tensor_release(s, lse);
+  vram__tensor_release(s, rng);
+  vram__tensor_release(s, unused);
   vram__grad_fn_set_output(s, f, 0, &y);
   if (width != z.d)
     vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
@@ -22677,8 +22701,8 @@ static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
     vram__save_tensor(s, f, seed);
   }
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -22893,7 +22917,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   y = vram__sdpa_run(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
-  for (i = 0; i < 4; i++)
+  for (i = 4; i-- > 0;)
     vram__tensor_release(s, p->in[i]);
   return y;
 }
@@ -24487,8 +24511,9 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
 }
 
 static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
-  while (count-- > 0)
-    vram__tensor_release(s, in[count]);
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    vram__tensor_release(s, in[i]);
 }
 
 /* ---- one kernel for all elements (Loss.cpp, cuda/Loss.cu) ---- */

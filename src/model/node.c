@@ -274,10 +274,11 @@ static int vram__node_write_out(vram__parser *p, const vram__request *r, vram_no
             : !vram__lines_node(p, &lines, node))
       return 0;
   }
+  for (i = 0; i + 1 < lines.nvalue; i++)
+    all[count++] = lines.value[i];
   for (i = 0; i < r->nin; i++)
     all[count++] = r->in[i];
-  for (i = 0; i < lines.nvalue; i++)
-    all[count++] = lines.value[i];
+  all[count++] = lines.value[lines.nvalue - 1]; /* what the last line gives */
   return vram__node_drop(p->g, VRAM__OP_end, all, count) != NULL;
 }
 
