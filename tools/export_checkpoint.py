@@ -5,11 +5,11 @@ ends in one of two places of torch.utils.checkpoint: CheckpointFunction.apply wi
 asked before and behind the function. What they do beside running the function is left out here: the block says it.
 """
 
-import contextlib, inspect
+import contextlib, inspect, sys
 
 import torch, torch.utils.checkpoint as source
 
-from export_rows import Node, Ref
+from export_rows import Node, Problem, Ref, one_line
 
 GENERATORS = ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator")
 
@@ -85,3 +85,21 @@ def recorded(rec):
 
 def is_call(cls):
     return cls is source.CheckpointFunction
+
+
+def switch_on(module, origin, form):
+    """what transformers and timm call gradient checkpointing; form: default, reentrant or non-reentrant"""
+    wanted = {} if form == "default" else {"use_reentrant": form == "reentrant"}
+    try:
+        if hasattr(module, "activation_checkpointing_enable"):
+            module.activation_checkpointing_enable(activation_checkpointing_kwargs=wanted or None)
+        elif hasattr(module, "gradient_checkpointing_enable"):
+            module.gradient_checkpointing_enable(gradient_checkpointing_kwargs=wanted or None)
+        elif hasattr(module, "set_grad_checkpointing"):
+            if wanted:
+                sys.modules["timm.layers"].set_reentrant_ckpt(wanted["use_reentrant"])
+            module.set_grad_checkpointing(True)
+        else:
+            raise Problem(f"{origin}: {type(module).__name__} has no gradient checkpointing to switch on")
+    except (AssertionError, AttributeError, KeyError, ValueError) as e:
+        raise Problem(f"{origin}: gradient checkpointing: {one_line(e)}")

@@ -5,6 +5,7 @@ import argparse, contextlib, copy, dataclasses, difflib, importlib, importlib.ut
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, unset_fake_temporarily
 
+import export_checkpoint
 from export_rows import Problem, one_line, place
 
 
@@ -467,6 +468,7 @@ def load(
     target_seq=None,
     samples=16000,
     options={},
+    checkpointing=None,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -494,6 +496,8 @@ def load(
         )
     module, inputs, forward, dims = made
     module.train(train)
+    if checkpointing and train:
+        export_checkpoint.switch_on(module, source, checkpointing)
     if batch:
         dims["N"] = batch
     by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
