@@ -100,8 +100,10 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  vram_value *root;          /* the first output: what backward starts from */
-  vram_error error;          /* the first error; sticky */
+  uint32_t keeps;            /* nodes whose functions keep what they were given */
+  uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
+  vram_value *root;   /* the first output: what backward starts from */
+  vram_error error;   /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
