@@ -1840,7 +1840,10 @@
 #define vram_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_format_name)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
+#define vram_graph_checkpoint VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint)
+#define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
+#define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
 #define vram_graph_outputs VRAM__JOIN(VRAM_NAMESPACE, vram_graph_outputs)
@@ -2158,7 +2161,9 @@ typedef enum vram_dtype {
 #define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values) VRAM_##token,
   VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
-      VRAM_DTYPE_COUNT
+      VRAM_DTYPE_COUNT,
+  VRAM_DTYPE_MODEL /* in a graph whose model has a dtype: that one (vram_graph_dtype); no dtype of
+                      its own, so nothing else takes it */
 } vram_dtype;
 
 typedef enum vram_dtype_kind {
@@ -2292,8 +2297,11 @@ typedef enum vram_op {
 
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
-   memory. Shapes and dtypes are those of an fp32 run; vram_step works out what autocast or a
-   low-precision run makes of them. */
+   memory. Shapes and dtypes are those of a run in the model's own dtype; vram_step works out what
+   autocast or a run in another dtype makes of them. A graph names the model's dtype, which is then
+   that of all parameters and of what says VRAM_DTYPE_MODEL (`model` in a text), while every other
+   dtype, f32 too, is the same in each run. Where it names none, f32 stands for the model's dtype.
+ */
 
 /* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {
@@ -2349,7 +2357,7 @@ struct vram_value {
   const char *name; /* not terminated */
   uint32_t index;   /* 0, 1, ... */
   uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
-  vram_dtype dtype; /* vram_dtype in an fp32 run */
+  vram_dtype dtype; /* in a run in the model's dtype */
   uint8_t flags;
   uint8_t name_len;
 };
@@ -2364,7 +2372,24 @@ struct vram_param {
   vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_model; /* its dtype is the model's: another one in a run in another dtype */
 };
+
+/* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
+   backward is made once more when backward needs it. Blocks may lie inside one another. */
+#define VRAM_CHECKPOINT_REENTRANT 1u   /* use_reentrant=True */
+#define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
+#define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
+
+typedef struct vram_checkpoint {
+  struct vram_checkpoint *next;  /* in the order in which they begin */
+  struct vram_checkpoint *up;    /* the one around it; NULL: none */
+  const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
+  vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
+                              beside it, what the nodes use from outside and what is used behind */
+  uint32_t narg, nout;
+  uint8_t flags;
+} vram_checkpoint;
 
 typedef struct vram_graph {
   uint8_t *mem;
@@ -2391,8 +2416,13 @@ typedef struct vram_graph {
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
   uint32_t keeps;            /* nodes whose functions keep what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
-  vram_value *root;   /* the first output: what backward starts from */
-  vram_error error;   /* the first error; sticky */
+  vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
+  vram_checkpoint *checkpoint_first, *checkpoint_last;
+  vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
+  uint32_t ncheckpoint;
+  uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
+  vram_value *root;                             /* the first output: what backward starts from */
+  vram_error error;                             /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -2429,8 +2459,12 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n);
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
+/* Names the model's dtype, VRAM_F32, VRAM_BF16, VRAM_F16 or VRAM_F64, before there are inputs or
+   nodes. */
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype);
+
 /* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
- */
+   dtype: VRAM_DTYPE_MODEL where vram_graph_dtype was called, or any other. */
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad);
 
@@ -2446,6 +2480,15 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* What is applied up to vram_graph_checkpoint_end runs in a call of
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order; out: what it returns, or nothing
+   (then what is used behind it, in the order in which it is made); either may be NULL where there
+   are none. keys as in the text form ("reentrant=1"), or NULL. */
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           const char *keys);
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout);
 
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
@@ -3013,7 +3056,7 @@ typedef struct vram_step_options {
   int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
   vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  vram_dtype dtype;             /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
+  vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
   int keep_grads;               /* zero_grad(set_to_none=False) */
@@ -3065,6 +3108,7 @@ typedef struct vram_report {
   uint64_t autocast_cache_bytes; /* low-precision copies of weights */
   uint64_t workspace_bytes;      /* the largest one */
   uint64_t kv_cache_bytes;       /* 0: the text form has no cache */
+  vram_dtype dtype;              /* the model's in this run */
   uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;
@@ -7485,14 +7529,15 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 
 /* >>model    graph and text form */
 
-#define VRAM__INPLACE 1u /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u    /* node: a loss */
-#define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u /* node: may write to its first input */
-#define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
-#define VRAM__GRAD 1u    /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u  /* value: named by `output` */
-#define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
+#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u     /* node: a loss */
+#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u  /* node: may write to its first input */
+#define VRAM__DROPS 32u   /* node: a `drop` line, which has no name of its own */
+#define VRAM__GRAD 1u     /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u   /* value: named by `output` */
+#define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
+#define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 #define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
@@ -7773,6 +7818,7 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
+  uint32_t blocks; /* `checkpoint` blocks around it */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -7815,6 +7861,9 @@ typedef struct vram__parser {
   uint32_t symbol_room; /* for so many there is memory */
   vram__loop loop[VRAM_MAX_LOOPS];
   uint32_t depth;  /* loops around the line */
+  uint32_t blocks; /* `checkpoint` blocks around it; the outermost: */
+  uint32_t block_line;
+  const char *block_at;
   uint32_t rounds; /* of all loops so far */
   int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
@@ -7843,6 +7892,7 @@ VRAM__COLD VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(vram_dtype dt);
+VRAM__FN int vram__dtype_of_models(vram_dtype dt);
 VRAM__FN uint32_t vram__kind_rank(vram_dtype dt);
 VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b);
 VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim);
@@ -7867,6 +7917,9 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
 VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
 VRAM__APART VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key,
@@ -7902,11 +7955,17 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
 VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
 VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
 
+/* block.c */
+VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
+VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg, uint8_t flags);
+VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
+
 /* size.c */
 VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to);
 VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
                                uint32_t *count);
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to);
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
 
@@ -8066,6 +8125,11 @@ VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result cod
 
 VRAM__FN int vram__dtype_is_float(vram_dtype dt) {
   return vram__dtype_rows[dt].kind == VRAM_KIND_FLOAT;
+}
+
+/* What a whole model may be in. */
+VRAM__FN int vram__dtype_of_models(vram_dtype dt) {
+  return dt == VRAM_F64 || dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
 static int vram__dtype_is_complex(vram_dtype dt) {
@@ -8328,6 +8392,23 @@ VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def) {
   return v ? *v : def;
 }
 
+/* A dtype of the text in a run in the model's own dtype. */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt) {
+  if (dt != VRAM_DTYPE_MODEL)
+    return dt;
+  return g->dtype ? g->dtype : VRAM_F32;
+}
+
+/* What torch.get_default_dtype() stands for: where f32 is the model's dtype it cannot be told. */
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g) {
+  return g->dtype ? VRAM_F32 : VRAM_DTYPE_MODEL;
+}
+
+/* What the node's key dtype= says for such a run, or `def`. */
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, dtype, def));
+}
+
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size) {
   uint64_t z = 16; /* bytes of the widest element */
   uint32_t i;
@@ -8459,11 +8540,21 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
 /* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
    Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
    is the output's: numbers that are not floating point are no weights. */
-static vram_dtype vram__param_dtype(const vram_node *n, uint32_t ndim, vram_dtype dtype) {
-  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+static vram_dtype vram__weight_dtype(const vram_graph *g, const vram_node *n, uint32_t ndim,
+                                     vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype),
+                   own = vram__graph_own_dtype(g, asked);
   if (n->op == VRAM_OP_custom)
-    return vram__kind_rank(asked) == 2 ? asked : dtype;
-  return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
+    return vram__kind_rank(own) == 2 ? asked : dtype;
+  return ndim > 1 || vram__dtype_rows[own].row_multiple == 1 ? asked : dtype;
+}
+
+/* The same of a buffer: where the model's dtype is named the key holds for it, too, as a module
+   that is converted converts its running statistics. */
+static vram_dtype vram__buffer_dtype(const vram_graph *g, const vram_node *n, vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+  const int is_float = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2;
+  return g->dtype && n->op != VRAM_OP_custom && is_float ? asked : dtype;
 }
 
 /* The next parameter, all zero; NULL: no memory. They lie one behind the other, so that a step that
@@ -8514,9 +8605,11 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  if (kind != VRAM__BUFFER && !as_is)
-    dtype = vram__param_dtype(n, ndim, dtype);
-  p->dtype = dtype;
+  if (!as_is)
+    dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
+                                 : vram__weight_dtype(g, n, ndim, dtype);
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
@@ -8545,14 +8638,28 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype) {
+  if (!g->error.code && !vram__dtype_of_models(dtype))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype is none of f32, bf16, f16 and f64");
+  if (!g->error.code && (g->ninput || g->nnode))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype behind inputs or nodes");
+  if (!g->error.code)
+    g->dtype = dtype;
+  return g->error.code;
+}
+
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad) {
   const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE || dtype >= VRAM_DTYPE_COUNT ||
-      ndim > VRAM_MAX_AXES) {
+  if (!g->dtype && dtype == VRAM_F32)
+    dtype = VRAM_DTYPE_MODEL;
+  else if (!g->dtype && dtype == VRAM_DTYPE_MODEL)
+    dtype = VRAM_DTYPE_NONE;
+  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE ||
+      (dtype >= VRAM_DTYPE_COUNT && dtype != VRAM_DTYPE_MODEL) || ndim > VRAM_MAX_AXES) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
@@ -9106,6 +9213,148 @@ VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node 
   return *node && vram__request_fits(p->g, r) && vram__node_infer(p->g, *node);
 }
 
+/* >>model/block    `checkpoint` blocks, by calls and by lines */
+
+/* A key of a block; 0: it is none. */
+VRAM__FN int vram__block_key(vram__span word, uint8_t *flags) {
+  static const struct {
+    const char *word;
+    uint8_t set, to;
+  } keys[] = {{"reentrant=", VRAM_CHECKPOINT_REENTRANT, 1},
+              {"preserve_rng_state=", VRAM_CHECKPOINT_FORGETS_RNG, 0},
+              {"early_stop=", VRAM_CHECKPOINT_RUNS_ON, 0}};
+  uint32_t i;
+  for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const uint32_t n = vram__text_len(keys[i].word);
+    uint32_t digit;
+    if (word.len != n + 1 || !vram__text_equal(word.text, keys[i].word, n))
+      continue;
+    digit = (uint32_t)(word.text[n] - '0');
+    if (digit > 1)
+      return 0;
+    *flags = (uint8_t)(digit == keys[i].to ? *flags | keys[i].set : *flags & ~keys[i].set);
+    return 1;
+  }
+  return 0;
+}
+
+/* A list of values in the graph's memory. */
+static vram_value **vram__block_values(vram_graph *g, vram_value *const *v, uint32_t n) {
+  vram_value **to = (vram_value **)vram__graph_take(g, n * (uint64_t)sizeof *to);
+  uint32_t i;
+  for (i = 0; to && i < n; i++)
+    to[i] = v[i];
+  return to;
+}
+
+VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                               uint8_t flags) {
+  vram_checkpoint *b;
+  if (g->checkpoint_depth == VRAM_MAX_NESTED) {
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 128 checkpoint blocks inside one another");
+    return 0;
+  }
+  b = (vram_checkpoint *)vram__graph_take(g, sizeof *b);
+  if (!b)
+    return 0;
+  vram__memory_zero(b, sizeof *b);
+  b->arg = vram__block_values(g, arg, narg);
+  if (!b->arg)
+    return 0;
+  b->narg = narg;
+  b->flags = flags;
+  b->up = g->checkpoint_open;
+  b->last = g->last; /* until it ends: the node in front of it */
+  if (g->checkpoint_last)
+    g->checkpoint_last->next = b;
+  else
+    g->checkpoint_first = b;
+  g->checkpoint_last = g->checkpoint_open = b;
+  g->ncheckpoint++;
+  if (++g->checkpoint_depth > g->checkpoint_nested)
+    g->checkpoint_nested = g->checkpoint_depth;
+  return 1;
+}
+
+/* A `drop` of those values that nothing from this node on uses. */
+static int vram__block_hold(vram_graph *g, vram_value *const *v, uint32_t n, uint32_t from) {
+  vram_value *in[64];
+  uint32_t i, count = 0;
+  for (i = 0; i < n; i++) {
+    if (v[i]->last < from)
+      in[count++] = v[i];
+    if (count && (count == 64 || i + 1 == n)) {
+      vram_node *node = vram__node_drop(g, VRAM__OP_drop, in, count);
+      if (!node)
+        return 0;
+      node->flags |= VRAM__DROPS;
+      count = 0;
+    }
+  }
+  return 1;
+}
+
+VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout) {
+  vram_checkpoint *b = g->checkpoint_open;
+  uint32_t i;
+  const vram_node *before;
+  if (!b) {
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "end without checkpoint");
+    return 0;
+  }
+  before = b->last;
+  b->last = NULL;
+  g->checkpoint_open = b->up;
+  g->checkpoint_depth--;
+  b->first = before ? before->next : g->first;
+  if (!b->first)
+    return 1; /* nothing is in it: it does nothing */
+  if (!vram__block_hold(g, b->arg, b->narg, b->first->index))
+    return 0;
+  b->last = g->last;
+  b->out = vram__block_values(g, out, nout);
+  b->nout = nout;
+  for (i = 0; b->out && i < nout; i++)
+    if (!out[i]->node || out[i]->node->index < b->first->index) {
+      vram__graph_fail(g, VRAM_ERR_VALUE, "an output that the checkpoint block does not make");
+      return 0;
+    }
+  return b->out && vram__block_hold(g, out, nout, b->last->index + 1);
+}
+
+/* Are these values all there? */
+static int vram__block_has(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a value of a checkpoint block that is NULL");
+  return !g->error.code;
+}
+
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           const char *keys) {
+  uint8_t flags = 0;
+  const char *at = keys ? keys : "";
+  while (*at) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from && !vram__block_key(vram__span_of(from, at), &flags))
+      vram__graph_fail(g, VRAM_ERR_SYNTAX, "an unknown key of a checkpoint block");
+    at += *at == ' ';
+  }
+  if (vram__block_has(g, arg, narg))
+    vram__block_begin(g, arg, narg, flags);
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout) {
+  if (vram__block_has(g, out, nout))
+    vram__block_end(g, out, nout);
+  return g->error.code;
+}
+
 /* >>model/size    numbers, sizes and dtypes of the text form */
 
 /* The dim of that name; g->ndim: there is none. */
@@ -9268,7 +9517,7 @@ VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to
   return 1;
 }
 
-VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to) {
   uint32_t i;
   for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++)
     if (vram__text_is(name.text, name.len, vram__dtype_rows[i].name)) {
@@ -9278,6 +9527,21 @@ VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
   *to = vram_dtype_from_name_n(name.text, name.len); /* float32, f8e4m3, Q4_K, ... */
   return *to != VRAM_DTYPE_NONE || vram__parse_error(p, VRAM_ERR_NAME, "an unknown dtype", name,
                                                      "f32, bf16, i64, ... (vram list dtypes)");
+}
+
+/* The same of an input or a key: `model` is the model's dtype, and so is f32 in a text that does
+   not name it. */
+VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
+  if (vram__text_is(name.text, name.len, "model")) {
+    *to = VRAM_DTYPE_MODEL;
+    return p->g->dtype || vram__parse_error(p, VRAM_ERR_NAME, "the model's dtype is not named",
+                                            name, "model NAME dtype=DTYPE in a line above");
+  }
+  if (!vram__dtype_named(p, name, to))
+    return 0;
+  if (*to == VRAM_F32 && !p->g->dtype)
+    *to = VRAM_DTYPE_MODEL;
+  return 1;
 }
 
 /* >>model/key    KEY=VALUE: the keys of a node */
@@ -9549,6 +9813,27 @@ static int vram__parse_pair(vram__span token, vram__span *name, vram__span *rest
 
 /* ---- model, dim and input lines ---- */
 
+/* dtype=DTYPE behind the model's name */
+static int vram__model_key(vram__parser *p) {
+  const vram__span word = p->token;
+  vram__span name, value;
+  int64_t dtype;
+  if (!vram__parse_pair(word, &name, &value) || !vram__text_is(name.text, name.len, "dtype") ||
+      p->g->dtype)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", word,
+                             p->g->dtype ? "the end of the line" : "dtype=DTYPE or nothing");
+  if (!vram__dtype_named(p, value, &dtype))
+    return 0;
+  if (!vram__dtype_of_models((vram_dtype)dtype))
+    return vram__parse_error(p, VRAM_ERR_VALUE, "not a model's dtype", value,
+                             "f32, bf16, f16 or f64");
+  if (p->g->ninput || p->g->nnode)
+    return vram__parse_refuse(p, word.text, VRAM_ERR_SYNTAX,
+                              "the model's dtype behind inputs or nodes", NULL);
+  p->g->dtype = (vram_dtype)dtype;
+  return 1;
+}
+
 static int vram__model_line(vram__parser *p) {
   vram_graph *g = p->g;
   if (g->name)
@@ -9559,9 +9844,9 @@ static int vram__model_line(vram__parser *p) {
   g->name_len = p->token.len;
   if (!g->name)
     return vram__parse_located(p, p->token.text);
-  if (vram__parse_token(p))
-    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                             "the end of the line");
+  while (vram__parse_token(p))
+    if (!vram__model_key(p))
+      return 0;
   return 1;
 }
 
@@ -9617,6 +9902,8 @@ VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtyp
   vram__memory_zero(v, sizeof *v);
   v->d = vram__graph_dims(g, ndim, size);
   v->name = vram__graph_keep_text(g, name.text, name.len);
+  v->flags = dtype == VRAM_DTYPE_MODEL ? VRAM__OF_MODEL : 0;
+  dtype = vram__graph_own_dtype(g, dtype);
   if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
   v->name_len = (uint8_t)name.len;
@@ -9939,6 +10226,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->round = 0;
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
+  loop->blocks = p->blocks;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -9990,6 +10278,9 @@ static int vram__next_line(vram__parser *p) {
   if (!p->depth)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "next without loop", NULL);
   loop = &p->loop[p->depth - 1];
+  if (p->blocks != loop->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "next inside a checkpoint block that began in the loop", "end");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -10005,6 +10296,57 @@ static int vram__next_line(vram__parser *p) {
   for (i = 0; i < loop->ncarried; i++)
     if (!vram__symbol_define(p, loop->carried[i].name, value[i], 1))
       return 0;
+  return 1;
+}
+
+/* ---- checkpoint blocks ---- */
+
+static int vram__checkpoint_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  uint32_t n = 0;
+  uint8_t flags = 0;
+  while (vram__parse_token(p)) {
+    if (vram__text_holds(p->token.text, p->token.len, '=')) {
+      if (!vram__block_key(p->token, &flags))
+        return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                                 "reentrant=1, preserve_rng_state=0 or early_stop=0");
+      continue;
+    }
+    if (n == 1024)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+    in[n] = vram__parse_value(p, p->token);
+    if (!in[n++])
+      return 0;
+  }
+  if (!p->blocks++) {
+    p->block_at = p->start;
+    p->block_line = p->line;
+  }
+  return p->names_only || vram__block_begin(p->g, in, n, flags) || vram__parse_located(p, at);
+}
+
+static int vram__end_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *drop = p->g->last;
+  vram_value *out[1024];
+  uint32_t n = 0;
+  if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
+  while (vram__parse_token(p)) {
+    if (n == 1024)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+    out[n] = vram__parse_value(p, p->token);
+    if (!out[n++])
+      return 0;
+  }
+  p->blocks--;
+  if (p->names_only)
+    return 1;
+  if (!vram__block_end(p->g, out, n))
+    return vram__parse_located(p, at);
+  for (drop = drop ? drop->next : NULL; drop; drop = drop->next)
+    drop->line = p->line;
   return 1;
 }
 
@@ -10025,6 +10367,10 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))
     return vram__next_line(p);
+  if (vram__parse_word_is(p, "checkpoint"))
+    return vram__checkpoint_line(p);
+  if (vram__parse_word_is(p, "end"))
+    return vram__end_line(p);
   return vram__op_line(p);
 }
 
@@ -10043,6 +10389,11 @@ static int vram__parse_lines(vram__parser *p) {
     p->line = loop->head_line;
     p->start = loop->head;
     return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a loop without next", NULL);
+  }
+  if (p->blocks) {
+    p->line = p->block_line;
+    p->start = p->block_at;
+    return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a checkpoint block without end", NULL);
   }
   return 1;
 }
@@ -10453,9 +10804,13 @@ typedef struct vram__variable { /* a Python variable's tensor */
 
 typedef struct vram__range { /* nodes that are checkpointed */
   const vram_node *first, *last;
+  const vram_checkpoint *block;  /* of the text; NULL: the options' */
   const vram_node *hold;         /* the output is held until this one has run, too */
   const vram_value **arg, **out; /* what it uses from outside, what is used outside */
   uint32_t narg, nout;
+  uint32_t nnamed; /* the first so many of `arg` are the call's arguments; the others the function
+                      refers to */
+  uint8_t flags;   /* VRAM_CHECKPOINT_ */
   uint32_t behind; /* the first range that is not inside this one */
 } vram__range;
 
@@ -10582,13 +10937,14 @@ typedef struct vram__tape {
 typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
-  uint32_t most_args; /* of one range */
-  vram__frame *frame; /* the checkpointed call that runs, */
-  uint8_t again;      /* in its recomputation: */
-  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
-  uint32_t saved;     /* tensors saved so far */
-  uint32_t cursor;    /* record of the call whose saved tensors come next */
-  uint32_t full;      /* record that saved the last of them */
+  uint32_t most_args;     /* of one range */
+  uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
+  vram__frame *frame;     /* the checkpointed call that runs, */
+  uint8_t again;          /* in its recomputation: */
+  uint8_t mute;           /* it has all it needs, nothing is allocated any more */
+  uint32_t saved;         /* tensors saved so far */
+  uint32_t cursor;        /* record of the call whose saved tensors come next */
+  uint32_t full;          /* record that saved the last of them */
   void (*recompute)(vram__step *, vram__frame *);
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
@@ -10599,7 +10955,8 @@ typedef struct vram__leaves {
   uint32_t count, parameters;
   uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
-  vram__leaf *inner; /* NULL: there is no backward inside backward */
+  vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
+  uint32_t room;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -10642,11 +10999,12 @@ struct vram__step {
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
   uint8_t grad, train, failed;
-  vram_dtype amp, low; /* autocast's dtype, the whole model's; VRAM_DTYPE_NONE: neither */
-  uint8_t watched;     /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;      /* GradScaler takes part */
-  uint8_t ideal;       /* VRAM_RULES_IDEAL */
-  uint8_t registers;   /* results stay in registers: nothing is allocated */
+  vram_dtype amp;    /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;  /* the model's in this run */
+  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;    /* GradScaler takes part */
+  uint8_t ideal;     /* VRAM_RULES_IDEAL */
+  uint8_t registers; /* results stay in registers: nothing is allocated */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -10729,6 +11087,7 @@ VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
@@ -11138,10 +11497,11 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
 
 /* What there is of leaf i beside that. */
 static inline void vram__leaf_spread(vram__step *s, uint32_t i) {
+  uint32_t k;
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;
-  if (s->leaf.inner)
-    s->leaf.inner[i] = s->leaf.at[i];
+  for (k = 0; s->leaf.inner && k < s->call.levels; k++)
+    s->leaf.inner[k * (uint64_t)s->leaf.room + i] = s->leaf.at[i];
 }
 
 /* Where a gradient that goes along this edge arrives. */
@@ -11567,24 +11927,19 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) 
   s->free_slot = i;
 }
 
-/* The same of a tensor on another one's storage; what it is a view of may go with it. */
+/* The same of a tensor on another one's storage. What it is a view of (which is no view itself)
+   goes before its own history does. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
-  for (;;) {
-    const uint32_t base = st->base, of = st->of;
-    vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
-    if (base != i) {
-      st->id = s->free_slot;
-      st->base = i;
-      st->srefs = 0;
-      s->free_slot = i;
-    }
-    vram__storage_release(s, base);
-    i = of;
-    st = vram__slot_at(s, i);
-    if (!i || --st->refs)
-      return;
-  }
+  const uint32_t base = st->base;
+  if (st->of)
+    vram__slot_release(s, st->of);
+  vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
+  st->id = s->free_slot;
+  st->base = i;
+  st->srefs = 0;
+  s->free_slot = i;
+  vram__storage_release(s, base);
 }
 
 /* Nothing leads to the record that made the tensor of slot i any more. */
@@ -11663,9 +12018,14 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
   return d;
 }
 
-/* fp32 of the text in a run of another dtype */
+/* A dtype of the graph in this run. */
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt) {
-  return s->low && dt == VRAM_F32 ? s->low : dt;
+  return dt == VRAM_DTYPE_MODEL ? s->dtype : dt;
+}
+
+/* What the node's key dtype= says for this run, or `def`. */
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def) {
+  return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, def));
 }
 
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt) { return vram__dtype_rows[dt].block_bytes; }
@@ -12302,9 +12662,8 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
     return;
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  else
-    for (i = 0; i < c->range->narg; i++)
-      vram__tensor_release(s, c->arg[i]);
+  for (i = c->inputs ? c->range->nnamed : 0; i < c->range->narg; i++)
+    vram__tensor_release(s, c->arg[i]);
 }
 
 /* f saves a tensor on st. In forward nothing is kept (pack_hook); in the recomputation it goes to
@@ -12330,7 +12689,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       c->before = c->saves;
       c->late = 0;
     }
-    if (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel)
+    if (f->kind == VRAM__K_checkpoint || /* it saves when its function has run */
+        (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel))
       c->late = 1; /* an output of the operation */
     c->saves++;
     return 0;
@@ -12348,9 +12708,9 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       vram__slot_at(s, st)->srefs++;
     }
   }
-  if (++s->call.saved == c->saves) {
+  if (++s->call.saved == c->saves && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON)) {
     s->call.full = me;
-    if (!c->late || VRAM__SLOTS(f)[0].d)
+    if (!c->late || VRAM__SLOTS(f)[0].d || f->kind == VRAM__K_checkpoint)
       s->call.mute = 1;
   }
   return st;
@@ -12361,7 +12721,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
 VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f) {
   const vram__frame *c = s->call.frame;
   const vram__grad_fn *o = vram__grad_fn_at(s, c->final);
-  if (s->call.saved == c->before && !c->late && f->node == o->node && f->kind == o->kind)
+  if (s->call.saved == c->before && !c->late && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON) &&
+      f->node == o->node && f->kind == o->kind)
     s->call.mute = 1;
 }
 
@@ -12455,17 +12816,35 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   vram__grad_fn_release(s, old);
 }
 
+static void vram__saved_reset(vram__step *s, vram__grad_fn *f) {
+  const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
+  f->nsaved = 0;
+  for (; t != end; t++)
+    if (t->st)
+      vram__storage_release(s, t->st);
+  if (t != first && f->frame)
+    vram__frame_release(s, vram__frame_at(s, f->frame));
+}
+
+/* The same of a record that goes itself: C++ destroys its members from the last to the first, but
+   what is in a list from its first to its last. */
+static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
+  const int list = f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put;
+  uint32_t i, j;
+  for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
+    const vram__tensor t = VRAM__SAVED(f)[i];
+    VRAM__SAVED(f)[i] = VRAM__SAVED(f)[--j];
+    VRAM__SAVED(f)[j] = t;
+  }
+  vram__saved_reset(s, f);
+}
+
+/* What f saved goes, and the record of an operation inside it (CopySlices::release_variables). */
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
-  for (;; f = vram__grad_fn_at(s, (uint32_t)f->aux)) {
-    const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
-    f->nsaved = 0;
-    for (; t != end; t++)
-      if (t->st)
-        vram__storage_release(s, t->st);
-    if (t != first && f->frame)
-      vram__frame_release(s, vram__frame_at(s, f->frame));
-    if (!f->inner)
-      return;
+  vram__saved_reset(s, f);
+  while (f->inner) {
+    f = vram__grad_fn_at(s, (uint32_t)f->aux);
+    vram__saved_destroy(s, f);
   }
 }
 
@@ -12494,19 +12873,25 @@ VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to) {
   s->nkept -= to - from;
 }
 
-/* Nothing leads to f any more: what it saved goes, and records that only it led to. */
+/* Nothing leads to f any more: what it saved goes, and records that only it led to
+   (torch/csrc/autograd/function.cpp, deleteNode: those release their variables first). */
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
   vram__grad_fn_at(s, first)->deps = s->tape.gone;
+  vram__grad_fn_at(s, first)->flag = 1;
   s->tape.gone = first;
   if (s->tape.freeing)
     return; /* what a record holds leads here again: no recursion */
   s->tape.freeing = 1;
   while (s->tape.gone) {
     vram__grad_fn *f = vram__grad_fn_at(s, s->tape.gone);
+    const int destroyed = f->flag;
     uint32_t i;
     s->tape.gone = f->deps;
+    f->flag = 0;
     if (f->done)
       continue;
+    if (destroyed)
+      vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
@@ -13560,8 +13945,8 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
                                                 const vram_dims *d);
 
 /* product.c */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b);
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first);
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which);
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b);
@@ -14007,10 +14392,11 @@ VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f) {
 
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
                                 const vram__tensor *in, uint32_t nin, vram__tensor y) {
-  uint32_t i;
+  uint32_t k;
   vram__tensor m;
   f->aux = 0;
-  for (i = need & 7 ? 0 : 3; need >> i; i++) {
+  for (k = need & 3 ? 0 : 2; k < 2 || need >> k; k++) {
+    const uint32_t i = k < 2 ? 1 - k : k; /* `other` before `self`, as autograd's members */
     const vram__tensor *t = i < 3 ? in + i : i == 3 ? &y : &m;
     if (!(need >> i & 1) || (i < 3 && i >= nin))
       continue;
@@ -14223,7 +14609,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
@@ -14356,7 +14742,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       vram__promote_add(&pr, in[i].dt, in[i].d->ndim);
     dt = vram__promote_result(op, nin, &pr);
     if (vram__kind_rank(in[0].dt) < 2 && dt == VRAM_F32)
-      dt = s->low ? s->low : dt; /* the default dtype */
+      dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
@@ -15580,9 +15966,7 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  vram_dtype dt = n->nin == 1 ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
-  if (n->nin == 1 && s->low && dt == VRAM_F32)
-    dt = s->low;
+  const vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, VRAM_F32) : x[1].dt;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
@@ -15621,14 +16005,15 @@ VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 static int vram__shape_create(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  vram_dtype dt = n->nin ? n->in[0]->dtype : (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt =
+      n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
   return vram__node_out(g, n, 0, c, v, dt);
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_DTYPE_MODEL);
   int buffer = vram__op_at(n->op)->kind == VRAM__BUFFER;
   if (!vram__node_own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
@@ -15641,9 +16026,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  vram_dtype dt = n->nin ? x[0].dt : n->out[0].dtype;
-  if (!n->nin && s->low && dt == VRAM_F32)
-    dt = s->low;
+  vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   y[0] = vram__tensor_empty(s, n->out[0].d, dt);
 }
 
@@ -15741,7 +16124,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
   }
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
@@ -15760,7 +16143,7 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 /* The dtype argument of a reduction, given or set by autocast (fp32_set_opt_dtype); else 0. */
 VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, dt));
+    return vram__step_key_dtype(s, n, dt);
   if (s->amp && vram__op_at(n->op)->autocast == VRAM__AUTOCAST_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
@@ -16000,6 +16383,8 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
     vram__tensor_release(s, b);
     vram__tensor_release(s, a);
     to[0] = vram__pointwise_empty2(s, g, d);
+    vram__tensor_release(s, d);
+    d = vram__tensor_none();
   } else {
     g = vram__dims_kept(s, g, x.d, mask);
     mean = vram__tensor_sum(s, x, mask, 1, x.dt);
@@ -16063,7 +16448,7 @@ static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__ten
   vram__grad_fn *f;
   if (vram__kind_rank(a.dt) < 2) {
     e = a;
-    a = vram__tensor_to(s, e, vram__step_dtype(s, VRAM_F32));
+    a = vram__tensor_to(s, e, vram__step_dtype(s, vram__graph_default_dtype(s->g)));
     vram__tensor_release(s, e);
   }
   f = vram__tape_record(s, n->op, &a, 1, 1, 2);
@@ -16131,7 +16516,7 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
     return 0;
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
@@ -16646,10 +17031,10 @@ static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (f && gather)
-    vram__save_tensor(s, f, x[0]);
   if (f)
     vram__save_tensor(s, f, x[1]);
+  if (f && gather)
+    vram__save_tensor(s, f, x[0]);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -16981,8 +17366,8 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, x[0]);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[0]);
   }
   y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -16990,7 +17375,7 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
 
 /* masked_scatter into zeros */
 static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[1], m = VRAM__SAVED(f)[0], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
   const vram_dims *d;
@@ -17049,7 +17434,7 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1 || w[1] < 1)
       return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   for (i = 0; i < x->ndim; i++)
@@ -17082,7 +17467,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
   if (w ? w->v[0] != z[0] || w->v[1] != z[1]
         : !vram__node_params(g, n, 1) ||
-              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
+              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return w ? vram__node_error(g, n, "a table of another shape") : 0;
   dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
@@ -17221,12 +17606,12 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
     if (max)
       vram__save_tensor(s, f, idx);
   }
-  vram__tensor_release(s, idx);
-  vram__tensor_release(s, bag);
-  vram__tensor_release(s, size);
   vram__tensor_release(s, wide);
+  vram__tensor_release(s, bag); /* ret, _, _, _ = torch.embedding_bag(...) */
+  vram__tensor_release(s, size);
   vram__tensor_release(s, in);
   vram__tensor_release(s, offsets);
+  vram__tensor_release(s, idx);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -17336,23 +17721,22 @@ static uint64_t vram__flops_addmm(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b) {
-  if (!f)
-    return;
-  if (vram__input_wanted(f, ib)) {
-    vram__save_tensor(s, f, a);
-    f->aux |= 1;
-  }
-  if (vram__input_wanted(f, ia)) {
-    vram__save_tensor(s, f, b);
-    f->aux |= 2;
+/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants
+   a gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first) {
+  uint32_t i;
+  for (i = 0; f && i < 2; i++) {
+    const uint32_t which = second_first ? 1 - i : i;
+    if (!vram__input_wanted(f, first + 1 - which))
+      continue;
+    f->aux |= (uint64_t)f->nsaved << which;
+    vram__save_tensor(s, f, in[first + which]);
   }
 }
 
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
-  return VRAM__SAVED(f)[which && (f->aux & 1) ? 1 : 0];
+  return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
@@ -17363,7 +17747,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, kind, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
       : kind == VRAM__K_bmm ? vram__blas_bmm(s, a, b)
                             : vram__blas_mv(s, a, b);
@@ -17416,7 +17800,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   in[1] = a;
   in[2] = b;
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
@@ -17453,7 +17837,7 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
   in[1] = a;
   in[2] = b;
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__blas_bmm(s, a, b);
@@ -17488,7 +17872,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
   vram__workspace_use(s, s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -17727,7 +18111,7 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;
@@ -17797,7 +18181,7 @@ VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   q.out = VRAM__INT(n, out_features, 0);
   q.in = x->v[x->ndim - 1];
   q.nested = q.bits == 4 && VRAM__INT(n, double_quant, 1);
-  q.from = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  q.from = (vram_dtype)VRAM__INT(n, dtype, VRAM_DTYPE_MODEL);
   q.compute = (vram_dtype)VRAM__INT(n, compute_dtype, VRAM_DTYPE_NONE);
   q.threshold = VRAM__INT(n, threshold, 0) != 0;
   return q;
@@ -17808,7 +18192,8 @@ static int64_t vram__quantised_scales(const vram__quantised *q) {
   return (q->out * q->in + 63) / 64;
 }
 
-static int vram__quantised_float(vram_dtype dt) {
+static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
+  dt = vram__graph_own_dtype(g, dt);
   return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
@@ -17817,7 +18202,7 @@ static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__q
     vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
     return 0;
   }
-  if (!vram__quantised_float(q->from) || (q->compute && !vram__quantised_float(q->compute)))
+  if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
     return vram__node_error(g, n,
                             "a quantised weight was f32, f16 or bf16, and so is what computes");
   if (q->bits == 8 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
@@ -18132,16 +18517,17 @@ VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, v
 
 /* >>ops/adapter    low-rank adapters of a linear layer, as peft has them (tuners/lora) */
 
-/* An adapter's dtype: where nothing is said peft keeps it in fp32 (autocast_adapter_dtype). */
-static vram_dtype vram__adapter_dtype(const vram_node *n) {
-  return (vram_dtype)VRAM__INT(n, lora_dtype, VRAM_F32);
+/* An adapter's dtype, in a run of the model in whatever dtype: where nothing is said peft keeps it
+   in fp32 (autocast_adapter_dtype). */
+static vram_dtype vram__adapter_dtype(const vram_graph *g, const vram_node *n) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, lora_dtype, VRAM_F32));
 }
 
 /* The adapter's parameters in the order of its module. */
 VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in) {
   const uint8_t kind = VRAM__PARAM | VRAM__AS_IS;
   const int64_t rank = VRAM__INT(n, lora, 0), p = VRAM__INT(n, lora_dropout, 0);
-  const vram_dtype dt = vram__adapter_dtype(n);
+  const vram_dtype dt = vram__adapter_dtype(g, n);
   int64_t size[2];
   if (rank < 1)
     return vram__node_error(g, n, "lora, the rank of the adapter, must be at least 1");
@@ -18341,11 +18727,12 @@ static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
   if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
     return 0;
   if (quantised ? !vram__quantised_own(g, n)
-                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
+                                  VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) &&
-      (quantised ? !vram__quantised_own_bias(g, n)
-                 : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w, VRAM_F32, VRAM__PARAM)))
+  if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
+                                          : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
+                                                            VRAM_DTYPE_MODEL, VRAM__PARAM)))
     return 0;
   return !vram__node_list(n, VRAM__KEY_lora, NULL) || vram__adapter_own(g, n, w[0], w[1]);
 }
@@ -18405,7 +18792,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   const uint32_t x = in[0].d != NULL;
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_linear, in + 1 - x, 2 + x, 1, 2);
   vram__tensor y;
-  vram__save_factors(s, f, x, in[1], x + 1, in[2]);
+  vram__save_factors(s, f, in + 1 - x, x, !x);
   y = vram__tensor_empty(s, out, in[1].dt);
   vram__workspace_use(s, x ? s->device.rules->cublas.lt_workspace : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -18614,9 +19001,10 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
   if (!vram__node_params(g, n, 2) ||
-      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_F32, VRAM__PARAM))
+      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_F32, VRAM__PARAM))
+  if (VRAM__INT(n, bias, 1) &&
+      !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
   size[last] = weight[0];
   return vram__node_out(g, n, 0, last + 1, size, n->in[0]->dtype);
@@ -19516,9 +19904,9 @@ static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv
                                    const int64_t *w) {
   uint32_t i;
   if (n->nin == 1)
-    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_F32, VRAM__PARAM) &&
+    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM) &&
            (!VRAM__INT(n, bias, 1) ||
-            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_F32, VRAM__PARAM));
+            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_DTYPE_MODEL, VRAM__PARAM));
   for (i = 0; i < v->k + 2; i++)
     if (n->in[1]->d->ndim != v->k + 2 || n->in[1]->d->v[i] != w[i])
       return vram__node_error(g, n, "a weight of another shape");
@@ -21154,8 +21542,8 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
     a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, a[0]);
     vram__save_tensor(s, f, a[1]);
+    vram__save_tensor(s, f, a[0]);
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -21164,7 +21552,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
+  vram__tensor x = VRAM__SAVED(f)[1], grid = VRAM__SAVED(f)[0], t;
   if (vram__input_wanted(f, 0))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   t = vram__tensor_empty(s, vram__dims_contiguous(s, grid.d), grid.dt);
@@ -21244,8 +21632,9 @@ static int vram__shape_prelu(vram_graph *g, vram_node *n) {
     weights = (int64_t)n->in[1]->d->numel;
   if (weights < 1 || (weights != 1 && (x->ndim < 2 || x->v[1] != weights)))
     return vram__node_error(g, n, "num_parameters must be 1 or the number of channels");
-  if (n->nin == 1 && (!vram__node_params(g, n, 2) ||
-                      !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_F32, VRAM__PARAM)))
+  if (n->nin == 1 &&
+      (!vram__node_params(g, n, 2) ||
+       !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_DTYPE_MODEL, VRAM__PARAM)))
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
@@ -21326,15 +21715,15 @@ static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, x_copy);
   if (f) {
-    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
     vram__save_tensor(s, f, noise);
+    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
   }
   vram__tensor_release(s, noise);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], VRAM__SLOTS(f)[0].g);
+  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], VRAM__SLOTS(f)[0].g);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -21551,7 +21940,7 @@ static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram_dtype dt = vram__softmax_dtype(s, x[0]);
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, VRAM_F32));
+    dt = vram__step_key_dtype(s, n, VRAM_F32);
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
@@ -21684,15 +22073,15 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "a weight of another shape");
   }
   if (vram__norm_has_weight(n)) {
-    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
     if (vram__norm_has_bias(n) &&
-        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_F32, VRAM__PARAM))
+        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   if (vram__norm_has_statistics(n) &&
-      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_F32, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_F32, VRAM__BUFFER) ||
+      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
+       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
@@ -21824,10 +22213,10 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram__tensor_release(s, copy);
   if (f) {
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < nstats; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < nstats; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   for (i = 0; i < nstats; i++)
     vram__tensor_release(s, stats[i]);
@@ -21952,10 +22341,10 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   if (f) {
     f->aux = (uint64_t)groups << 1 | (in[1].d != NULL);
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < 2; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < 2; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   vram__tensor_release(s, copy);
   for (i = 0; i < 2; i++)
@@ -22171,10 +22560,10 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
     return;
   f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (b->train ? VRAM__BN_TRAIN : 0);
   vram__save_tensor(s, f, b->in[0]);
-  for (i = 0; i < 2; i++)
-    vram__save_tensor(s, f, stats[i]);
   if (b->in[1].d)
     vram__save_tensor(s, f, b->in[1]);
+  for (i = 0; i < 2; i++)
+    vram__save_tensor(s, f, stats[i]);
   for (i = 0; i < 2; i++)
     if (b->running[i].d)
       vram__save_tensor(s, f, b->running[i]);
@@ -22242,15 +22631,13 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   if (f) {
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
     vram__save_tensor(s, f, b.in[0]);
+    vram__save_tensor(s, f, b.in[1]);
   }
   vram__save_and_release(s, f, stats[0]);
   vram__save_and_release(s, f, stats[1]);
-  if (f) {
-    vram__save_tensor(s, f, b.in[1]);
-    if (s->call.frame) { /* where it counts how many there are */
-      vram__save_tensor(s, f, b.running[0]);
-      vram__save_tensor(s, f, b.running[1]);
-    }
+  if (f && s->call.frame) { /* where it counts how many there are */
+    vram__save_tensor(s, f, b.running[0]);
+    vram__save_tensor(s, f, b.running[1]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -22373,7 +22760,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
   b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
   b.train = (f->aux & VRAM__BN_TRAIN) != 0;
   b.affine = f->nin - 1;
-  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : VRAM_F32;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[1].dt : VRAM_F32;
   for (i = 0; i < 3; i++)
     b.wants[i] = i < f->nin && vram__input_wanted(f, i);
   if (b.cudnn && b.train)
@@ -22384,7 +22771,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *x = VRAM__SAVED(f), *w = x + 3;
+  const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
   if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__batch_norm_is_usual(x->d, w->d) ||
       !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);
@@ -22761,8 +23148,8 @@ static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask,
   vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
                zero = vram__tensor_empty(s, s->scalar, dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
-  vram__tensor_release(s, inf);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, inf);
   return y;
 }
 
@@ -22859,9 +23246,9 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
     f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, offset);
     vram__save_tensor(s, f, seed);
-    vram__save_tensor(s, f, y);
   }
   vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
@@ -23072,8 +23459,8 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
     vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
   if (f) {
     vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, rng);
     vram__save_tensor(s, f, unused);
   }
@@ -23091,7 +23478,7 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
 /* flash_api.cpp, mha_bwd */
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor *saved = VRAM__SAVED(f);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[3];
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[4];
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
   const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
@@ -23143,9 +23530,9 @@ static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
     lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, offset);
     vram__save_tensor(s, f, seed);
-    vram__save_tensor(s, f, y);
   }
   vram__tensor_release(s, lse);
   vram__tensor_release(s, offset);
@@ -23271,7 +23658,7 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
   const int half = vram__is_half(dt);
-  vram__tensor x[3], q, k, v, mask, weights, second = vram__tensor_none(), y;
+  vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)
     x[i] = half ? vram__torch_cast(s, p->in[i], VRAM_F32) : vram__tensor_retain(s, p->in[i]);
@@ -23281,19 +23668,19 @@ static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   mask = vram__sdpa_math_mask(s, p, q.dt);
   vram__sdpa_math_groups(s, p, &k, &v);
   weights = vram__sdpa_math_weights(s, p, q, k, mask);
-  if (half) /* attn.to(origin_dtype), the second result, which nobody takes */
-    second = vram__tensor_empty(s, weights.d, dt);
+  /* attn.to(origin_dtype), the second result, which nobody takes */
+  second = half ? vram__tensor_empty(s, weights.d, dt) : vram__tensor_retain(s, weights);
   y = vram__torch_matmul(s, weights, v);
   if (half)
     vram__tensor_replace(s, &y, vram__torch_cast(s, y, dt));
-  vram__tensor_release(s, second);
   vram__tensor_release(s, weights);
+  vram__tensor_release(s, q);
   vram__tensor_release(s, mask);
   vram__tensor_release(s, v);
   vram__tensor_release(s, k);
-  vram__tensor_release(s, q);
-  for (i = 0; i < 3; i++)
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, x[i]);
+  vram__tensor_release(s, second);
   return y;
 }
 
@@ -23460,7 +23847,7 @@ VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_
   uint32_t i;
   for (i = 0; i < count; i++)
     if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
-                                        VRAM_F32, VRAM__PARAM))
+                                        VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   return 1;
 }
@@ -24085,8 +24472,8 @@ static int vram__rnn_own(vram_graph *g, vram_node *n, const vram__rnn *r, int64_
     if (!own[i].there)
       continue;
     role = vram__rnn_role(g, own[i].name, layer, reverse);
-    if (!role ||
-        !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_F32, VRAM__PARAM))
+    if (!role || !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_DTYPE_MODEL,
+                                 VRAM__PARAM))
       return 0;
   }
   return 1;
@@ -25445,9 +25832,9 @@ static vram__tensor vram__ctc_kernel(vram__step *s, const vram_node *n, const vr
   if (f) {
     f->aux = log_alpha.st ? vram__slot_at(s, log_alpha.st)->bytes : 0;
     vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, target);
     vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, log_alpha);
-    vram__save_tensor(s, f, target);
   }
   vram__tensor_release(s, log_alpha);
   vram__tensor_release(s, target);
@@ -25585,16 +25972,17 @@ static int vram__shape_moe(vram_graph *g, vram_node *n) {
 
 static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  const vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : VRAM_F32);
+  const vram_dtype dt =
+      vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
   uint32_t ndim, i;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
     return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
   if (!vram__node_params(g, n, 2))
     return 0;
-  if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_F32, VRAM__PARAM))
+  if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
-  if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_F32, VRAM__BUFFER))
+  if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_DTYPE_MODEL, VRAM__BUFFER))
     return 0;
   for (i = 0; i < n->nout; i++)
     if (!vram__node_out(g, n, i, ndim, size, dt))
@@ -25834,9 +26222,10 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
 
 /* ---- custom: an op that the table does not know ---- */
 
-/* The bytes of its node are those of a run in fp32: in 16 bits it may be half of them. */
+/* The bytes of its node are those of a run in the model's own dtype: in 16 bits it may be half of
+   them. */
 static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace) {
-  if (!s->amp && !s->low)
+  if (!s->amp && s->dtype == vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
     return;
   s->count.custom = vram__sum_or_overflow(s->count.custom, saved / 2);
   if (s->count.custom_most < workspace / 2)
@@ -25851,7 +26240,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
-  vram_dtype dt = vram__step_dtype(s, n->out[0].dtype);
+  vram_dtype dt = vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
   if (n->param[0])
@@ -26159,15 +26548,17 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
+/* calls.c */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
+VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN void vram__calls_find(vram__step *s);
+
 /* checkpoint.c */
 VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c);
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN int vram__step_is_captured(const vram_value *v);
 VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind);
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
@@ -28285,7 +28676,282 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
   return VRAM_OK;
 }
 
-/* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
+/* >>step/calls    which nodes are calls of checkpoint(): blocks of the text, segments, ranges */
+
+VRAM__FN int
+vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
+  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
+}
+
+/* The last node of the line that n begins. */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
+  while (n->next && vram__node_same_line(n->next, n))
+    n = n->next;
+  return n;
+}
+
+#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
+
+/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
+   one value is handed on, and no block of the text is open. All segments but the last are
+   checkpointed, that one's input is a local variable until it has run. They go behind the place of
+   the text's blocks; gives how many there are. */
+static uint32_t vram__checkpoint_segments(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n, *from, *end;
+  const uint32_t *last = s->name_of;
+  uint32_t i, j, live, functions, size = 0, count = 0, k = s->o->checkpoint_segments - 1;
+  const vram_node *loss = g->root->node;
+  const vram_checkpoint *block;
+  vram__range *range = s->call.range + g->ncheckpoint;
+  uint32_t inside;
+  int pass;
+  if (k >= g->nnode) {
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+    return 0;
+  }
+  for (pass = 0; pass < 2; pass++) {
+    functions = live = 0;
+    block = g->checkpoint_first;
+    inside = 0;
+    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
+      end = vram__line_end_of(n);
+      for (; block && (!block->first || block->first->index <= end->index); block = block->next)
+        if (block->first && block->last->index > inside)
+          inside = block->last->index;
+      if (n->op == VRAM__OP_drop)
+        continue;
+      for (; n != end->next; n = n->next) {
+        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+          const vram_value *v = n->in[i];
+          for (j = 0; j < i && n->in[j] != v;)
+            j++;
+          live -= j == i && v->node && !vram__step_is_captured(v) && last[v->index] == n->index;
+        }
+        for (i = 0; i < n->nout; i++)
+          live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
+      }
+      if (live != 1 || end->index < inside) /* nor does one end inside a block of the text */
+        continue;
+      functions++;
+      if (!pass)
+        continue;
+      if (count == k)
+        range[k - 1].hold = end;
+      else if (functions % size == 0) {
+        range[count].first = from;
+        range[count].last = end;
+        range[count].hold = NULL;
+        range[count].block = NULL;
+        count++;
+        from = end->next;
+      }
+    }
+    size = functions / (k + 1);
+    if (!size) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+      return 0;
+    }
+  }
+  return count;
+}
+
+/* The caller's ranges, whole lines, behind the place of the text's blocks; gives how many. */
+static uint32_t vram__calls_of_options(vram__step *s) {
+  const uint32_t count = s->o->ncheckpoint;
+  const vram_node *n = s->g->first;
+  vram__range *to = s->call.range + s->g->ncheckpoint;
+  uint32_t i;
+  for (i = 0; i < count; i++, to++) {
+    const vram_range *r = s->o->checkpoint + i;
+    if (!r->first || !r->last || r->last->index < r->first->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
+                        "a checkpointed range that ends before it begins");
+      return 0;
+    }
+    if (n->index > r->first->index)
+      n = s->g->first; /* it begins before the range before it */
+    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
+      n = vram__line_end_of(n)->next;
+    to->first = to->last = n;
+    while (to->last->next && to->last->index < r->last->index)
+      to->last = to->last->next;
+    to->last = vram__line_end_of(to->last);
+    to->hold = NULL;
+    to->block = NULL;
+    if (i && to->first->index < to[-1].first->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
+                        "a checkpointed range that begins before the range before it");
+      return 0;
+    }
+  }
+  return count;
+}
+
+/* The blocks of the text come between the `count` ranges behind their place, in the order in which
+   they begin; of two that begin together the longer one is outside. */
+static void vram__calls_merge(vram__step *s, uint32_t count) {
+  const vram_checkpoint *b = s->g->checkpoint_first;
+  const vram__range *other = s->call.range + s->g->ncheckpoint, *const end = other + count;
+  vram__range *to = s->call.range;
+  while (b || other < end) {
+    if (b && !b->first) {
+      b = b->next;
+      continue;
+    }
+    if (b && (other == end || b->first->index < other->first->index ||
+              (b->first == other->first && b->last->index > other->last->index))) {
+      to->first = b->first;
+      to->last = b->last;
+      to->hold = NULL;
+      to->block = b;
+      to->flags = b->flags;
+      b = b->next;
+    } else {
+      *to = *other++;
+      to->flags = s->o->reentrant ? VRAM_CHECKPOINT_REENTRANT : 0;
+    }
+    to++;
+  }
+  s->call.nrange = (uint32_t)(to - s->call.range);
+}
+
+/* Which range is inside which, and how deep. */
+static void vram__calls_nest(vram__step *s) {
+  vram__range *const range = s->call.range;
+  uint32_t i, depth = 0, level = 0, up = 0; /* up: the range around i, + 1, as is its `behind` */
+  for (i = 0; i <= s->call.nrange; i++) {
+    while (up && (i == s->call.nrange || range[up - 1].last->index < range[i].first->index)) {
+      const uint32_t done = up - 1;
+      up = range[done].behind;
+      range[done].behind = i;
+      level -= (range[done].flags & VRAM_CHECKPOINT_REENTRANT) != 0;
+      depth--;
+    }
+    if (i == s->call.nrange)
+      return;
+    if (up && range[i].last->index > range[up - 1].last->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, range[i].first,
+                        "a checkpointed range that begins inside another one and ends outside");
+      return;
+    }
+    if (depth == VRAM_MAX_NESTED) {
+      vram__step_refuse(s, VRAM_ERR_LIMIT, range[i].first,
+                        "too many checkpointed ranges inside one another");
+      return;
+    }
+    level += (range[i].flags & VRAM_CHECKPOINT_REENTRANT) != 0;
+    if (level > s->call.levels)
+      s->call.levels = level;
+    range[i].behind = up;
+    up = i + 1;
+    depth++;
+  }
+}
+
+/* One more value for a list that grows where the memory ends, if it is not there yet. */
+static int vram__call_value(vram__step *s, const vram_value *v, uint32_t range, uint32_t *count) {
+  if (vram__step_is_captured(v) || s->variable[v->index].refs == range + 1)
+    return 0;
+  s->variable[v->index].refs = range + 1; /* the range that it was last seen in */
+  ++*count;
+  if (vram__memory_take(s->mem, &s->used, s->cap, sizeof(vram_value *)))
+    return 1;
+  s->failed = VRAM_ERR_MEMORY;
+  return 0;
+}
+
+/* What goes into range k. */
+static void vram__call_arguments(vram__step *s, uint32_t k) {
+  vram__range *r = &s->call.range[k];
+  const vram_node *n;
+  uint32_t i;
+  r->narg = 0;
+  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; r->block && i < r->block->narg; i++)
+    if (vram__call_value(s, r->block->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = r->block->arg[i];
+  r->nnamed = r->narg;
+  for (n = r->first; n != r->last->next; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if (v->node && v->node->index >= r->first->index)
+        continue;
+      if (vram__call_value(s, v, k, &r->narg))
+        r->arg[r->narg - 1] = v;
+      if (s->failed)
+        return;
+    }
+  if (!r->block || !r->block->narg)
+    r->nnamed = r->narg;
+}
+
+/* What comes out of range k: what it names, then what is used behind it. */
+static void vram__call_results(vram__step *s, uint32_t k, const uint32_t *last) {
+  vram__range *r = &s->call.range[k];
+  const vram_node *n;
+  uint32_t i;
+  r->nout = 0;
+  r->out = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; r->block && i < r->block->nout; i++)
+    if (vram__call_value(s, r->block->out[i], k, &r->nout))
+      r->out[r->nout - 1] = r->block->out[i];
+  for (n = r->first; n != r->last->next; n = n->next)
+    for (i = 0; i < n->nout && !s->failed; i++)
+      if (last[n->out[i].index] > r->last->index && vram__call_value(s, &n->out[i], k, &r->nout))
+        r->out[r->nout - 1] = &n->out[i];
+}
+
+/* The calls of checkpoint() in a training step, what goes into each of them and what comes out. */
+VRAM__FN void vram__calls_find(vram__step *s) {
+  const vram_graph *g = s->g;
+  const uint32_t segments = s->o->checkpoint_segments;
+  uint64_t others = s->o->ncheckpoint ? s->o->ncheckpoint : segments > 1 ? segments - 1 : 0;
+  uint32_t i, count = 0, *last = s->name_of;
+  if (!s->train || !(others || g->ncheckpoint))
+    return;
+  vram__ranges_last_uses(g, last);
+  if (segments && s->o->ncheckpoint)
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL,
+                      "checkpointed segments and ranges exclude each other");
+  else if (others / 2 > g->nnode) {
+    if (s->o->ncheckpoint)
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
+    else
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+  }
+  if (s->failed)
+    return;
+  s->call.range = (vram__range *)vram__memory_take(
+      s->mem, &s->used, s->cap, (others + g->ncheckpoint) * (uint64_t)sizeof *s->call.range);
+  if (!s->call.range) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  if (others)
+    count = s->o->ncheckpoint ? vram__calls_of_options(s) : vram__checkpoint_segments(s);
+  if (!s->failed)
+    vram__calls_merge(s, count);
+  if (!s->failed)
+    vram__calls_nest(s);
+  for (i = 0; i < g->nvalue; i++)
+    s->variable[i].refs = 0;
+  for (i = 0; i < s->call.nrange && !s->failed; i++) {
+    const vram__range *const r = &s->call.range[i];
+    vram__call_arguments(s, i);
+    if (!s->failed)
+      vram__call_results(s, i, last);
+    if (s->failed)
+      return;
+    if (r->narg > s->call.most_args)
+      s->call.most_args = r->narg;
+    if (r->narg > 65535 || r->nout > 65535)
+      vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
+                        "a checkpointed part with more than 65535 inputs or outputs");
+  }
+}
+
+/* >>step/checkpoint    calls of checkpoint() are played (torch/utils/checkpoint.py) */
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
   return t.st ? vram__owner_at(s, t.st)->writes : 0;
@@ -28328,6 +28994,7 @@ static void vram__tape_reset(vram__step *s, const vram__mark *m) {
 static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, const vram__tensor *arg,
                                        vram__tensor *out, vram__mark *m) {
   const vram_node *n, *end = r->last->next;
+  const uint8_t resets = r->nnamed && !(r->flags & VRAM_CHECKPOINT_FORGETS_RNG);
   uint8_t cat = s->cat;
   uint32_t i;
   for (n = r->first; n != end; n = n->next)
@@ -28339,9 +29006,9 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
-  s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
+  s->rnn_reset |= resets; /* set_device_states, for the devices of the inputs */
   end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->call.range) + 1, r->behind);
-  s->rnn_reset |= r->narg != 0; /* fork_rng ends */
+  s->rnn_reset |= resets; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[r->out[i]->index]].t;
     vram__history_refresh(s, t);
@@ -28385,7 +29052,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
   vram__grad_fn *f = vram__grad_fn_at(s, c->inputs);
   uint32_t i;
   vram__saved_unpack(s, f);
-  for (i = 0; i < c->range->narg && !s->failed; i++) {
+  for (i = 0; i < c->range->nnamed && !s->failed; i++) {
     vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
     *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
     if (x->st) {
@@ -28412,7 +29079,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   if (c->inputs)
     vram__checkpoint_take_inputs(s, c);
   else
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (!vram__checkpoint_untouched(s, r, c->arg[i], c->was[i]))
         return;
   if (s->failed || !vram__tape_mark(s, r, &m))
@@ -28424,23 +29091,30 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   vram__checkpoint_run_again(s, r, c->arg, NULL, &m);
   s->call.frame = NULL;
   s->call.again = 0;
-  for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
+  for (i = 0; c->inputs && i < r->nnamed && !s->failed; i++)
     vram__tensor_release(s, c->arg[i]);
   vram__tape_reset(s, &m);
 }
 
-/* The detached inputs of a call that runs again: leaves beyond the parameters'. */
+/* The first leaf of the inputs of the call that runs again: beyond the parameters', and those of
+   the calls around it. */
+static uint32_t vram__checkpoint_leaves(const vram__step *s) {
+  return s->leaf.count + s->call.level * s->call.most_args;
+}
+
+/* The detached inputs of a call that runs again: leaves. */
 static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, const vram__argument *was,
                                     vram__tensor *in) {
+  const uint32_t first = vram__checkpoint_leaves(s);
   uint32_t i;
   for (i = 0; i < f->nin; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
-    vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
-    vram__leaf_spread(s, s->leaf.count + i);
+    vram__leaf_set(s, first + i, t.d, t.dt);
+    vram__leaf_spread(s, first + i);
     in[i] = vram__tensor_alias(s, t, t.d);
     vram__tensor_begin_at(s, in[i], was[i].off);
     if (in[i].st && vram__input_wanted(f, i)) {
-      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
+      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (first + i);
       vram__slot_at(s, in[i].st)->req = 1;
     }
   }
@@ -28451,8 +29125,9 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
                                            const vram__mark *m) {
   const uint32_t nout = s->call.range[(uint32_t)f->aux].nout;
   vram__tensor *const gin = s->gin, *const own = vram__backward_room(s);
+  vram__leaf *const now = s->leaf.now;
   uint32_t i, roots = 0;
-  s->leaf.now = s->leaf.inner;
+  s->leaf.now = s->leaf.inner + s->call.level * (uint64_t)s->leaf.room;
   for (i = 0; i < nout && !s->failed; i++) {
     const uint32_t fn = vram__tensor_fn(s, out[i]);
     roots += fn != 0;
@@ -28473,11 +29148,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
       vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
         vram__tensor_release(s, g);
-      if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
+      if ((e.fn & VRAM__LEAF) && !s->leaf.now[e.fn & ~VRAM__LEAF].deps)
         vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
     }
+  s->call.level++;
   vram__backward_walk(s, s->tape.last, m->last_fn);
-  s->leaf.now = s->leaf.at;
+  s->call.level--;
+  s->leaf.now = now;
   s->gin = gin;
   return 1;
 }
@@ -28493,7 +29170,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
-  for (i = 0; i < r->narg; i++)
+  for (i = 0; i < r->nnamed; i++)
     if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
@@ -28527,7 +29204,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
-    to[i] = s->leaf.at[s->leaf.count + i].grad;
+    to[i] = s->leaf.at[vram__checkpoint_leaves(s) + i].grad;
     if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
       vram__memory_copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
       to[i].d = keep + i;
@@ -28536,15 +29213,10 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   vram__tape_reset(s, &m);
 }
 
-VRAM__FN int
-vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
-  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
-}
-
 /* A call inside another one: what goes in is saved for that one, which keeps it only when it runs
    again. A tensor of the host goes before them (_NoopSaveInputs). */
 static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
-  const uint32_t n = c->range->narg;
+  const uint32_t n = c->range->nnamed;
   vram__grad_fn *f = vram__tape_record_raw(s, VRAM__K_inputs, n, 0, n);
   uint32_t i;
   if (!f)
@@ -28586,17 +29258,21 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
   return c;
 }
 
-/* CheckpointFunction's record, which saves what went in. */
+/* CheckpointFunction's record; what went in is saved when the function has run. */
 static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *c) {
   const vram__range *r = c->range;
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
-  uint32_t i;
-  for (i = 0; f && i < r->narg; i++)
-    vram__save_tensor(s, f, c->arg[i]);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
              (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
   return f;
+}
+
+static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
+  uint32_t i;
+  s->node = c->range->first;
+  for (i = 0; i < c->range->narg; i++)
+    vram__save_tensor(s, f, c->arg[i]);
 }
 
 /* What comes out of the call is made by its record f. */
@@ -28643,27 +29319,33 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
   vram__frame *const around = s->call.frame;
-  const uint8_t again = s->call.again;
+  const uint8_t again = s->call.again, grad = s->grad;
   vram__grad_fn *f = NULL;
   uint32_t i;
   if (!c)
     return;
   s->node = r->first;
-  if (around)
-    vram__checkpoint_save_inputs(s, c);
-  if (s->o->reentrant) {
+  if (grad && (r->flags & VRAM_CHECKPOINT_REENTRANT)) {
     f = vram__checkpoint_record(s, c);
+    if (f && !around)
+      vram__checkpoint_save_arguments(s, c, f);
     s->grad = 0;
-  } else if (!s->call.mute) {
-    s->call.frame = c;
-    s->call.again = 0;
+  } else if (grad) {
+    if (around)
+      vram__checkpoint_save_inputs(s, c);
+    if (!s->call.mute) {
+      s->call.frame = c;
+      s->call.again = 0;
+    }
   }
   vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->call.range) + 1, r->behind);
   s->call.frame = around;
   s->call.again = again;
-  s->grad = 1;
+  s->grad = grad;
   if (s->failed)
     return;
+  if (f && around)
+    vram__checkpoint_save_arguments(s, c, f);
   if (f)
     vram__checkpoint_set_outputs(s, r, f);
   if (c->saves && !around) /* its inputs are kept for backward */
@@ -28672,7 +29354,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
   if (!s->call.mute)
     vram__checkpoint_unname_inner(s, r);
-  for (i = 0; around && i < r->narg; i++) /* its record has them */
+  for (i = 0; c->inputs && i < r->nnamed; i++) /* its record has them */
     vram__tensor_release(s, c->arg[i]);
   vram__frame_release(s, c);
 }
@@ -28702,200 +29384,6 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     }
   }
   return vram__forward_nodes(s, n, end);
-}
-
-/* The last node of the line that n begins. */
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
-  while (n->next && vram__node_same_line(n->next, n))
-    n = n->next;
-  return n;
-}
-
-#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
-
-/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
-   one value is handed on. All segments but the last are checkpointed, that one's input is a local
-   variable until it has run. */
-static void vram__checkpoint_segments(vram__step *s) {
-  const vram_graph *g = s->g;
-  const vram_node *n, *from, *end;
-  const uint32_t *last = s->name_of;
-  uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
-  const vram_node *loss = g->root->node;
-  int pass;
-  if (k >= g->nnode) {
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
-    return;
-  }
-  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                   k * (uint64_t)sizeof *s->call.range);
-  if (!s->call.range) {
-    s->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  for (pass = 0; pass < 2; pass++) {
-    functions = live = 0;
-    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
-      end = vram__line_end_of(n);
-      if (n->op == VRAM__OP_drop)
-        continue;
-      for (; n != end->next; n = n->next) {
-        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-          const vram_value *v = n->in[i];
-          for (j = 0; j < i && n->in[j] != v;)
-            j++;
-          live -= j == i && v->node && !vram__step_is_captured(v) && last[v->index] == n->index;
-        }
-        for (i = 0; i < n->nout; i++)
-          live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
-      }
-      if (live != 1)
-        continue;
-      functions++;
-      if (!pass)
-        continue;
-      if (s->call.nrange == k)
-        s->call.range[k - 1].hold = end;
-      else if (functions % size == 0) {
-        s->call.range[s->call.nrange].first = from;
-        s->call.range[s->call.nrange].last = end;
-        s->call.range[s->call.nrange].hold = NULL;
-        s->call.range[s->call.nrange].behind = s->call.nrange + 1;
-        s->call.nrange++;
-        from = end->next;
-      }
-    }
-    size = functions / (k + 1);
-    if (!size) {
-      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
-      return;
-    }
-  }
-}
-
-/* Range i may stand behind the range before it and inside range up - 1 (0: none), at this depth. */
-static int vram__range_nests(vram__step *s, uint32_t i, uint32_t up, uint32_t depth) {
-  const vram__range *to = s->call.range + i;
-  vram_result code = VRAM_ERR_VALUE;
-  const char *why = NULL;
-  if (i && to->first->index < to[-1].first->index)
-    why = "a checkpointed range that begins before the range before it";
-  else if (up && to->last->index > s->call.range[up - 1].last->index)
-    why = "a checkpointed range that begins inside another one and ends outside";
-  else if (up && s->o->reentrant) {
-    why = "checkpointed ranges inside one another, in the reentrant form: not supported";
-    code = VRAM_ERR_UNSUPPORTED;
-  } else if (depth >= VRAM_MAX_NESTED) {
-    why = "too many checkpointed ranges inside one another";
-    code = VRAM_ERR_LIMIT;
-  }
-  if (why)
-    vram__step_refuse(s, code, s->o->checkpoint[i].first, why);
-  return !why;
-}
-
-/* The caller's ranges, whole lines. */
-static void vram__ranges(vram__step *s) {
-  const uint32_t count = s->o->ncheckpoint;
-  const vram_node *n = s->g->first;
-  uint32_t i, depth = 0, up = 0; /* the range around i, + 1; its `behind` is the one around it */
-  if (count / 2 > s->g->nnode) {
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
-    return;
-  }
-  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                   count * (uint64_t)sizeof *s->call.range);
-  if (!s->call.range) {
-    s->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  for (i = 0; i < count; i++) {
-    const vram_range *r = s->o->checkpoint + i;
-    vram__range *to = s->call.range + i;
-    if (!r->first || !r->last || r->last->index < r->first->index) {
-      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
-                        "a checkpointed range that ends before it begins");
-      return;
-    }
-    if (n->index > r->first->index)
-      n = s->g->first; /* it begins before the range before it */
-    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
-      n = vram__line_end_of(n)->next;
-    to->first = to->last = n;
-    while (to->last->next && to->last->index < r->last->index)
-      to->last = to->last->next;
-    to->last = vram__line_end_of(to->last);
-    to->hold = NULL;
-    while (up && s->call.range[up - 1].last->index < to->first->index) {
-      const uint32_t done = up - 1;
-      up = s->call.range[done].behind;
-      s->call.range[done].behind = i;
-      depth--;
-    }
-    if (!vram__range_nests(s, i, up, depth))
-      return;
-    to->behind = up;
-    up = i + 1;
-    depth++;
-  }
-  while (up) {
-    const uint32_t done = up - 1;
-    up = s->call.range[done].behind;
-    s->call.range[done].behind = count;
-  }
-  s->call.nrange = count;
-}
-
-/* What goes into every range and what comes out. */
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
-  const vram_node *n;
-  vram__range *r;
-  uint32_t i, k, *last = s->name_of;
-  if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
-    return;
-  vram__ranges_last_uses(s->g, last);
-  if (s->o->checkpoint_segments && s->o->ncheckpoint)
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL,
-                      "checkpointed segments and ranges exclude each other");
-  else if (s->o->ncheckpoint)
-    vram__ranges(s);
-  else
-    vram__checkpoint_segments(s);
-  for (i = 0; i < s->g->nvalue; i++)
-    s->variable[i].refs = 0; /* the range that it was last seen to go into */
-  for (k = 0; k < s->call.nrange && !s->failed; k++) {
-    r = &s->call.range[k];
-    r->narg = r->nout = 0;
-    r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next; n = n->next)
-      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-        const vram_value *v = n->in[i];
-        if ((v->node && v->node->index >= r->first->index) || vram__step_is_captured(v) ||
-            s->variable[v->index].refs == k + 1)
-          continue;
-        s->variable[v->index].refs = k + 1;
-        if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->arg)) {
-          s->failed = VRAM_ERR_MEMORY;
-          return;
-        }
-        r->arg[r->narg++] = v;
-      }
-    r->out = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next; n = n->next)
-      for (i = 0; i < n->nout; i++)
-        if (last[n->out[i].index] > r->last->index && !vram__step_is_captured(&n->out[i])) {
-          if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->out)) {
-            s->failed = VRAM_ERR_MEMORY;
-            return;
-          }
-          r->out[r->nout++] = &n->out[i];
-        }
-    if (r->narg > s->call.most_args)
-      s->call.most_args = r->narg;
-    if (r->narg > 65535 || r->nout > 65535)
-      vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
-                        "a checkpointed part with more than 65535 inputs or outputs");
-  }
 }
 
 /* >>step/begin    what is there before a step: parameters, buffers, inputs */
@@ -28951,6 +29439,11 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   }
 }
 
+/* A parameter's dtype in this run. */
+static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
+  return p->is_model ? s->dtype : p->dtype;
+}
+
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
 static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
@@ -28974,7 +29467,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
-      flat += vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, n->param[i]->dtype));
+      flat += vram__dims_bytes_of(n->param[i]->d, vram__param_dtype(s, n->param[i]));
   vram__replay_get(s, flat);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
@@ -28985,9 +29478,9 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
 static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_param *p;
   vram__memory_zero(o, sizeof *o);
-  if (s->low)
+  if (s->dtype != vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
+      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -29013,7 +29506,7 @@ static void vram__step_put_params(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->dt = vram__step_dtype(s, p->dtype);
+    t->dt = vram__param_dtype(s, p);
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -29029,7 +29522,7 @@ static void vram__step_put_params(vram__step *s) {
 /* What recurrent nets have beside their parameters. */
 static void vram__step_put_recurrent(vram__step *s) {
   const vram_graph *g = s->g;
-  const vram_dtype dt = vram__step_dtype(s, VRAM_F32);
+  const vram_dtype dt = s->dtype;
   const int64_t pad = (int64_t)g->flat_pad;
   if (pad && dt != VRAM_BF16)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
@@ -29045,7 +29538,7 @@ static void vram__step_put_inputs(vram__step *s) {
   uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    const vram_dtype dt = vram__step_dtype(s, v->dtype);
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
     vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
@@ -29983,15 +30476,25 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
   return most;
 }
 
+/* How deep reentrant ones do, at most. */
+static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options *o) {
+  const vram_checkpoint *b = g->checkpoint_first;
+  while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
+    b = b->next;
+  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_node *m;
-  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
-    /* ranges, what goes in and out of each, the recomputed part of the tape */
+  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
+    /* ranges, what goes in and out of each, the recomputed parts of the tape */
     const uint64_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
-    const uint64_t depth = vram__ranges_nested(o);
+    const uint64_t depth = vram__ranges_nested(o) + g->checkpoint_nested;
+    const uint64_t levels = vram__ranges_levels(g, o);
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
-         (uint64_t)g->nnode * 1200;
+         g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
+         levels * (uint64_t)g->nparam * sizeof(vram__leaf);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
@@ -30070,7 +30573,7 @@ static void vram__step_set_options(vram__step *s) {
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
-  s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
+  s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
@@ -30091,19 +30594,22 @@ static int vram__step_take_arrays(vram__step *s) {
   return VRAM_ERR_MEMORY
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
-  vram__checkpoint_plan_ranges(s);
+  vram__calls_find(s);
   if (s->failed)
     return s->failed;
   s->variable[g->nvalue].refs = 0;
-  leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
+  leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
+  if (leaves > UINT32_MAX / 2)
+    return VRAM_ERR_LIMIT;
+  s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
   s->leaf.now = s->leaf.at;
   if (s->amp) {
     VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
-  if (s->call.nrange && s->o->reentrant) {
-    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves);
+  if (s->call.levels) {
+    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   s->kept_room = 2 * g->keeps; /* of two micro-batches */
@@ -30175,6 +30681,7 @@ static void vram__step_report(const vram__step *s) {
   const uint64_t begin = r->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   uint64_t less;
   vram__memory_copy(r->peak_category_bytes, count->peak_category.of, sizeof count->peak_category);
+  r->dtype = s->dtype;
   r->peak_requested_bytes = count->peak;
   r->peak_blocks_bytes = count->peak_blocks;
   if (begin > count->peak_blocks && !s->replay)
@@ -30254,6 +30761,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "a compute capability out of range (expected 50 to 129: times ten)";
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
+  if (g->checkpoint_open)
+    return "a checkpoint block that has not ended";
   return NULL;
 }
 

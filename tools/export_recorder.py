@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-import export_device
+import export_checkpoint, export_device
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -1329,6 +1329,8 @@ def run(module, forward, inputs, amp=None):
         call, start = apply.__get__(None, cls), len(rec.nodes)
         if rec.unit or cls is Same:
             return call(*args, **kwargs)
+        if export_checkpoint.is_call(cls):
+            return export_checkpoint.reentrant(rec, *args)
         rec.unit += 1
         try:
             r = call(*args, **kwargs)
@@ -1345,7 +1347,7 @@ def run(module, forward, inputs, amp=None):
         nn.Module.__call__ = hooked
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
-        with hooks, autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
+        with hooks, export_checkpoint.recorded(rec), autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
             out = forward(**inputs)
     finally:
         gc.enable()

@@ -105,7 +105,7 @@ def write(rec, name, comment):
             for u in sharing.values()
         ):
             plan[id(n)] = own
-    text = []
+    text, blocks = [], []  # blocks: lines of those that are open
     name_param = {}
 
     def declare(i):
@@ -122,7 +122,9 @@ def write(rec, name, comment):
         extra = (f" dtype={DTYPES[t.dtype]}" if t.dtype is not torch.float32 else "") + (
             " frozen=1" if kind == "parameter" and not t.requires_grad else ""
         )
-        text.append(f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        at = blocks[0] if blocks else len(text)  # in front of the checkpoint blocks around it
+        text.insert(at, f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        blocks[:] = [b + 1 for b in blocks]
         return label
 
     kept = {t.untyped_storage()._cdata for t in list(tensors.values()) + list(rec.inputs.values())}
@@ -160,6 +162,10 @@ def write(rec, name, comment):
                 drops.setdefault(d - 1, []).append(o)
     first_owner = {}
     for k, n in enumerate(rec.nodes):
+        if n.op == "checkpoint":
+            blocks.append(len(text))
+        elif n.op == "end":
+            blocks.pop()
         keys = dict(n.keys)
         ins = []
         own = plan.get(id(n))
@@ -191,7 +197,8 @@ def write(rec, name, comment):
                 keys["bias"] = 0
             if n.op in ("batch_norm", "group_norm") and own and given[0] and not given[1]:
                 rec.note(f"{n.op} with a weight and no bias")
-        text.append(" ".join([n.op, ",".join(n.outs)] + ins + [f"{a}={b}" for a, b in keys.items()]))
+        outs = [",".join(n.outs)] if n.outs else []
+        text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))
     used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules

@@ -162,7 +162,7 @@ int fit_command(int argc, char **argv) {
   cmd_progress_end();
   if (failed)
     status = err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : model_error(&j, &err);
-  else {
+  else if ((status = job_model_dtype(&j, (s.fits.value ? s.fits : s.next).report.dtype)) == FITS) {
     if (j.json)
       print_solution_json(&j, &s);
     else

@@ -103,7 +103,7 @@ static int set_dtype(job *j, const char *a, const char *v) { /* --amp, --dtype *
   const int amp = a[2] == 'a';
   if (d != VRAM_BF16 && d != VRAM_F16 && (amp || d != VRAM_F32))
     return cmd_bad("not a dtype for this", v, amp ? "bf16 or fp16" : "bf16, f16 or f32"), 0;
-  *(amp ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? VRAM_DTYPE_NONE : d;
+  *(amp ? &j->o.amp : &j->o.dtype) = d;
   return 1;
 }
 
@@ -272,7 +272,8 @@ int job_option(job *j, const char *a, const char *v) {
 void job_mode(const job *j, char *to, size_t cap) {
   const vram_step_options *o = &j->o;
   char count[16] = "", segments[16] = "";
-  const char *dtype = o->dtype ? vram_dtype_name((vram_dtype)o->dtype) : o->amp ? "" : "f32";
+  const vram_dtype d = o->dtype ? o->dtype : j->own_dtype ? j->own_dtype : VRAM_F32;
+  const char *dtype = o->amp && d == VRAM_F32 ? "" : vram_dtype_name(d);
   if (o->accumulate > 1)
     snprintf(count, sizeof count, "%" PRIu32, o->accumulate);
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
@@ -299,7 +300,13 @@ int job_check(job *j) {
                    j->checkpoint ? "--checkpoint-nodes" : "--reentrant", NULL);
   if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
     return cmd_bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
-  if (j->o.master_weights && !j->o.dtype)
+  return FITS;
+}
+
+int job_model_dtype(job *j, vram_dtype own) {
+  const vram_dtype d = j->o.dtype ? j->o.dtype : own;
+  j->own_dtype = own;
+  if (j->o.master_weights && d != VRAM_BF16 && d != VRAM_F16)
     return cmd_bad("no low-precision parameters for", "--master-weights", "--dtype");
   return FITS;
 }
@@ -412,6 +419,7 @@ void model_unload(loaded *l) {
 int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_error err;
   uint64_t need = vram_graph_parse_bytes(text, len, j->dims, j->ndims);
+  int status;
   memset(l, 0, sizeof *l);
   l->text = text;
   if (!need)
@@ -424,6 +432,9 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_graph_init(&l->g, l->mem, need);
   if (vram_graph_parse(&l->g, text, len, j->dims, j->ndims, &err))
     return model_error(j, &err);
+  status = job_model_dtype(j, l->g.dtype);
+  if (status)
+    return status;
   if (j->checkpoint) {
     uint32_t n;
     if (vram_graph_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))

@@ -16,7 +16,7 @@
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
-  "  --dtype bf16|f16      the whole model in that dtype\n"                                        \
+  "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
@@ -48,6 +48,7 @@ typedef struct job {
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
+  vram_dtype own_dtype;   /* of the model, as its text names it */
   vram_pool_options pool; /* of the replay */
   vram_dim dims[VRAM_MAX_DIMS];
   char dim_name[VRAM_MAX_DIMS][VRAM_MAX_NAME + 1];
@@ -76,6 +77,8 @@ int job_unknown(const job *j, const char *a);
 int job_arguments(job *j, int argc, char **argv);
 /* What options need of each other. */
 int job_check(job *j);
+/* What the model's own dtype means for options; not FITS: message printed. */
+int job_model_dtype(job *j, vram_dtype own);
 /* What runs, in a few words: "train adamw amp bf16 checkpoint 2". */
 void job_mode(const job *j, char *to, size_t cap);
 

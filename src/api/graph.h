@@ -3,8 +3,11 @@
 #include "api/op.h"
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
-   memory. Shapes and dtypes are those of an fp32 run; vram_step works out what autocast or a
-   low-precision run makes of them. */
+   memory. Shapes and dtypes are those of a run in the model's own dtype; vram_step works out what
+   autocast or a run in another dtype makes of them. A graph names the model's dtype, which is then
+   that of all parameters and of what says VRAM_DTYPE_MODEL (`model` in a text), while every other
+   dtype, f32 too, is the same in each run. Where it names none, f32 stands for the model's dtype.
+ */
 
 /* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {
@@ -60,7 +63,7 @@ struct vram_value {
   const char *name; /* not terminated */
   uint32_t index;   /* 0, 1, ... */
   uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
-  vram_dtype dtype; /* vram_dtype in an fp32 run */
+  vram_dtype dtype; /* in a run in the model's dtype */
   uint8_t flags;
   uint8_t name_len;
 };
@@ -75,7 +78,24 @@ struct vram_param {
   vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_model; /* its dtype is the model's: another one in a run in another dtype */
 };
+
+/* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
+   backward is made once more when backward needs it. Blocks may lie inside one another. */
+#define VRAM_CHECKPOINT_REENTRANT 1u   /* use_reentrant=True */
+#define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
+#define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
+
+typedef struct vram_checkpoint {
+  struct vram_checkpoint *next;  /* in the order in which they begin */
+  struct vram_checkpoint *up;    /* the one around it; NULL: none */
+  const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
+  vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
+                              beside it, what the nodes use from outside and what is used behind */
+  uint32_t narg, nout;
+  uint8_t flags;
+} vram_checkpoint;
 
 typedef struct vram_graph {
   uint8_t *mem;
@@ -102,8 +122,13 @@ typedef struct vram_graph {
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
   uint32_t keeps;            /* nodes whose functions keep what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
-  vram_value *root;   /* the first output: what backward starts from */
-  vram_error error;   /* the first error; sticky */
+  vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
+  vram_checkpoint *checkpoint_first, *checkpoint_last;
+  vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
+  uint32_t ncheckpoint;
+  uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
+  vram_value *root;                             /* the first output: what backward starts from */
+  vram_error error;                             /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -140,8 +165,12 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n);
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
+/* Names the model's dtype, VRAM_F32, VRAM_BF16, VRAM_F16 or VRAM_F64, before there are inputs or
+   nodes. */
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype);
+
 /* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
- */
+   dtype: VRAM_DTYPE_MODEL where vram_graph_dtype was called, or any other. */
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad);
 
@@ -157,6 +186,15 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* What is applied up to vram_graph_checkpoint_end runs in a call of
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order; out: what it returns, or nothing
+   (then what is used behind it, in the order in which it is made); either may be NULL where there
+   are none. keys as in the text form ("reentrant=1"), or NULL. */
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           const char *keys);
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout);
 
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */

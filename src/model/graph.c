@@ -33,6 +33,23 @@ VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def) {
   return v ? *v : def;
 }
 
+/* A dtype of the text in a run in the model's own dtype. */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt) {
+  if (dt != VRAM_DTYPE_MODEL)
+    return dt;
+  return g->dtype ? g->dtype : VRAM_F32;
+}
+
+/* What torch.get_default_dtype() stands for: where f32 is the model's dtype it cannot be told. */
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g) {
+  return g->dtype ? VRAM_F32 : VRAM_DTYPE_MODEL;
+}
+
+/* What the node's key dtype= says for such a run, or `def`. */
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, dtype, def));
+}
+
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size) {
   uint64_t z = 16; /* bytes of the widest element */
   uint32_t i;
@@ -164,11 +181,21 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
 /* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
    Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
    is the output's: numbers that are not floating point are no weights. */
-static vram_dtype vram__param_dtype(const vram_node *n, uint32_t ndim, vram_dtype dtype) {
-  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+static vram_dtype vram__weight_dtype(const vram_graph *g, const vram_node *n, uint32_t ndim,
+                                     vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype),
+                   own = vram__graph_own_dtype(g, asked);
   if (n->op == VRAM_OP_custom)
-    return vram__kind_rank(asked) == 2 ? asked : dtype;
-  return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
+    return vram__kind_rank(own) == 2 ? asked : dtype;
+  return ndim > 1 || vram__dtype_rows[own].row_multiple == 1 ? asked : dtype;
+}
+
+/* The same of a buffer: where the model's dtype is named the key holds for it, too, as a module
+   that is converted converts its running statistics. */
+static vram_dtype vram__buffer_dtype(const vram_graph *g, const vram_node *n, vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+  const int is_float = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2;
+  return g->dtype && n->op != VRAM_OP_custom && is_float ? asked : dtype;
 }
 
 /* The next parameter, all zero; NULL: no memory. They lie one behind the other, so that a step that
@@ -219,9 +246,11 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  if (kind != VRAM__BUFFER && !as_is)
-    dtype = vram__param_dtype(n, ndim, dtype);
-  p->dtype = dtype;
+  if (!as_is)
+    dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
+                                 : vram__weight_dtype(g, n, ndim, dtype);
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
@@ -250,14 +279,28 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype) {
+  if (!g->error.code && !vram__dtype_of_models(dtype))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype is none of f32, bf16, f16 and f64");
+  if (!g->error.code && (g->ninput || g->nnode))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype behind inputs or nodes");
+  if (!g->error.code)
+    g->dtype = dtype;
+  return g->error.code;
+}
+
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad) {
   const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE || dtype >= VRAM_DTYPE_COUNT ||
-      ndim > VRAM_MAX_AXES) {
+  if (!g->dtype && dtype == VRAM_F32)
+    dtype = VRAM_DTYPE_MODEL;
+  else if (!g->dtype && dtype == VRAM_DTYPE_MODEL)
+    dtype = VRAM_DTYPE_NONE;
+  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE ||
+      (dtype >= VRAM_DTYPE_COUNT && dtype != VRAM_DTYPE_MODEL) || ndim > VRAM_MAX_AXES) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }

@@ -2,14 +2,15 @@
 #pragma once
 #include "core/core.h"
 
-#define VRAM__INPLACE 1u /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u    /* node: a loss */
-#define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u /* node: may write to its first input */
-#define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
-#define VRAM__GRAD 1u    /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u  /* value: named by `output` */
-#define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
+#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u     /* node: a loss */
+#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u  /* node: may write to its first input */
+#define VRAM__DROPS 32u   /* node: a `drop` line, which has no name of its own */
+#define VRAM__GRAD 1u     /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u   /* value: named by `output` */
+#define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
+#define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 #define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
@@ -290,6 +291,7 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
+  uint32_t blocks; /* `checkpoint` blocks around it */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -332,6 +334,9 @@ typedef struct vram__parser {
   uint32_t symbol_room; /* for so many there is memory */
   vram__loop loop[VRAM_MAX_LOOPS];
   uint32_t depth;  /* loops around the line */
+  uint32_t blocks; /* `checkpoint` blocks around it; the outermost: */
+  uint32_t block_line;
+  const char *block_at;
   uint32_t rounds; /* of all loops so far */
   int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
@@ -360,6 +365,7 @@ VRAM__COLD VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(vram_dtype dt);
+VRAM__FN int vram__dtype_of_models(vram_dtype dt);
 VRAM__FN uint32_t vram__kind_rank(vram_dtype dt);
 VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b);
 VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim);
@@ -384,6 +390,9 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
 VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
 VRAM__APART VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key,
@@ -419,11 +428,17 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
 VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
 VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
 
+/* block.c */
+VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
+VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg, uint8_t flags);
+VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
+
 /* size.c */
 VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to);
 VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
                                uint32_t *count);
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to);
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
 

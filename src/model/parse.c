@@ -67,6 +67,27 @@ static int vram__parse_pair(vram__span token, vram__span *name, vram__span *rest
 
 /* ---- model, dim and input lines ---- */
 
+/* dtype=DTYPE behind the model's name */
+static int vram__model_key(vram__parser *p) {
+  const vram__span word = p->token;
+  vram__span name, value;
+  int64_t dtype;
+  if (!vram__parse_pair(word, &name, &value) || !vram__text_is(name.text, name.len, "dtype") ||
+      p->g->dtype)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", word,
+                             p->g->dtype ? "the end of the line" : "dtype=DTYPE or nothing");
+  if (!vram__dtype_named(p, value, &dtype))
+    return 0;
+  if (!vram__dtype_of_models((vram_dtype)dtype))
+    return vram__parse_error(p, VRAM_ERR_VALUE, "not a model's dtype", value,
+                             "f32, bf16, f16 or f64");
+  if (p->g->ninput || p->g->nnode)
+    return vram__parse_refuse(p, word.text, VRAM_ERR_SYNTAX,
+                              "the model's dtype behind inputs or nodes", NULL);
+  p->g->dtype = (vram_dtype)dtype;
+  return 1;
+}
+
 static int vram__model_line(vram__parser *p) {
   vram_graph *g = p->g;
   if (g->name)
@@ -77,9 +98,9 @@ static int vram__model_line(vram__parser *p) {
   g->name_len = p->token.len;
   if (!g->name)
     return vram__parse_located(p, p->token.text);
-  if (vram__parse_token(p))
-    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                             "the end of the line");
+  while (vram__parse_token(p))
+    if (!vram__model_key(p))
+      return 0;
   return 1;
 }
 
@@ -135,6 +156,8 @@ VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtyp
   vram__memory_zero(v, sizeof *v);
   v->d = vram__graph_dims(g, ndim, size);
   v->name = vram__graph_keep_text(g, name.text, name.len);
+  v->flags = dtype == VRAM_DTYPE_MODEL ? VRAM__OF_MODEL : 0;
+  dtype = vram__graph_own_dtype(g, dtype);
   if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
   v->name_len = (uint8_t)name.len;
@@ -457,6 +480,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->round = 0;
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
+  loop->blocks = p->blocks;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -508,6 +532,9 @@ static int vram__next_line(vram__parser *p) {
   if (!p->depth)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "next without loop", NULL);
   loop = &p->loop[p->depth - 1];
+  if (p->blocks != loop->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "next inside a checkpoint block that began in the loop", "end");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -523,6 +550,57 @@ static int vram__next_line(vram__parser *p) {
   for (i = 0; i < loop->ncarried; i++)
     if (!vram__symbol_define(p, loop->carried[i].name, value[i], 1))
       return 0;
+  return 1;
+}
+
+/* ---- checkpoint blocks ---- */
+
+static int vram__checkpoint_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  uint32_t n = 0;
+  uint8_t flags = 0;
+  while (vram__parse_token(p)) {
+    if (vram__text_holds(p->token.text, p->token.len, '=')) {
+      if (!vram__block_key(p->token, &flags))
+        return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                                 "reentrant=1, preserve_rng_state=0 or early_stop=0");
+      continue;
+    }
+    if (n == 1024)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+    in[n] = vram__parse_value(p, p->token);
+    if (!in[n++])
+      return 0;
+  }
+  if (!p->blocks++) {
+    p->block_at = p->start;
+    p->block_line = p->line;
+  }
+  return p->names_only || vram__block_begin(p->g, in, n, flags) || vram__parse_located(p, at);
+}
+
+static int vram__end_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *drop = p->g->last;
+  vram_value *out[1024];
+  uint32_t n = 0;
+  if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
+  while (vram__parse_token(p)) {
+    if (n == 1024)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+    out[n] = vram__parse_value(p, p->token);
+    if (!out[n++])
+      return 0;
+  }
+  p->blocks--;
+  if (p->names_only)
+    return 1;
+  if (!vram__block_end(p->g, out, n))
+    return vram__parse_located(p, at);
+  for (drop = drop ? drop->next : NULL; drop; drop = drop->next)
+    drop->line = p->line;
   return 1;
 }
 
@@ -543,6 +621,10 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))
     return vram__next_line(p);
+  if (vram__parse_word_is(p, "checkpoint"))
+    return vram__checkpoint_line(p);
+  if (vram__parse_word_is(p, "end"))
+    return vram__end_line(p);
   return vram__op_line(p);
 }
 
@@ -561,6 +643,11 @@ static int vram__parse_lines(vram__parser *p) {
     p->line = loop->head_line;
     p->start = loop->head;
     return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a loop without next", NULL);
+  }
+  if (p->blocks) {
+    p->line = p->block_line;
+    p->start = p->block_at;
+    return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a checkpoint block without end", NULL);
   }
   return 1;
 }

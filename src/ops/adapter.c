@@ -1,16 +1,17 @@
 /* >>ops/adapter    low-rank adapters of a linear layer, as peft has them (tuners/lora) */
 #include "ops/ops.h"
 
-/* An adapter's dtype: where nothing is said peft keeps it in fp32 (autocast_adapter_dtype). */
-static vram_dtype vram__adapter_dtype(const vram_node *n) {
-  return (vram_dtype)VRAM__INT(n, lora_dtype, VRAM_F32);
+/* An adapter's dtype, in a run of the model in whatever dtype: where nothing is said peft keeps it
+   in fp32 (autocast_adapter_dtype). */
+static vram_dtype vram__adapter_dtype(const vram_graph *g, const vram_node *n) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, lora_dtype, VRAM_F32));
 }
 
 /* The adapter's parameters in the order of its module. */
 VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in) {
   const uint8_t kind = VRAM__PARAM | VRAM__AS_IS;
   const int64_t rank = VRAM__INT(n, lora, 0), p = VRAM__INT(n, lora_dropout, 0);
-  const vram_dtype dt = vram__adapter_dtype(n);
+  const vram_dtype dt = vram__adapter_dtype(g, n);
   int64_t size[2];
   if (rank < 1)
     return vram__node_error(g, n, "lora, the rank of the adapter, must be at least 1");

@@ -12,11 +12,12 @@ static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
   if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
     return 0;
   if (quantised ? !vram__quantised_own(g, n)
-                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
+                                  VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) &&
-      (quantised ? !vram__quantised_own_bias(g, n)
-                 : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w, VRAM_F32, VRAM__PARAM)))
+  if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
+                                          : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
+                                                            VRAM_DTYPE_MODEL, VRAM__PARAM)))
     return 0;
   return !vram__node_list(n, VRAM__KEY_lora, NULL) || vram__adapter_own(g, n, w[0], w[1]);
 }
@@ -76,7 +77,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   const uint32_t x = in[0].d != NULL;
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_linear, in + 1 - x, 2 + x, 1, 2);
   vram__tensor y;
-  vram__save_factors(s, f, x, in[1], x + 1, in[2]);
+  vram__save_factors(s, f, in + 1 - x, x, !x);
   y = vram__tensor_empty(s, out, in[1].dt);
   vram__workspace_use(s, x ? s->device.rules->cublas.lt_workspace : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);

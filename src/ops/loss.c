@@ -706,9 +706,9 @@ static vram__tensor vram__ctc_kernel(vram__step *s, const vram_node *n, const vr
   if (f) {
     f->aux = log_alpha.st ? vram__slot_at(s, log_alpha.st)->bytes : 0;
     vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, target);
     vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, log_alpha);
-    vram__save_tensor(s, f, target);
   }
   vram__tensor_release(s, log_alpha);
   vram__tensor_release(s, target);

@@ -62,15 +62,15 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "a weight of another shape");
   }
   if (vram__norm_has_weight(n)) {
-    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
     if (vram__norm_has_bias(n) &&
-        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_F32, VRAM__PARAM))
+        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   if (vram__norm_has_statistics(n) &&
-      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_F32, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_F32, VRAM__BUFFER) ||
+      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
+       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
@@ -202,10 +202,10 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram__tensor_release(s, copy);
   if (f) {
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < nstats; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < nstats; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   for (i = 0; i < nstats; i++)
     vram__tensor_release(s, stats[i]);
@@ -330,10 +330,10 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   if (f) {
     f->aux = (uint64_t)groups << 1 | (in[1].d != NULL);
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < 2; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < 2; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   vram__tensor_release(s, copy);
   for (i = 0; i < 2; i++)

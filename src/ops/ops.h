@@ -100,8 +100,8 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
                                                 const vram_dims *d);
 
 /* product.c */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b);
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first);
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which);
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b);

@@ -22,7 +22,7 @@ VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   q.out = VRAM__INT(n, out_features, 0);
   q.in = x->v[x->ndim - 1];
   q.nested = q.bits == 4 && VRAM__INT(n, double_quant, 1);
-  q.from = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  q.from = (vram_dtype)VRAM__INT(n, dtype, VRAM_DTYPE_MODEL);
   q.compute = (vram_dtype)VRAM__INT(n, compute_dtype, VRAM_DTYPE_NONE);
   q.threshold = VRAM__INT(n, threshold, 0) != 0;
   return q;
@@ -33,7 +33,8 @@ static int64_t vram__quantised_scales(const vram__quantised *q) {
   return (q->out * q->in + 63) / 64;
 }
 
-static int vram__quantised_float(vram_dtype dt) {
+static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
+  dt = vram__graph_own_dtype(g, dt);
   return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
@@ -42,7 +43,7 @@ static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__q
     vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
     return 0;
   }
-  if (!vram__quantised_float(q->from) || (q->compute && !vram__quantised_float(q->compute)))
+  if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
     return vram__node_error(g, n,
                             "a quantised weight was f32, f16 or bf16, and so is what computes");
   if (q->bits == 8 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||

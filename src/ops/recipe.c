@@ -264,10 +264,11 @@ VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f) {
 
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
                                 const vram__tensor *in, uint32_t nin, vram__tensor y) {
-  uint32_t i;
+  uint32_t k;
   vram__tensor m;
   f->aux = 0;
-  for (i = need & 7 ? 0 : 3; need >> i; i++) {
+  for (k = need & 3 ? 0 : 2; k < 2 || need >> k; k++) {
+    const uint32_t i = k < 2 ? 1 - k : k; /* `other` before `self`, as autograd's members */
     const vram__tensor *t = i < 3 ? in + i : i == 3 ? &y : &m;
     if (!(need >> i & 1) || (i < 3 && i >= nin))
       continue;

@@ -39,15 +39,25 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
   return most;
 }
 
+/* How deep reentrant ones do, at most. */
+static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options *o) {
+  const vram_checkpoint *b = g->checkpoint_first;
+  while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
+    b = b->next;
+  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_node *m;
-  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
-    /* ranges, what goes in and out of each, the recomputed part of the tape */
+  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
+    /* ranges, what goes in and out of each, the recomputed parts of the tape */
     const uint64_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
-    const uint64_t depth = vram__ranges_nested(o);
+    const uint64_t depth = vram__ranges_nested(o) + g->checkpoint_nested;
+    const uint64_t levels = vram__ranges_levels(g, o);
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
-         (uint64_t)g->nnode * 1200;
+         g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
+         levels * (uint64_t)g->nparam * sizeof(vram__leaf);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
@@ -126,7 +136,7 @@ static void vram__step_set_options(vram__step *s) {
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
-  s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
+  s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
@@ -147,19 +157,22 @@ static int vram__step_take_arrays(vram__step *s) {
   return VRAM_ERR_MEMORY
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
-  vram__checkpoint_plan_ranges(s);
+  vram__calls_find(s);
   if (s->failed)
     return s->failed;
   s->variable[g->nvalue].refs = 0;
-  leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
+  leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
+  if (leaves > UINT32_MAX / 2)
+    return VRAM_ERR_LIMIT;
+  s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
   s->leaf.now = s->leaf.at;
   if (s->amp) {
     VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
-  if (s->call.nrange && s->o->reentrant) {
-    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves);
+  if (s->call.levels) {
+    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   s->kept_room = 2 * g->keeps; /* of two micro-batches */
@@ -231,6 +244,7 @@ static void vram__step_report(const vram__step *s) {
   const uint64_t begin = r->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   uint64_t less;
   vram__memory_copy(r->peak_category_bytes, count->peak_category.of, sizeof count->peak_category);
+  r->dtype = s->dtype;
   r->peak_requested_bytes = count->peak;
   r->peak_blocks_bytes = count->peak_blocks;
   if (begin > count->peak_blocks && !s->replay)
@@ -310,6 +324,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "a compute capability out of range (expected 50 to 129: times ten)";
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
+  if (g->checkpoint_open)
+    return "a checkpoint block that has not ended";
   return NULL;
 }
 

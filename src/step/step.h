@@ -62,15 +62,17 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
+/* calls.c */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
+VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN void vram__calls_find(vram__step *s);
+
 /* checkpoint.c */
 VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c);
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN int vram__step_is_captured(const vram_value *v);
 VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind);
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);

@@ -102,9 +102,13 @@ typedef struct vram__variable { /* a Python variable's tensor */
 
 typedef struct vram__range { /* nodes that are checkpointed */
   const vram_node *first, *last;
+  const vram_checkpoint *block;  /* of the text; NULL: the options' */
   const vram_node *hold;         /* the output is held until this one has run, too */
   const vram_value **arg, **out; /* what it uses from outside, what is used outside */
   uint32_t narg, nout;
+  uint32_t nnamed; /* the first so many of `arg` are the call's arguments; the others the function
+                      refers to */
+  uint8_t flags;   /* VRAM_CHECKPOINT_ */
   uint32_t behind; /* the first range that is not inside this one */
 } vram__range;
 
@@ -231,13 +235,14 @@ typedef struct vram__tape {
 typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
-  uint32_t most_args; /* of one range */
-  vram__frame *frame; /* the checkpointed call that runs, */
-  uint8_t again;      /* in its recomputation: */
-  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
-  uint32_t saved;     /* tensors saved so far */
-  uint32_t cursor;    /* record of the call whose saved tensors come next */
-  uint32_t full;      /* record that saved the last of them */
+  uint32_t most_args;     /* of one range */
+  uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
+  vram__frame *frame;     /* the checkpointed call that runs, */
+  uint8_t again;          /* in its recomputation: */
+  uint8_t mute;           /* it has all it needs, nothing is allocated any more */
+  uint32_t saved;         /* tensors saved so far */
+  uint32_t cursor;        /* record of the call whose saved tensors come next */
+  uint32_t full;          /* record that saved the last of them */
   void (*recompute)(vram__step *, vram__frame *);
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
@@ -248,7 +253,8 @@ typedef struct vram__leaves {
   uint32_t count, parameters;
   uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
-  vram__leaf *inner; /* NULL: there is no backward inside backward */
+  vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
+  uint32_t room;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -291,11 +297,12 @@ struct vram__step {
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
   uint8_t grad, train, failed;
-  vram_dtype amp, low; /* autocast's dtype, the whole model's; VRAM_DTYPE_NONE: neither */
-  uint8_t watched;     /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;      /* GradScaler takes part */
-  uint8_t ideal;       /* VRAM_RULES_IDEAL */
-  uint8_t registers;   /* results stay in registers: nothing is allocated */
+  vram_dtype amp;    /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;  /* the model's in this run */
+  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;    /* GradScaler takes part */
+  uint8_t ideal;     /* VRAM_RULES_IDEAL */
+  uint8_t registers; /* results stay in registers: nothing is allocated */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -378,6 +385,7 @@ VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
@@ -787,10 +795,11 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
 
 /* What there is of leaf i beside that. */
 static inline void vram__leaf_spread(vram__step *s, uint32_t i) {
+  uint32_t k;
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;
-  if (s->leaf.inner)
-    s->leaf.inner[i] = s->leaf.at[i];
+  for (k = 0; s->leaf.inner && k < s->call.levels; k++)
+    s->leaf.inner[k * (uint64_t)s->leaf.room + i] = s->leaf.at[i];
 }
 
 /* Where a gradient that goes along this edge arrives. */
