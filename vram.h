@@ -2283,7 +2283,8 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
   X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
-  X(diagonal, I)
+  X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
+  X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B)
 
 /* clang-format on */
 
@@ -2413,7 +2414,9 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  vram_dtype dtype;          /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
+  uint32_t keeps;            /* nodes whose functions keep what they were given */
+  uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
+  vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
@@ -7537,6 +7540,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
+#define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
 
 typedef struct vram__round { /* one round of a loop */
   const struct vram__round *up;
@@ -8570,14 +8574,21 @@ static vram_param *vram__param_take(vram_graph *g) {
   return p;
 }
 
+/* An adapter learns in place of what it is added to. */
+static int vram__param_is_frozen(const vram_node *n) {
+  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL;
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind) {
   const vram_dims *d = vram__graph_dims(g, ndim, size);
+  const int as_is = (kind & VRAM__AS_IS) != 0;
   vram_param *p;
   int lent;
   if (!d)
     return 0;
+  kind &= (uint8_t)~VRAM__AS_IS;
   lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
   if (lent != 2)
     return lent;
@@ -8594,14 +8605,16 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
-                               : vram__weight_dtype(g, n, ndim, dtype);
+  if (!as_is)
+    dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
+                                 : vram__weight_dtype(g, n, ndim, dtype);
   p->dtype = vram__graph_own_dtype(g, dtype);
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
+  if (kind == VRAM__PARAM &&
+      ((!as_is && vram__param_is_frozen(n)) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
   if (!vram__whole_blocks(g, d, p->dtype))
     return 0;
@@ -10683,6 +10696,13 @@ typedef struct vram__rules {
               (min_8bit_size), elements with one scale (blocksize) */
     uint64_t least, block;
   } eight_bit;
+
+  struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always
+              multiplied by F.linear (_gemm_4bit_custom_max_m), so few never
+              (_GEMM_4BIT_CUSTOM_FLOOR_M); functional.py, quantize_4bit: values with one scale,
+              and scales with one of their own */
+    int64_t rows, few_rows, block, nested_block;
+  } four_bit;
 } vram__rules;
 
 /* >>torch    storages, tensors, tape: PyTorch without numbers */
@@ -10826,7 +10846,9 @@ typedef struct vram__frame {
   X(dot, dot) X(nll, nll) X(mean, reduce) X(lstm_gates, lstm_gates) X(gru_gates, gru_gates)      \
   X(index_add, index_add) X(as_strided, as_strided) X(copy_slices, copy_slices) X(copy, copy)    \
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
-  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient) X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc)
+  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
+  X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
+  X(matmul_8bit, matmul_8bit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -10987,6 +11009,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  uint32_t *kept;           /* storages that functions hold beside what they save: up to the end of
+                               the graph that they are in */
+  uint32_t nkept, kept_room;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -11131,6 +11156,8 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__tensor t);
+VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
@@ -11181,6 +11208,10 @@ VRAM__FN vram__tensor vram__blas_mm_grad1(vram__step *s, vram__tensor g, vram__t
                                           const vram_dims *d);
 VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__tensor a,
                                           const vram_dims *d);
+
+/* bitsandbytes.c */
+VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
+                                  int64_t in);
 
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
@@ -11542,7 +11573,8 @@ static const vram__rules vram__rules_2_15 = {
     /* efficient */ {32, 128, 16, 16, 256, 200},
     /* layer_norm */ {65536, 32768},
     /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8},
-    /* eight_bit */ {4096, 256}};
+    /* eight_bit */ {4096, 256},
+    /* four_bit */ {1536, 4, 64, 256}};
 /* clang-format on */
 
 /* The rules of a version; there is one so far. */
@@ -11896,8 +11928,8 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) 
   s->free_slot = i;
 }
 
-/* The same of a tensor on another one's storage. What it is a view of (which is no view itself) goes
-   before its own history does. */
+/* The same of a tensor on another one's storage. What it is a view of (which is no view itself)
+   goes before its own history does. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
   const uint32_t base = st->base;
@@ -12817,6 +12849,31 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
   }
 }
 
+/* The function of f holds t as an attribute. What runs again has a graph that goes at once. */
+VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
+  vram__storage *b;
+  if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || s->call.again || !f)
+    return;
+  if (s->nkept == s->kept_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  b = vram__owner_at(s, t.st);
+  s->kept[s->nkept++] = b->base;
+  b->srefs++;
+  vram__saved_count(s, b);
+}
+
+/* The graph that held kept storages from..to - 1 goes. */
+VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to) {
+  uint32_t i;
+  for (i = from; i < to; i++)
+    vram__storage_release(s, s->kept[i]);
+  for (i = to; i < s->nkept; i++)
+    s->kept[from + i - to] = s->kept[i];
+  s->nkept -= to - from;
+}
+
 /* Nothing leads to f any more: what it saved goes, and records that only it led to
    (torch/csrc/autograd/function.cpp, deleteNode: those release their variables first). */
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
@@ -13271,6 +13328,169 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
   return vram__tensor_turn(s, vram__blas_mm(s, vram__tensor_turned(s, g), a));
 }
 
+/* >>torch/bitsandbytes    which kernel multiplies with 4-bit weights (backends/cuda/ops.py) */
+
+/* A product of `rows` rows with a weight [out, in]: tiles of 64 outputs, and multiprocessors. */
+typedef struct vram__gemm4 {
+  int64_t rows, out, in, tiles, sm;
+  uint32_t cc;
+} vram__gemm4;
+
+/* Tiles for each multiprocessor, compared with a fraction. */
+static int vram__gemm4_waves(const vram__gemm4 *m, int64_t times, int64_t of) {
+  return m->tiles * of >= m->sm * times;
+}
+
+/* Weights of fewer than 4 Mi values: the most rows. */
+static int64_t vram__gemm4_small(const vram__gemm4 *m) {
+  const int hbm = m->cc == 80 || m->cc / 10 == 9, quarter = m->tiles * 4 <= m->sm;
+  if (m->in * 2 < m->out) {
+    if (hbm)
+      return m->cc == 80 ? (m->tiles * 3 < m->sm ? 1536 : 512) : m->tiles * 3 < m->sm ? 512 : 320;
+    if (m->cc == 75)
+      return vram__gemm4_waves(m, 3, 1) ? 320 : m->in >= 1024 ? 64 : m->in >= 704 ? 96 : 320;
+    return vram__gemm4_waves(m, 1, 1) || m->tiles * m->in <= m->sm * 320 ? 320 : 192;
+  }
+  if (m->cc == 80 && quarter)
+    return m->in < m->out ? 384 : m->tiles * 8 <= m->sm ? 32 : 128;
+  if (m->cc == 75 && m->tiles < m->sm && m->rows > 8)
+    return 64;
+  if (quarter)
+    return m->in < m->out || hbm ? 32 : 23;
+  return m->tiles * 2 <= m->sm ? 16 : 0;
+}
+
+/* 5 to 7 rows and a large weight: only high-bandwidth memory has shapes that are not fused. */
+static int vram__gemm4_few_rows(const vram__gemm4 *m) {
+  const int sm90 = m->cc / 10 == 9;
+  const int below_60 = m->tiles * 5 < m->sm * 3, below_75 = m->tiles * 4 < m->sm * 3;
+  if ((m->cc != 80 && !sm90) || m->rows < 6 || m->tiles < (sm90 ? 36 : 48))
+    return 1;
+  if (m->in > m->out && below_75)
+    return 0;
+  if (m->in != m->out)
+    return 1;
+  return m->cc == 80 ? !below_60 : !below_75 || below_60;
+}
+
+static int64_t vram__gemm4_sm75(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 3, 1))
+    return m->in < m->out ? 128 : 64;
+  return m->tiles >= m->sm / 2 ? 64 : 32;
+}
+
+static int64_t vram__gemm4_sm80(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 3, 1))
+    return 128;
+  if (vram__gemm4_waves(m, 1, 1))
+    return m->in < m->out ? 64 : 32;
+  if (m->in >= m->out * 3 && m->tiles * 4 > m->sm)
+    return 0;
+  if (m->in == m->out && m->tiles >= 48 && m->tiles * 5 < m->sm * 3)
+    return 0;
+  if (m->tiles * 2 < m->sm) {
+    if (m->in <= m->out)
+      return 128;
+    if (m->tiles * 3 >= m->sm)
+      return 0;
+  }
+  return m->tiles >= m->sm / 2 && m->in < m->out ? 128 : 16;
+}
+
+static int64_t vram__gemm4_sm86(const vram__gemm4 *m) {
+  return m->tiles >= m->sm ? 128 : m->tiles >= m->sm / 2 ? 64 : 16;
+}
+
+static int64_t vram__gemm4_sm90(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 1, 1))
+    return vram__gemm4_waves(m, 3, 1) ? 64 : vram__gemm4_waves(m, 2, 1) ? 48 : 32;
+  if (m->tiles < m->sm / 2 || (m->in >= m->out && m->tiles * 4 < m->sm * 3))
+    return 0;
+  return 16;
+}
+
+static int64_t vram__gemm4_sm100(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 3, 1))
+    return 32;
+  return vram__gemm4_waves(m, 1, 1) && m->in < m->out ? 8 : 0;
+}
+
+static int64_t vram__gemm4_sm120(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 3, 1))
+    return 256;
+  if (vram__gemm4_waves(m, 2, 1))
+    return 128;
+  if (vram__gemm4_waves(m, 4, 5))
+    return m->in >= m->out ? 96 : 64;
+  if (m->tiles >= m->sm / 2)
+    return m->in * 2 >= m->out && m->tiles >= 128 ? 64 : 8;
+  return m->in > m->out * 2 && m->tiles > 64 ? 16 : 8;
+}
+
+/* cc 8.9, and what has no row of its own */
+static int64_t vram__gemm4_others(const vram__gemm4 *m) {
+  const int tall = m->in > m->out * 2;
+  if (m->cc == 121 && m->tiles >= m->sm)
+    return 256;
+  if (vram__gemm4_waves(m, 3, 1))
+    return 256;
+  if (vram__gemm4_waves(m, 2, 1))
+    return 128;
+  if (vram__gemm4_waves(m, 4, 5)) {
+    if (tall || m->tiles >= 200)
+      return 128;
+    return m->in < m->out ? 64 : m->sm >= 60 ? 128 : 32;
+  }
+  if (m->tiles >= m->sm / 2)
+    return tall ? 64 : m->tiles >= 64 ? 8 : 32;
+  if (m->in > m->out && m->tiles <= 48)
+    return m->in >= m->out * 3 ? 12 : 10;
+  return tall || m->tiles < 48 ? 16 : 8;
+}
+
+/* The most rows that are multiplied by the fused kernel (_gemm_4bit_use_custom_cuda), from 8 on. */
+static int64_t vram__gemm4_most(const vram__gemm4 *m) {
+  if (m->cc / 10 == 10)
+    return vram__gemm4_sm100(m);
+  if (vram__product_or_overflow((uint64_t)m->out, (uint64_t)m->in) < 4 * 1024 * 1024)
+    return vram__gemm4_small(m);
+  if (m->rows > 512)
+    return 0;
+  if (m->rows < 8)
+    return vram__gemm4_few_rows(m) ? 7 : 0;
+  return m->cc == 75       ? vram__gemm4_sm75(m)
+         : m->cc == 80     ? vram__gemm4_sm80(m)
+         : m->cc == 86     ? vram__gemm4_sm86(m)
+         : m->cc / 10 == 9 ? vram__gemm4_sm90(m)
+         : m->cc == 120    ? vram__gemm4_sm120(m)
+                           : vram__gemm4_others(m);
+}
+
+/* Does one kernel multiply `rows` rows of dtype dt with a packed weight [out, in]? Otherwise the
+   weight is dequantised for a moment and F.linear multiplies. */
+VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
+                                  int64_t in) {
+  const vram__device *d = &s->device;
+  vram__gemm4 m;
+  if (s->ideal)
+    return 1;
+  if (rows > d->rules->four_bit.rows || in % d->rules->four_bit.block)
+    return 0;
+  if (rows <= d->rules->four_bit.few_rows)
+    return 1;
+  if (dt == VRAM_F32 || d->cc < 75 || (d->cc == 75 && dt != VRAM_F16))
+    return rows < 8;
+  if (d->cc == 87 || d->cc / 10 == 11)
+    return 0;
+  m.rows = rows;
+  m.out = out;
+  m.in = in;
+  m.tiles = (out + 63) / 64;
+  m.sm = d->sm;
+  m.cc = d->cc;
+  return rows <= vram__gemm4_most(&m);
+}
+
 /* >>torch/cub    temporary storage of cub's device algorithms */
 
 /* A part of temporary storage. */
@@ -13538,6 +13758,34 @@ typedef struct vram__own_param {
   int64_t size[3];
 } vram__own_param;
 
+/* The slots of a linear layer's parameters; those of adapters and of what quantised weights have
+   beside them are only there where the line asks for one of these. */
+enum {
+  VRAM__LINEAR_WEIGHT,
+  VRAM__LINEAR_BIAS,
+  VRAM__LINEAR_LORA_A,
+  VRAM__LINEAR_LORA_B,
+  VRAM__LINEAR_LORA_BIAS,
+  VRAM__LINEAR_MAGNITUDE,
+  VRAM__LINEAR_CODE,
+  VRAM__LINEAR_SCALES,
+  VRAM__LINEAR_OFFSET,
+  VRAM__LINEAR_NESTED,
+  VRAM__LINEAR_NESTED_CODE,
+  VRAM__LINEAR_NESTED_MAP,
+  VRAM__LINEAR_PARAMS
+};
+
+/* A quantised weight [out, in]. */
+typedef struct vram__quantised {
+  int64_t out, in;
+  uint8_t bits;       /* of a value; 0: the weight is not quantised */
+  uint8_t nested;     /* its scales are quantised, too */
+  uint8_t threshold;  /* columns of x with larger values are multiplied in x's dtype */
+  vram_dtype from;    /* what it was quantised from and is dequantised to */
+  vram_dtype compute; /* what x becomes first; VRAM_DTYPE_NONE: it stays */
+} vram__quantised;
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
 #define VRAM__LETTERS 52
 #define VRAM__MAX_LABELS 60u /* letters and the axes of an ellipsis */
@@ -13559,6 +13807,14 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
+
+/* quantised.c */
+VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
+VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n);
+VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n);
+
+/* adapter.c */
+VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in);
 
 /* index.c */
 VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i);
@@ -13710,6 +13966,17 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 /* linear.c */
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b);
+
+/* quantised.c */
+VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
+VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
+                                            vram__tensor b);
+
+/* adapter.c */
+VRAM__FN vram__tensor vram__torch_adapter(vram__step *s, const vram_node *n, vram__tensor x,
+                                          vram__tensor result);
 
 /* einsum.c */
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b);
@@ -17473,8 +17740,8 @@ static uint64_t vram__flops_addmm(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants a
-   gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
+/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants
+   a gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
                                  uint32_t first, int second_first) {
   uint32_t i;
@@ -17910,7 +18177,584 @@ VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addm
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
+/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes has them */
+
+/* The words of quant=. */
+static const struct {
+  const char *name;
+  uint8_t bits;
+} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}};
+
+/* What the keys of a linear line say of its weight; bits 0: it is not quantised. */
+VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t *word = vram__node_list(n, VRAM__KEY_quant, NULL);
+  vram__quantised q;
+  uint32_t i;
+  vram__memory_zero(&q, sizeof q);
+  for (i = 0; word && i < sizeof vram__quant_kinds / sizeof *vram__quant_kinds; i++) {
+    const char *name = vram__quant_kinds[i].name;
+    if (*word == vram__word(name, vram__text_len(name)))
+      q.bits = vram__quant_kinds[i].bits;
+  }
+  q.out = VRAM__INT(n, out_features, 0);
+  q.in = x->v[x->ndim - 1];
+  q.nested = q.bits == 4 && VRAM__INT(n, double_quant, 1);
+  q.from = (vram_dtype)VRAM__INT(n, dtype, VRAM_DTYPE_MODEL);
+  q.compute = (vram_dtype)VRAM__INT(n, compute_dtype, VRAM_DTYPE_NONE);
+  q.threshold = VRAM__INT(n, threshold, 0) != 0;
+  return q;
+}
+
+/* Scales of a 4-bit weight (quantize_4bit, blocksize 64), and scales of those (256). */
+static int64_t vram__quantised_scales(const vram__quantised *q) {
+  return (q->out * q->in + 63) / 64;
+}
+
+static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
+  dt = vram__graph_own_dtype(g, dt);
+  return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
+}
+
+static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
+  if (!q->bits) {
+    vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+    return 0;
+  }
+  if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
+    return vram__node_error(g, n,
+                            "a quantised weight was f32, f16 or bf16, and so is what computes");
+  if (q->bits == 8 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
+                       vram__node_list(n, VRAM__KEY_double_quant, NULL)))
+    return vram__node_error(g, n, "int8 has no compute_dtype and no double_quant");
+  if (q->bits == 4 && vram__node_list(n, VRAM__KEY_threshold, NULL))
+    return vram__node_error(g, n, "threshold is int8's");
+  if (q->bits == 8 && (n->in[0]->d->ndim < 2 || n->in[0]->d->ndim > 3))
+    return vram__node_error(g, n, "int8 multiplies tensors of two or three axes");
+  return 1;
+}
+
+/* The weight as it is stored, and what says how to read it: it lies beside the parameters, which
+   PyTorch's modules do not know of. */
+VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
+  const vram__quantised kept = vram__node_quantised(n), *const q = &kept;
+  const uint8_t weight = VRAM__FROZEN | VRAM__AS_IS, state = VRAM__BUFFER | VRAM__AS_IS;
+  const int64_t scales = vram__quantised_scales(q), code = 16, nested_code = 256;
+  int64_t size[2], nested;
+  if (!vram__quantised_fits(g, n, q))
+    return 0;
+  size[0] = q->out;
+  size[1] = q->in;
+  g->keeps += q->bits == 8;
+  if (q->bits == 8)
+    return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
+           vram__node_own(g, n, VRAM__LINEAR_SCALES, "SCB", 1, size, VRAM_F32, state);
+  size[0] = (q->out * q->in + 1) / 2;
+  size[1] = 1;
+  if (!vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_U8, weight) ||
+      !vram__node_own(g, n, VRAM__LINEAR_CODE, "code", 1, &code, VRAM_F32, state) ||
+      !vram__node_own(g, n, VRAM__LINEAR_SCALES, "absmax", 1, &scales,
+                      q->nested ? VRAM_U8 : VRAM_F32, state))
+    return 0;
+  if (!q->nested)
+    return 1;
+  nested = (scales + 255) / 256;
+  if (!vram__node_own(g, n, VRAM__LINEAR_OFFSET, "offset", 0, size, VRAM_F32, state) ||
+      !vram__node_own(g, n, VRAM__LINEAR_NESTED, "nested_absmax", 1, &nested, VRAM_F32, state) ||
+      !vram__node_own(g, n, VRAM__LINEAR_NESTED_CODE, "nested_code", 1, &nested_code, VRAM_F32,
+                      state))
+    return 0;
+  if (g->nested_map)
+    return 1;
+  g->nested_map = 1; /* functional.py, name2qmap["dynamic"]: made once, copied for each weight */
+  return vram__node_own(g, n, VRAM__LINEAR_NESTED_MAP, "dynamic_map", 1, &nested_code, VRAM_F32,
+                        state);
+}
+
+/* The bias of such a layer is in the dtype that computes since the first step. */
+VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
+  const vram__quantised q = vram__node_quantised(n);
+  const int frozen = VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL;
+  return vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
+                        q.compute ? q.compute : n->in[0]->dtype,
+                        (uint8_t)((frozen ? VRAM__FROZEN : VRAM__PARAM) | VRAM__AS_IS));
+}
+
+#ifndef VRAM_NO_STEP
+
+static vram_dtype vram__quantised_from(const vram__step *s, const vram__quantised *q) {
+  return vram__step_dtype(s, q->from);
+}
+
+/* _dequant_linear_fallback: the scales and the weight for a moment, then F.linear */
+static vram__tensor vram__gemm4_unfused(vram__step *s, const vram__quantised *q, vram__tensor x,
+                                        vram__tensor b) {
+  const vram_dims *scales = vram__dims_2d(s, 1, vram__quantised_scales(q));
+  const uint8_t cat = s->cat;
+  vram__tensor dequantised = vram__tensor_none(), sum = vram__tensor_none(), w, y;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  if (q->nested) {
+    dequantised = vram__tensor_empty(s, scales, VRAM_F32);
+    sum = vram__tensor_empty(s, scales, VRAM_F32);
+  }
+  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), x.dt);
+  s->cat = cat;
+  y = vram__torch_linear(s, x, w, b);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, dequantised);
+  vram__tensor_release(s, w);
+  return y;
+}
+
+/* MatMul4Bit.forward */
+static vram__tensor vram__matmul_4bit(vram__step *s, const vram__quantised *q, vram__tensor x,
+                                      vram__tensor b) {
+  const int64_t rows = q->in ? (int64_t)(x.d->numel / (uint64_t)q->in) : 0;
+  const uint8_t grad = s->grad;
+  int64_t size[VRAM_MAX_AXES];
+  vram__tensor in[2], y, a;
+  vram__grad_fn *f;
+  uint32_t i;
+  in[0] = x;
+  in[1] = b;
+  f = vram__tape_record(s, VRAM__K_matmul_4bit, in, b.d ? 2 : 1, 1, 0);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = q->out;
+  s->grad = 0;
+  if (rows && !vram__gemm4_is_fused(s, x.dt, rows, q->out, q->in))
+    y = vram__gemm4_unfused(s, q, x, b);
+  else {
+    a = vram__tensor_contiguous(s, x);
+    y = vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+    vram__tensor_release(s, a);
+  }
+  s->grad = grad;
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* A function of Python has let go of its gradients before what it gives is looked at. */
+static void vram__python_gradient_release(vram__step *s, vram__grad_fn *f) {
+  vram__tensor *g = &VRAM__SLOTS(f)[0].g;
+  vram__tensor_release(s, *g);
+  g->d = NULL;
+}
+
+/* grad_output.sum(0, dtype): of the first axis alone, whatever there is; the rest is summed when
+   it arrives. */
+static void vram__quantised_bias_gradient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram_dtype dt;
+  if (f->nin < 2 || !vram__input_wanted(f, 1))
+    return;
+  vram__input_dims(s, f, 1, &dt);
+  to[1] = vram__tensor_sum(s, VRAM__SLOTS(f)[0].g, 1, 0, dt);
+}
+
+/* dequantize_4bit: the weight in the dtype that it was quantised from */
+static vram__tensor vram__dequantised(vram__step *s, const vram__quantised *q) {
+  vram__tensor scales = vram__tensor_none(), w;
+  if (q->nested && !s->ideal)
+    scales = vram__tensor_empty(s, vram__dims_2d(s, 1, vram__quantised_scales(q)), VRAM_F32);
+  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), vram__quantised_from(s, q));
+  vram__tensor_release(s, scales);
+  return w;
+}
+
+VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__quantised q = vram__node_quantised(f->node);
+  vram__tensor w, cast;
+  vram__quantised_bias_gradient(s, f, to);
+  if (vram__input_wanted(f, 0) && g.d->numel) {
+    w = vram__dequantised(s, &q);
+    cast = vram__tensor_to(s, w, g.dt);
+    vram__tensor_release(s, w);
+    to[0] = vram__torch_matmul(s, g, cast);
+    vram__tensor_release(s, cast);
+  } else if (vram__input_wanted(f, 0))
+    to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
+  vram__python_gradient_release(s, f);
+}
+
+/* dequantize_bnb_weight; of int8 it is f32, times the scales and then a number */
+VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n) {
+  const vram__quantised q = vram__node_quantised(n);
+  vram__tensor scaled, w;
+  if (q.bits == 4)
+    return vram__dequantised(s, &q);
+  scaled = vram__tensor_empty(s, vram__dims_2d(s, q.out, q.in), VRAM_F32);
+  w = vram__tensor_empty(s, scaled.d, VRAM_F32);
+  vram__tensor_release(s, scaled);
+  return w;
+}
+
+/* int8_linear_matmul: cublasLt has no products of rows that are no multiple of 4, they are
+   multiplied in f32. */
+static vram__tensor vram__int8_product(vram__step *s, const vram__quantised *q, vram__tensor a) {
+  const vram_dims *d = vram__dims_2d(s, a.d->v[0], q->out);
+  vram__tensor y = vram__tensor_empty(s, d, VRAM_I32), left, right, product;
+  if (q->in % 4 == 0 || s->ideal)
+    return y;
+  left = vram__tensor_empty(s, a.d, VRAM_F32);
+  right = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), VRAM_F32);
+  product = vram__blas_mm(s, left, vram__tensor_turned(s, right));
+  vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
+  vram__tensor_release(s, vram__tensor_empty(s, d, VRAM_I32));
+  vram__tensor_release(s, product);
+  return y;
+}
+
+/* Which columns have a value of at least the threshold is data: none, says what is expected. All of
+   them: they and the weight's are multiplied once more in x's dtype, the weight's by way of f32. */
+static void vram__int8_outliers(vram__step *s, const vram__quantised *q, vram__tensor half) {
+  const uint64_t weight = (uint64_t)q->out * (uint64_t)q->in;
+  vram__tensor size, large;
+  if (s->ideal)
+    return;
+  size = vram__tensor_empty(s, half.d, VRAM_F16);
+  large = vram__tensor_empty(s, half.d, VRAM_BOOL);
+  vram__tensor_release(s, size);
+  vram__tensor_release(s, vram__tensor_empty(s, s->scalar, VRAM_BOOL));
+  vram__tensor_release(s, large);
+  vram__upper_may_need(s, 2 * half.d->numel + 2 * weight + weight / 4);
+}
+
+/* int8_scaled_mm of rows in f16: their scales and what they are rounded to, the integer product,
+   its f16, and that in x's dtype */
+static vram__tensor vram__int8_scaled_mm(vram__step *s, const vram__quantised *q, vram__tensor x) {
+  const uint8_t cat = s->cat;
+  vram__tensor half, scales, rows, product, y, cast;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  half = vram__tensor_to(s, x, VRAM_F16);
+  scales = vram__tensor_empty(s, vram__dims_in(s, 1, x.d->v, NULL), VRAM_F32);
+  rows = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), VRAM_I8);
+  if (q->threshold)
+    vram__int8_outliers(s, q, half);
+  vram__tensor_release(s, half);
+  product = vram__int8_product(s, q, rows);
+  if (x.dt == VRAM_F16)
+    s->cat = cat;
+  y = vram__tensor_empty(s, product.d, VRAM_F16);
+  s->cat = cat;
+  cast = vram__tensor_to(s, y, x.dt);
+  vram__tensor_release(s, y);
+  vram__tensor_release(s, product);
+  vram__tensor_release(s, rows);
+  vram__tensor_release(s, scales);
+  return cast;
+}
+
+/* MatMul8bitLt.forward. What backward needs to know of x is an attribute of the function, no saved
+   tensor: it lives as long as the graph. */
+static vram__tensor vram__matmul_8bit(vram__step *s, const vram__quantised *q, vram__tensor x,
+                                      vram__tensor b) {
+  const uint8_t grad = s->grad;
+  int64_t size[VRAM_MAX_AXES];
+  vram__tensor in[2], a, y, flat;
+  vram__grad_fn *f;
+  uint32_t i;
+  in[0] = x;
+  in[1] = b;
+  f = vram__tape_record(s, VRAM__K_matmul_8bit, in, b.d ? 2 : 1, 1, 0);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = q->out;
+  if (!x.d->numel)
+    flat = vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+  else {
+    int64_t fold[2];
+    fold[0] = (int64_t)(x.d->numel / (uint64_t)q->in);
+    fold[1] = q->in;
+    s->grad = 0;
+    a = vram__tensor_reshape(s, x, 2, fold);
+    flat = vram__int8_scaled_mm(s, q, a);
+    if (f)
+      vram__tensor_keep(s, f, a);
+    vram__tensor_release(s, a);
+    s->grad = grad;
+  }
+  y = vram__tensor_alias(s, flat, vram__dims_in(s, x.d->ndim, size, NULL));
+  vram__tensor_release(s, flat);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* The gradient of x [d]: the weight in x's dtype, times its scales, which are made smaller by 127
+   first. */
+static vram__tensor vram__int8_gradient(vram__step *s, const vram__quantised *q, vram__tensor g,
+                                        const vram_dims *d, vram_dtype dt) {
+  vram__tensor rows = vram__tensor_retain(s, g), w, cast, to;
+  int64_t fold[2];
+  fold[0] = (int64_t)(g.d->numel / (uint64_t)q->out);
+  fold[1] = q->out;
+  if (g.d->ndim == 3) {
+    vram__tensor_replace(s, &rows, vram__tensor_reshape(s, rows, 2, fold));
+    vram__tensor_replace(s, &rows, vram__tensor_contiguous(s, rows));
+  }
+  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), dt);
+  vram__tensor_release(s, vram__tensor_empty(s, vram__dims_2d(s, q->out, 1), VRAM_F32));
+  cast = vram__tensor_to(s, rows, dt);
+  to = vram__blas_mm(s, cast, w);
+  to.d = d;
+  vram__tensor_release(s, cast);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, rows);
+  return to;
+}
+
+VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__quantised q = vram__node_quantised(f->node);
+  vram__quantised_bias_gradient(s, f, to);
+  if (vram__input_wanted(f, 0)) {
+    vram_dtype dt;
+    const vram_dims *d = vram__input_dims(s, f, 0, &dt);
+    to[0] = g.d->numel ? vram__int8_gradient(s, &q, g, d, dt) : vram__tensor_empty(s, d, dt);
+  }
+  vram__python_gradient_release(s, f);
+}
+
+/* Linear4bit.forward: x in the dtype that computes, and back; Linear8bitLt.forward */
+VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
+                                            vram__tensor b) {
+  const vram__quantised q = vram__node_quantised(n);
+  vram__tensor a, y, cast;
+  if (q.bits == 8)
+    return vram__matmul_8bit(s, &q, x, b);
+  a = q.compute ? vram__torch_cast(s, x, vram__step_dtype(s, q.compute))
+                : vram__tensor_retain(s, x);
+  y = vram__matmul_4bit(s, &q, a, b);
+  cast = vram__torch_cast(s, y, x.dt);
+  vram__tensor_release(s, y);
+  vram__tensor_release(s, a);
+  return cast;
+}
+
+#endif /* VRAM_NO_STEP */
+
+/* >>ops/adapter    low-rank adapters of a linear layer, as peft has them (tuners/lora) */
+
+/* An adapter's dtype, in a run of the model in whatever dtype: where nothing is said peft keeps it
+   in fp32 (autocast_adapter_dtype). */
+static vram_dtype vram__adapter_dtype(const vram_graph *g, const vram_node *n) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, lora_dtype, VRAM_F32));
+}
+
+/* The adapter's parameters in the order of its module. */
+VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in) {
+  const uint8_t kind = VRAM__PARAM | VRAM__AS_IS;
+  const int64_t rank = VRAM__INT(n, lora, 0), p = VRAM__INT(n, lora_dropout, 0);
+  const vram_dtype dt = vram__adapter_dtype(g, n);
+  int64_t size[2];
+  if (rank < 1)
+    return vram__node_error(g, n, "lora, the rank of the adapter, must be at least 1");
+  if (p < 0 || p > VRAM__ONE)
+    return vram__node_error(g, n, "lora_dropout must be 0 to 1");
+  if (!vram__dtype_is_float(dt))
+    return vram__node_error(g, n, "lora_dtype must be floating point");
+  size[0] = rank;
+  size[1] = in;
+  if (!vram__node_own(g, n, VRAM__LINEAR_LORA_A, "lora_A.weight", 2, size, dt, kind))
+    return 0;
+  size[0] = out;
+  size[1] = rank;
+  if (!vram__node_own(g, n, VRAM__LINEAR_LORA_B, "lora_B.weight", 2, size, dt, kind))
+    return 0;
+  if (VRAM__INT(n, lora_bias, 0) &&
+      !vram__node_own(g, n, VRAM__LINEAR_LORA_BIAS, "lora_B.bias", 1, size, dt, kind))
+    return 0;
+  return !VRAM__INT(n, dora, 0) ||
+         vram__node_own(g, n, VRAM__LINEAR_MAGNITUDE, "lora_magnitude_vector", 1, size, dt, kind);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* An adapter in a call of its layer. */
+typedef struct vram__adapter {
+  vram__tensor a, b, bias, magnitude; /* bias, magnitude: d NULL: none */
+  const vram_node *node;
+  int bits;     /* of the values of a base that is quantised, 0: it is not */
+  int converts; /* what goes in and comes out is converted */
+} vram__adapter;
+
+static vram__tensor vram__adapter_param(const vram__step *s, const vram_node *n, uint32_t slot) {
+  return n->param[slot] ? s->param[n->param[slot]->index] : vram__tensor_none();
+}
+
+static vram__tensor vram__times_number(vram__step *s, vram__tensor x) {
+  return vram__op_call_unary(s, VRAM_OP_mul, x);
+}
+
+/* a op b, both of which go */
+static vram__tensor vram__take_binary(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b) {
+  const vram__tensor y = vram__op_call_binary(s, op, a, b);
+  vram__tensor_release(s, a);
+  vram__tensor_release(s, b);
+  return y;
+}
+
+/* lora_B(lora_A(x)), and x goes behind the first */
+static vram__tensor vram__adapter_product(vram__step *s, const vram__adapter *l, vram__tensor x) {
+  const vram__tensor low = vram__torch_linear(s, x, l->a, vram__tensor_none());
+  vram__tensor y;
+  vram__tensor_release(s, x);
+  y = vram__torch_linear(s, low, l->b, l->bias);
+  vram__tensor_release(s, low);
+  return y;
+}
+
+static vram__tensor vram__adapter_dropout(vram__step *s, const vram__adapter *l, vram__tensor x) {
+  const int64_t p = VRAM__INT(l->node, lora_dropout, 0);
+  return p ? vram__op_call_key(s, VRAM_OP_dropout, x, VRAM__KEY_p, p) : vram__tensor_retain(s, x);
+}
+
+/* dequantize_module_weight, in x's dtype */
+static vram__tensor vram__adapter_base_weight(vram__step *s, const vram__adapter *l,
+                                              vram_dtype dt) {
+  vram__tensor w = vram__adapter_param(s, l->node, VRAM__LINEAR_WEIGHT), cast;
+  if (l->bits)
+    w = vram__node_dequantised(s, l->node);
+  else
+    vram__tensor_retain(s, w);
+  cast = vram__torch_cast(s, w, dt);
+  vram__tensor_release(s, w);
+  return cast;
+}
+
+/* DoraLinearLayer.get_weight_norm: of the base and the adapter together, without a history */
+static vram__tensor vram__dora_norm(vram__step *s, vram__tensor base, vram__tensor adapter) {
+  const uint8_t grad = s->grad;
+  vram__tensor scaled, sum, norm;
+  s->grad = 0;
+  scaled = vram__times_number(s, adapter);
+  sum = vram__op_call_binary(s, VRAM_OP_add, base, scaled);
+  vram__tensor_release(s, scaled);
+  norm = vram__op_call_key(s, VRAM_OP_norm, sum, VRAM__KEY_dim, 1);
+  vram__tensor_replace(s, &norm, vram__torch_cast(s, norm, sum.dt));
+  vram__tensor_release(s, sum);
+  s->grad = grad;
+  return norm;
+}
+
+/* DoraLinearLayer.get_lora_weight: the adapter as a matrix, by way of the identity */
+static vram__tensor vram__dora_matrix(vram__step *s, const vram__adapter *l, vram_dtype dt) {
+  const int64_t in = l->a.d->v[1];
+  const vram__tensor eye = vram__tensor_empty(s, vram__dims_2d(s, in, in), l->a.dt);
+  const vram__tensor y = vram__adapter_product(s, l, vram__tensor_retain(s, eye));
+  const vram__tensor turned = vram__torch_swap(s, y, 0, 1);
+  const vram__tensor cast = vram__torch_cast(s, turned, dt);
+  vram__tensor_release(s, eye);
+  vram__tensor_release(s, y);
+  vram__tensor_release(s, turned);
+  return cast;
+}
+
+/* DoraLinearLayer.forward. base: the base layer's result, d NULL: made anew of x, which dropout
+   has changed. */
+static vram__tensor vram__dora(vram__step *s, const vram__adapter *l, vram__tensor x,
+                               vram__tensor base) {
+  const vram__tensor bias = vram__adapter_param(s, l->node, VRAM__LINEAR_BIAS);
+  const vram__tensor none = vram__tensor_none();
+  vram__tensor matrix = vram__dora_matrix(s, l, x.dt), weight, norm, ratio, scale, product, y;
+  weight = vram__adapter_base_weight(s, l, x.dt);
+  norm = vram__dora_norm(s, weight, matrix);
+  ratio = vram__op_call_binary(s, VRAM_OP_div, l->magnitude, norm);
+  scale = vram__torch_unsqueeze(s, ratio, 0);
+  vram__tensor_release(s, ratio);
+  product = vram__adapter_product(s, l, vram__tensor_retain(s, x));
+  if (!base.d)
+    base = vram__torch_linear(s, x, weight, none);
+  else if (bias.d)
+    base = vram__op_call_binary(s, VRAM_OP_sub, base, bias);
+  else
+    vram__tensor_retain(s, base);
+  y = vram__op_call_unary(s, VRAM_OP_sub, scale);
+  vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_mul, y, base));
+  ratio = vram__op_call_binary(s, VRAM_OP_mul, scale, product);
+  vram__tensor_replace(s, &ratio, vram__times_number(s, ratio));
+  y = vram__take_binary(s, VRAM_OP_add, y, ratio);
+  vram__tensor_release(s, base);
+  vram__tensor_release(s, product);
+  vram__tensor_release(s, scale);
+  vram__tensor_release(s, norm);
+  vram__tensor_release(s, weight);
+  vram__tensor_release(s, matrix);
+  return y;
+}
+
+/* What is added to the result of the base layer. */
+static vram__tensor vram__adapter_delta(vram__step *s, const vram__adapter *l, vram__tensor x,
+                                        vram__tensor result) {
+  const int drops = s->train && VRAM__INT(l->node, lora_dropout, 0);
+  const vram__tensor in = vram__adapter_dropout(s, l, x);
+  vram__tensor product, y, cast;
+  if (l->magnitude.d) {
+    y = vram__dora(s, l, in, drops ? vram__tensor_none() : result);
+    vram__tensor_release(s, in);
+  } else {
+    product = vram__adapter_product(s, l, in);
+    y = vram__times_number(s, product);
+    vram__tensor_release(s, product);
+    if (l->bits && l->converts) {
+      cast = vram__torch_cast(s, y, result.dt);
+      vram__tensor_replace(s, &y, cast);
+    }
+  }
+  return y;
+}
+
+/* The adapter of node n around the result of its base layer, which it takes (layer.py, Linear;
+   bnb.py, Linear8bitLt and Linear4bit, which clone that result and convert nothing under autocast).
+ */
+VRAM__FN vram__tensor vram__torch_adapter(vram__step *s, const vram_node *n, vram__tensor x,
+                                          vram__tensor result) {
+  const vram_dtype dt = result.dt;
+  vram__tensor in, delta;
+  vram__adapter l;
+  l.node = n;
+  l.a = vram__adapter_param(s, n, VRAM__LINEAR_LORA_A);
+  l.b = vram__adapter_param(s, n, VRAM__LINEAR_LORA_B);
+  l.bias = vram__adapter_param(s, n, VRAM__LINEAR_LORA_BIAS);
+  l.magnitude = vram__adapter_param(s, n, VRAM__LINEAR_MAGNITUDE);
+  l.bits = vram__node_quantised(n).bits;
+  l.converts = !l.bits || !s->amp;
+  if (l.bits == 4)
+    vram__tensor_replace(s, &result, vram__op_call_unary(s, VRAM_OP_clone, result));
+  in = l.converts ? vram__torch_cast(s, x, l.a.dt) : vram__tensor_retain(s, x);
+  delta = vram__adapter_delta(s, &l, in, result);
+  result = vram__take_binary(s, VRAM_OP_add, result, delta);
+  if (l.converts)
+    vram__tensor_replace(s, &result, vram__torch_cast(s, result, dt));
+  vram__tensor_release(s, in);
+  return result;
+}
+
+#endif /* VRAM_NO_STEP */
+
 /* >>ops/linear    the linear layer */
+
+/* Its weight is quantised, or it has an adapter. */
+static int vram__linear_is_plain(const vram_node *n) {
+  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL);
+}
+
+/* The parameters of a layer with weight [w[0], w[1]]. */
+static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
+  const int quantised = vram__node_list(n, VRAM__KEY_quant, NULL) != NULL;
+  if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
+    return 0;
+  if (quantised ? !vram__quantised_own(g, n)
+                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
+                                  VRAM__PARAM))
+    return 0;
+  if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
+                                          : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
+                                                            VRAM_DTYPE_MODEL, VRAM__PARAM)))
+    return 0;
+  return !vram__node_list(n, VRAM__KEY_lora, NULL) || vram__adapter_own(g, n, w[0], w[1]);
+}
 
 static int vram__shape_linear(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -17924,6 +18768,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   w[0] = VRAM__INT(n, out_features, 0);
   if (n->nin > 1) {
     const vram_dims *d = n->in[1]->d;
+    if (!vram__linear_is_plain(n))
+      return vram__node_error(g, n, "quant= and lora= are for a layer that has its own weight");
     if (d->ndim != 2 || d->v[1] != w[1])
       return vram__node_error(g, n, "a weight of another shape");
     if (vram__node_list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
@@ -17932,14 +18778,20 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
-      return 0;
-    if (VRAM__INT(n, bias, 1) &&
-        !vram__node_own(g, n, 1, "bias", 1, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
+    if (!vram__linear_own(g, n, w))
       return 0;
   }
   size[x->ndim - 1] = w[0];
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* The product, and those of its adapter. */
+static uint64_t vram__flops_linear(const vram_node *n) {
+  const int64_t rank = VRAM__INT(n, lora, 0);
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  return vram__sum_or_overflow(
+      vram__flops_product(n),
+      vram__product_or_overflow(2 * (uint64_t)rank, vram__sum_or_overflow(x->numel, y->numel)));
 }
 
 #ifndef VRAM_NO_STEP
@@ -18100,10 +18952,14 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[3]; /* bias, input, weight */
   in[1] = x[0];
   vram__node_weights(s, n, &in[2], &in[0]);
-  if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
+  if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_SCALES])
+    y[0] = vram__torch_quantised(s, n, in[1], in[0]);
+  else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
     y[0] = vram__torch_linear(s, in[1], in[2], in[0]);
+  if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_LORA_A])
+    y[0] = vram__torch_adapter(s, n, x[0], y[0]);
 }
 
 /* A linear layer whose weight or bias has a gradient already: AddmmBackward hands on those of the
@@ -18139,8 +18995,10 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
-         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");
+VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
+         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT,
+         "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
+         "lora_dropout lora_bias lora_dtype dora rslora");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -28332,6 +29190,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
   const vram__argument *was =
       (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  const uint32_t kept = s->nkept;
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
@@ -28363,6 +29222,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
                         "an error in the reentrant form");
     return;
   }
+  vram__kept_release(s, kept, s->nkept);
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
   for (i = 0; i < r->narg; i++) {
@@ -28786,6 +29646,7 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
  * one.
  */
 static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
+  const uint32_t kept = s->nkept;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
@@ -28798,8 +29659,10 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   if (s->grad)
     vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
   *loss = s->variable[s->name_of[s->root->index]].t;
-  if (old.d) /* the variable `loss` takes its new value */
+  if (old.d) { /* the variable `loss` takes its new value */
+    vram__kept_release(s, 0, kept);
     vram__tensor_release(s, old);
+  }
   s->grad = 0;
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
@@ -29661,7 +30524,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->keeps * 8;
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -29774,6 +30637,8 @@ static int vram__step_take_arrays(vram__step *s) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
+  s->kept_room = 2 * g->keeps; /* of two micro-batches */
+  VRAM__TAKE(s->kept, uint32_t, s->kept_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
@@ -29826,6 +30691,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   if (s->train && s->loss.d) {
     if (s->loss.st) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
+    vram__kept_release(s, 0, s->nkept);
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);

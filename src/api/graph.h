@@ -120,7 +120,9 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  vram_dtype dtype;          /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
+  uint32_t keeps;            /* nodes whose functions keep what they were given */
+  uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
+  vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;

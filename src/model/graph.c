@@ -215,14 +215,21 @@ static vram_param *vram__param_take(vram_graph *g) {
   return p;
 }
 
+/* An adapter learns in place of what it is added to. */
+static int vram__param_is_frozen(const vram_node *n) {
+  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL;
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind) {
   const vram_dims *d = vram__graph_dims(g, ndim, size);
+  const int as_is = (kind & VRAM__AS_IS) != 0;
   vram_param *p;
   int lent;
   if (!d)
     return 0;
+  kind &= (uint8_t)~VRAM__AS_IS;
   lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
   if (lent != 2)
     return lent;
@@ -239,14 +246,16 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
-                               : vram__weight_dtype(g, n, ndim, dtype);
+  if (!as_is)
+    dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
+                                 : vram__weight_dtype(g, n, ndim, dtype);
   p->dtype = vram__graph_own_dtype(g, dtype);
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
+  if (kind == VRAM__PARAM &&
+      ((!as_is && vram__param_is_frozen(n)) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
   if (!vram__whole_blocks(g, d, p->dtype))
     return 0;

@@ -13,6 +13,7 @@
 #define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
+#define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
 
 typedef struct vram__round { /* one round of a loop */
   const struct vram__round *up;

@@ -121,6 +121,17 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b);
 
+/* quantised.c */
+VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
+VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
+                                            vram__tensor b);
+
+/* adapter.c */
+VRAM__FN vram__tensor vram__torch_adapter(vram__step *s, const vram_node *n, vram__tensor x,
+                                          vram__tensor result);
+
 /* einsum.c */
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__operand b,

@@ -213,6 +213,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
   const vram__argument *was =
       (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  const uint32_t kept = s->nkept;
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
@@ -244,6 +245,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
                         "an error in the reentrant form");
     return;
   }
+  vram__kept_release(s, kept, s->nkept);
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
   for (i = 0; i < r->narg; i++) {

@@ -46,6 +46,7 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
  * one.
  */
 static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
+  const uint32_t kept = s->nkept;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
@@ -58,8 +59,10 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   if (s->grad)
     vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
   *loss = s->variable[s->name_of[s->root->index]].t;
-  if (old.d) /* the variable `loss` takes its new value */
+  if (old.d) { /* the variable `loss` takes its new value */
+    vram__kept_release(s, 0, kept);
     vram__tensor_release(s, old);
+  }
   s->grad = 0;
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
   s->cat = VRAM_CATEGORY_TEMPORARIES;

@@ -62,7 +62,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->keeps * 8;
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -175,6 +175,8 @@ static int vram__step_take_arrays(vram__step *s) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
+  s->kept_room = 2 * g->keeps; /* of two micro-batches */
+  VRAM__TAKE(s->kept, uint32_t, s->kept_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
@@ -227,6 +229,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   if (s->train && s->loss.d) {
     if (s->loss.st) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
+    vram__kept_release(s, 0, s->nkept);
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);

@@ -143,7 +143,9 @@ typedef struct vram__frame {
   X(dot, dot) X(nll, nll) X(mean, reduce) X(lstm_gates, lstm_gates) X(gru_gates, gru_gates)      \
   X(index_add, index_add) X(as_strided, as_strided) X(copy_slices, copy_slices) X(copy, copy)    \
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
-  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient) X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc)
+  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
+  X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
+  X(matmul_8bit, matmul_8bit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -304,6 +306,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  uint32_t *kept;           /* storages that functions hold beside what they save: up to the end of
+                               the graph that they are in */
+  uint32_t nkept, kept_room;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -448,6 +453,8 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__tensor t);
+VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
@@ -498,6 +505,10 @@ VRAM__FN vram__tensor vram__blas_mm_grad1(vram__step *s, vram__tensor g, vram__t
                                           const vram_dims *d);
 VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__tensor a,
                                           const vram_dims *d);
+
+/* bitsandbytes.c */
+VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
+                                  int64_t in);
 
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
