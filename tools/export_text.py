@@ -197,6 +197,9 @@ def write(rec, name, comment):
                 keys["bias"] = 0
             if n.op in ("batch_norm", "group_norm") and own and given[0] and not given[1]:
                 rec.note(f"{n.op} with a weight and no bias")
+        if n.held:
+            keys = {"holds": ",".join(ins[-n.held :]), **keys}
+            del ins[-n.held :]
         outs = [",".join(n.outs)] if n.outs else []
         text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:

@@ -46,6 +46,7 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
  * one.
  */
 static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
+  const uint32_t kept = s->call.nkept;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
@@ -58,6 +59,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   if (s->grad)
     vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
   *loss = s->variable[s->name_of[s->root->index]].t;
+  vram__checkpoint_let_go(s, 0, kept);
   if (old.d) /* the variable `loss` takes its new value */
     vram__tensor_release(s, old);
   s->grad = 0;

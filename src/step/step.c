@@ -49,6 +49,7 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
     /* ranges, what goes in and out of each, the recomputed parts of the tape */
@@ -58,6 +59,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
          g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
          levels * (uint64_t)g->nparam * sizeof(vram__leaf);
+    for (b = g->checkpoint_first; b; b = b->next)
+      if (b->flags & VRAM_CHECKPOINT_REENTRANT)
+        n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
@@ -174,6 +178,10 @@ static int vram__step_take_arrays(vram__step *s) {
   if (s->call.levels) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
+  if (s->call.kept_room) { /* of this micro-batch and the one before, and of calls around calls */
+    s->call.kept_room *= g->checkpoint_nested + 3;
+    VRAM__TAKE(s->call.kept, vram__tensor, s->call.kept_room);
+  }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
@@ -225,6 +233,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     run->after = run->ntape;
   vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
+    vram__checkpoint_let_go(s, 0, s->call.nkept);
     if (s->loss.st) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
     vram__tensor_release(s, s->loss);

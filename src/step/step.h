@@ -68,6 +68,7 @@ VRAM__FN int vram__step_is_captured(const vram_value *v);
 VRAM__FN void vram__calls_find(vram__step *s);
 
 /* checkpoint.c */
+VRAM__FN void vram__checkpoint_let_go(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c);
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,

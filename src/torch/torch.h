@@ -131,6 +131,7 @@ typedef struct vram__frame {
   uint32_t before;      /* after so many, */
   uint8_t late;         /* and what it saved it had allocated itself */
   uint8_t done;         /* recomputed */
+  uint32_t own;         /* the first of `arg` that the frame itself holds */
   uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
                            _NoopSaveInputs), 0: none */
 } vram__frame;
@@ -234,6 +235,8 @@ typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
   uint32_t most_args; /* of one range */
+  vram__tensor *kept; /* what functions of reentrant calls refer to: as long as the graph is there */
+  uint32_t nkept, kept_room;
   uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
   vram__frame *frame; /* the checkpointed call that runs, */
   uint8_t again;      /* in its recomputation: */
