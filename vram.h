@@ -2388,6 +2388,7 @@ typedef struct vram_checkpoint {
   vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
                               beside it, what the nodes use from outside and what is used behind */
   uint32_t narg, nout;
+  uint32_t nheld; /* the last ones of `arg` that its function only refers to */
   uint8_t flags;
 } vram_checkpoint;
 
@@ -2482,11 +2483,12 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
-   torch.utils.checkpoint.checkpoint. arg: its tensors, in order; out: what it returns, or nothing
-   (then what is used behind it, in the order in which it is made); either may be NULL where there
-   are none. keys as in the text form ("reentrant=1"), or NULL. */
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
+   arguments but what its function holds; out: what it returns, or nothing (then what is used behind
+   it, in the order in which it is made); either may be NULL where there are none. keys as in the
+   text form ("reentrant=1"), or NULL. */
 VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                                           const char *keys);
+                                           uint32_t nheld, const char *keys);
 VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
                                                uint32_t nout);
 
@@ -7957,7 +7959,7 @@ VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node 
 
 /* block.c */
 VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
-VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg, uint8_t flags);
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what);
 VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
 
 /* size.c */
@@ -9248,8 +9250,8 @@ static vram_value **vram__block_values(vram_graph *g, vram_value *const *v, uint
   return to;
 }
 
-VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                               uint8_t flags) {
+/* A block begins; of `what` its arguments and flags count. */
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what) {
   vram_checkpoint *b;
   if (g->checkpoint_depth == VRAM_MAX_NESTED) {
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 128 checkpoint blocks inside one another");
@@ -9259,11 +9261,12 @@ VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t n
   if (!b)
     return 0;
   vram__memory_zero(b, sizeof *b);
-  b->arg = vram__block_values(g, arg, narg);
+  b->arg = vram__block_values(g, what->arg, what->narg);
   if (!b->arg)
     return 0;
-  b->narg = narg;
-  b->flags = flags;
+  b->narg = what->narg;
+  b->nheld = what->nheld;
+  b->flags = what->flags;
   b->up = g->checkpoint_open;
   b->last = g->last; /* until it ends: the node in front of it */
   if (g->checkpoint_last)
@@ -9333,19 +9336,25 @@ static int vram__block_has(vram_graph *g, vram_value *const *v, uint32_t n) {
 }
 
 VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                                           const char *keys) {
-  uint8_t flags = 0;
+                                           uint32_t nheld, const char *keys) {
   const char *at = keys ? keys : "";
+  vram_checkpoint what;
+  vram__memory_zero(&what, sizeof what);
+  if (nheld > narg)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a checkpoint block that holds more than it is given");
   while (*at) {
     const char *const from = at;
     while (*at && *at != ' ')
       at++;
-    if (at > from && !vram__block_key(vram__span_of(from, at), &flags))
+    if (at > from && !vram__block_key(vram__span_of(from, at), &what.flags))
       vram__graph_fail(g, VRAM_ERR_SYNTAX, "an unknown key of a checkpoint block");
     at += *at == ' ';
   }
+  what.arg = (vram_value **)(uintptr_t)arg;
+  what.narg = narg;
+  what.nheld = nheld;
   if (vram__block_has(g, arg, narg))
-    vram__block_begin(g, arg, narg, flags);
+    vram__block_begin(g, &what);
   return g->error.code;
 }
 
@@ -10302,29 +10311,56 @@ static int vram__next_line(vram__parser *p) {
 
 /* ---- checkpoint blocks ---- */
 
+/* One more value of a block's line. */
+static int vram__block_value(vram__parser *p, vram__span name, vram_value **to, uint32_t *n) {
+  if (*n == 1024)
+    return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+  to[*n] = vram__parse_value(p, name);
+  return to[(*n)++] != NULL;
+}
+
+/* The names of `holds=NAME,NAME`. */
+static int vram__block_holds(vram__parser *p, vram__span list, vram_checkpoint *b) {
+  const char *at = list.text, *const end = list.text + list.len;
+  const uint32_t before = b->narg;
+  while (at <= end) {
+    const char *const from = at;
+    while (at < end && *at != ',')
+      at++;
+    if (!vram__block_value(p, vram__span_of(from, at), b->arg, &b->narg))
+      return 0;
+    at++;
+  }
+  b->nheld += b->narg - before;
+  return 1;
+}
+
 static int vram__checkpoint_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *in[1024];
-  uint32_t n = 0;
-  uint8_t flags = 0;
+  vram_checkpoint b;
+  vram__span name, list;
+  vram__memory_zero(&b, sizeof b);
+  b.arg = in;
   while (vram__parse_token(p)) {
-    if (vram__text_holds(p->token.text, p->token.len, '=')) {
-      if (!vram__block_key(p->token, &flags))
-        return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
-                                 "reentrant=1, preserve_rng_state=0 or early_stop=0");
-      continue;
-    }
-    if (n == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
-    in[n] = vram__parse_value(p, p->token);
-    if (!in[n++])
-      return 0;
+    if (!vram__parse_pair(p->token, &name, &list)) {
+      if (b.nheld)
+        return vram__parse_error(p, VRAM_ERR_SYNTAX, "an argument behind a key", p->token,
+                                 "KEY=VALUE");
+      if (!vram__block_value(p, p->token, in, &b.narg))
+        return 0;
+    } else if (vram__text_is(name.text, name.len, "holds")) {
+      if (!vram__block_holds(p, list, &b))
+        return 0;
+    } else if (!vram__block_key(p->token, &b.flags))
+      return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                               "holds=, reentrant=1, preserve_rng_state=0, early_stop=0");
   }
   if (!p->blocks++) {
     p->block_at = p->start;
     p->block_line = p->line;
   }
-  return p->names_only || vram__block_begin(p->g, in, n, flags) || vram__parse_located(p, at);
+  return p->names_only || vram__block_begin(p->g, &b) || vram__parse_located(p, at);
 }
 
 static int vram__end_line(vram__parser *p) {
@@ -10334,13 +10370,9 @@ static int vram__end_line(vram__parser *p) {
   uint32_t n = 0;
   if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
-  while (vram__parse_token(p)) {
-    if (n == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
-    out[n] = vram__parse_value(p, p->token);
-    if (!out[n++])
+  while (vram__parse_token(p))
+    if (!vram__block_value(p, p->token, out, &n))
       return 0;
-  }
   p->blocks--;
   if (p->names_only)
     return 1;
@@ -10834,6 +10866,7 @@ typedef struct vram__frame {
   uint32_t before;      /* after so many, */
   uint8_t late;         /* and what it saved it had allocated itself */
   uint8_t done;         /* recomputed */
+  uint32_t own;         /* the first of `arg` that the frame itself holds */
   uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
                            _NoopSaveInputs), 0: none */
 } vram__frame;
@@ -10938,7 +10971,8 @@ typedef struct vram__tape {
 typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
-  uint32_t most_args;     /* of one range */
+  uint32_t most_args; /* of one range */
+  uint32_t own_args;  /* of reentrant ones: what their functions refer to beside the named ones */
   uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
   vram__frame *frame;     /* the checkpointed call that runs, */
   uint8_t again;          /* in its recomputation: */
@@ -11009,8 +11043,8 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
-  uint32_t *kept;           /* storages that functions hold beside what they save: up to the end of
-                               the graph that they are in */
+  vram__tensor *kept; /* what functions refer to beside what they save: as long as the graph that
+                         they are in is there */
   uint32_t nkept, kept_room;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
@@ -12663,7 +12697,7 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
     return;
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  for (i = c->inputs ? c->range->nnamed : 0; i < c->range->narg; i++)
+  for (i = c->own; i < c->range->narg; i++)
     vram__tensor_release(s, c->arg[i]);
 }
 
@@ -12859,17 +12893,16 @@ VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__ten
     return;
   }
   b = vram__owner_at(s, t.st);
-  s->kept[s->nkept++] = b->base;
-  b->srefs++;
+  s->kept[s->nkept++] = vram__tensor_alias(s, t, t.d);
   vram__saved_count(s, b);
 }
 
-/* The graph that held kept storages from..to - 1 goes. */
+/* The graph whose functions refer to kept tensors from..to - 1 goes. */
 VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to) {
   uint32_t i;
   for (i = from; i < to; i++)
-    vram__storage_release(s, s->kept[i]);
-  for (i = to; i < s->nkept; i++)
+    vram__tensor_release(s, s->kept[i]);
+  for (i = to; from < to && i < s->nkept; i++)
     s->kept[from + i - to] = s->kept[i];
   s->nkept -= to - from;
 }
@@ -28886,29 +28919,45 @@ static int vram__call_value(vram__step *s, const vram_value *v, uint32_t range, 
   return 0;
 }
 
-/* What goes into range k. */
-static void vram__call_arguments(vram__step *s, uint32_t k) {
+/* The values from outside that range k uses; with `held` those are left to be taken after. */
+static void vram__call_uses(vram__step *s, uint32_t k, int held) {
   vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
   const vram_node *n;
-  uint32_t i;
-  r->narg = 0;
-  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-  for (i = 0; r->block && i < r->block->narg; i++)
-    if (vram__call_value(s, r->block->arg[i], k, &r->narg))
-      r->arg[r->narg - 1] = r->block->arg[i];
-  r->nnamed = r->narg;
+  uint32_t i, j;
   for (n = r->first; n != r->last->next; n = n->next)
-    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin && !s->failed; i++) {
       const vram_value *v = n->in[i];
       if (v->node && v->node->index >= r->first->index)
         continue;
+      for (j = 0; held && b && j < b->nheld && b->arg[b->narg - 1 - j] != v;)
+        j++;
+      if (held && b && j < b->nheld)
+        continue;
       if (vram__call_value(s, v, k, &r->narg))
         r->arg[r->narg - 1] = v;
-      if (s->failed)
-        return;
     }
-  if (!r->block || !r->block->narg)
-    r->nnamed = r->narg;
+}
+
+/* What goes into range k: its arguments, then what its function refers to beside them. */
+static void vram__call_arguments(vram__step *s, uint32_t k) {
+  vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
+  const uint32_t named = b ? b->narg - b->nheld : 0;
+  uint32_t i;
+  r->narg = 0;
+  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; i < named; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (!named)
+    vram__call_uses(s, k, 1);
+  r->nnamed = r->narg;
+  for (i = named; b && i < b->narg; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (named)
+    vram__call_uses(s, k, 0);
 }
 
 /* What comes out of range k: what it names, then what is used behind it. */
@@ -28970,6 +29019,8 @@ VRAM__FN void vram__calls_find(vram__step *s) {
       return;
     if (r->narg > s->call.most_args)
       s->call.most_args = r->narg;
+    if (r->flags & VRAM_CHECKPOINT_REENTRANT)
+      s->call.own_args += r->narg - r->nnamed;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");
@@ -29002,9 +29053,11 @@ typedef struct vram__mark {
   uint32_t last_fn;
   const vram_node *node;
   vram__variable *old;
+  uint32_t kept;
 } vram__mark;
 
 static void vram__tape_reset(vram__step *s, const vram__mark *m) {
+  vram__kept_release(s, m->kept, s->nkept);
   if (s->used > s->most_used)
     s->most_used = s->used;
   vram__memory_copy(s->dims_cache, m->cache, sizeof m->cache);
@@ -29064,6 +29117,7 @@ static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
   m->used = s->used;
   m->last_fn = s->tape.last;
   m->node = s->node;
+  m->kept = s->nkept;
   m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *m->old);
   if (!m->old)
@@ -29188,15 +29242,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
-  const vram__argument *was =
-      (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
-  const uint32_t kept = s->nkept;
+  const vram__frame *c = vram__frame_at(s, (uint32_t)(f->aux >> 32));
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
   for (i = 0; i < r->nnamed; i++)
-    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
+    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], c->was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
     vram__slot *o = VRAM__SLOTS(f) + i;
@@ -29213,7 +29265,9 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__checkpoint_detach(s, f, was, in);
+  vram__checkpoint_detach(s, f, c->was, in);
+  for (i = r->nnamed; i < r->narg; i++)
+    in[i] = c->arg[i];
   vram__checkpoint_run_again(s, r, in, out, &m);
   if (!vram__checkpoint_backward_inner(s, f, out, &m)) {
     if (!s->failed)
@@ -29222,10 +29276,9 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
                         "an error in the reentrant form");
     return;
   }
-  vram__kept_release(s, kept, s->nkept);
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
-  for (i = 0; i < r->narg; i++) {
+  for (i = 0; i < r->nnamed; i++) {
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
@@ -29286,17 +29339,18 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
 /* CheckpointFunction's record; what went in is saved when the function has run. */
 static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *c) {
   const vram__range *r = c->range;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
+  vram__grad_fn *f =
+      vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->nnamed, r->nout, r->nnamed);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
-             (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
+             (uint64_t)((const uint8_t *)(const void *)c - s->mem) / 8 << 32;
   return f;
 }
 
 static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
   uint32_t i;
   s->node = c->range->first;
-  for (i = 0; i < c->range->narg; i++)
+  for (i = 0; i < c->range->nnamed; i++)
     vram__save_tensor(s, f, c->arg[i]);
 }
 
@@ -29340,6 +29394,15 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     }
 }
 
+/* What the function of a reentrant call refers to lives as long as its record. */
+static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
+  for (; c->own < c->range->narg; c->own++)
+    if (s->nkept < s->kept_room)
+      s->kept[s->nkept++] = c->arg[c->own];
+    else
+      s->failed = VRAM_ERR_MEMORY;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
@@ -29374,13 +29437,18 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   if (f)
     vram__checkpoint_set_outputs(s, r, f);
   if (c->saves && !around) /* its inputs are kept for backward */
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (c->arg[i].st)
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
   if (!s->call.mute)
     vram__checkpoint_unname_inner(s, r);
-  for (i = 0; c->inputs && i < r->nnamed; i++) /* its record has them */
-    vram__tensor_release(s, c->arg[i]);
+  if (c->inputs || f) { /* its record has them */
+    for (i = 0; i < r->nnamed; i++)
+      vram__tensor_release(s, c->arg[i]);
+    c->own = r->nnamed;
+  }
+  if (f)
+    vram__checkpoint_keep(s, c);
   vram__frame_release(s, c);
 }
 
@@ -30511,6 +30579,7 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
     /* ranges, what goes in and out of each, the recomputed parts of the tape */
@@ -30520,6 +30589,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
          g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
          levels * (uint64_t)g->nparam * sizeof(vram__leaf);
+    for (b = g->checkpoint_first; b; b = b->next)
+      if (b->flags & VRAM_CHECKPOINT_REENTRANT)
+        n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
@@ -30637,8 +30709,9 @@ static int vram__step_take_arrays(vram__step *s) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
-  s->kept_room = 2 * g->keeps; /* of two micro-batches */
-  VRAM__TAKE(s->kept, uint32_t, s->kept_room + 1);
+  /* of this micro-batch and the one before, and of calls around calls */
+  s->kept_room = 2 * g->keeps + s->call.own_args * (g->checkpoint_nested + 3);
+  VRAM__TAKE(s->kept, vram__tensor, s->kept_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;

@@ -151,6 +151,9 @@ def write(rec, name, comment):
             keys["dtype"] = max(held - {None})
         if len(held) > 1:
             rec.note(f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one")
+        if n.held:
+            keys = {"holds": ",".join(ins[-n.held :]), **keys}
+            del ins[-n.held :]
         outs = [",".join(n.outs)] if n.outs else []
         text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:

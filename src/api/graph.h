@@ -94,6 +94,7 @@ typedef struct vram_checkpoint {
   vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
                               beside it, what the nodes use from outside and what is used behind */
   uint32_t narg, nout;
+  uint32_t nheld; /* the last ones of `arg` that its function only refers to */
   uint8_t flags;
 } vram_checkpoint;
 
@@ -188,11 +189,12 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
-   torch.utils.checkpoint.checkpoint. arg: its tensors, in order; out: what it returns, or nothing
-   (then what is used behind it, in the order in which it is made); either may be NULL where there
-   are none. keys as in the text form ("reentrant=1"), or NULL. */
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
+   arguments but what its function holds; out: what it returns, or nothing (then what is used behind
+   it, in the order in which it is made); either may be NULL where there are none. keys as in the
+   text form ("reentrant=1"), or NULL. */
 VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                                           const char *keys);
+                                           uint32_t nheld, const char *keys);
 VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
                                                uint32_t nout);
 

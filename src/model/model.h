@@ -430,7 +430,7 @@ VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node 
 
 /* block.c */
 VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
-VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg, uint8_t flags);
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what);
 VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
 
 /* size.c */

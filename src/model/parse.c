@@ -555,29 +555,56 @@ static int vram__next_line(vram__parser *p) {
 
 /* ---- checkpoint blocks ---- */
 
+/* One more value of a block's line. */
+static int vram__block_value(vram__parser *p, vram__span name, vram_value **to, uint32_t *n) {
+  if (*n == 1024)
+    return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+  to[*n] = vram__parse_value(p, name);
+  return to[(*n)++] != NULL;
+}
+
+/* The names of `holds=NAME,NAME`. */
+static int vram__block_holds(vram__parser *p, vram__span list, vram_checkpoint *b) {
+  const char *at = list.text, *const end = list.text + list.len;
+  const uint32_t before = b->narg;
+  while (at <= end) {
+    const char *const from = at;
+    while (at < end && *at != ',')
+      at++;
+    if (!vram__block_value(p, vram__span_of(from, at), b->arg, &b->narg))
+      return 0;
+    at++;
+  }
+  b->nheld += b->narg - before;
+  return 1;
+}
+
 static int vram__checkpoint_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *in[1024];
-  uint32_t n = 0;
-  uint8_t flags = 0;
+  vram_checkpoint b;
+  vram__span name, list;
+  vram__memory_zero(&b, sizeof b);
+  b.arg = in;
   while (vram__parse_token(p)) {
-    if (vram__text_holds(p->token.text, p->token.len, '=')) {
-      if (!vram__block_key(p->token, &flags))
-        return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
-                                 "reentrant=1, preserve_rng_state=0 or early_stop=0");
-      continue;
-    }
-    if (n == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
-    in[n] = vram__parse_value(p, p->token);
-    if (!in[n++])
-      return 0;
+    if (!vram__parse_pair(p->token, &name, &list)) {
+      if (b.nheld)
+        return vram__parse_error(p, VRAM_ERR_SYNTAX, "an argument behind a key", p->token,
+                                 "KEY=VALUE");
+      if (!vram__block_value(p, p->token, in, &b.narg))
+        return 0;
+    } else if (vram__text_is(name.text, name.len, "holds")) {
+      if (!vram__block_holds(p, list, &b))
+        return 0;
+    } else if (!vram__block_key(p->token, &b.flags))
+      return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                               "holds=, reentrant=1, preserve_rng_state=0, early_stop=0");
   }
   if (!p->blocks++) {
     p->block_at = p->start;
     p->block_line = p->line;
   }
-  return p->names_only || vram__block_begin(p->g, in, n, flags) || vram__parse_located(p, at);
+  return p->names_only || vram__block_begin(p->g, &b) || vram__parse_located(p, at);
 }
 
 static int vram__end_line(vram__parser *p) {
@@ -587,13 +614,9 @@ static int vram__end_line(vram__parser *p) {
   uint32_t n = 0;
   if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
-  while (vram__parse_token(p)) {
-    if (n == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
-    out[n] = vram__parse_value(p, p->token);
-    if (!out[n++])
+  while (vram__parse_token(p))
+    if (!vram__block_value(p, p->token, out, &n))
       return 0;
-  }
   p->blocks--;
   if (p->names_only)
     return 1;

@@ -184,29 +184,45 @@ static int vram__call_value(vram__step *s, const vram_value *v, uint32_t range, 
   return 0;
 }
 
-/* What goes into range k. */
-static void vram__call_arguments(vram__step *s, uint32_t k) {
+/* The values from outside that range k uses; with `held` those are left to be taken after. */
+static void vram__call_uses(vram__step *s, uint32_t k, int held) {
   vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
   const vram_node *n;
-  uint32_t i;
-  r->narg = 0;
-  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-  for (i = 0; r->block && i < r->block->narg; i++)
-    if (vram__call_value(s, r->block->arg[i], k, &r->narg))
-      r->arg[r->narg - 1] = r->block->arg[i];
-  r->nnamed = r->narg;
+  uint32_t i, j;
   for (n = r->first; n != r->last->next; n = n->next)
-    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin && !s->failed; i++) {
       const vram_value *v = n->in[i];
       if (v->node && v->node->index >= r->first->index)
         continue;
+      for (j = 0; held && b && j < b->nheld && b->arg[b->narg - 1 - j] != v;)
+        j++;
+      if (held && b && j < b->nheld)
+        continue;
       if (vram__call_value(s, v, k, &r->narg))
         r->arg[r->narg - 1] = v;
-      if (s->failed)
-        return;
     }
-  if (!r->block || !r->block->narg)
-    r->nnamed = r->narg;
+}
+
+/* What goes into range k: its arguments, then what its function refers to beside them. */
+static void vram__call_arguments(vram__step *s, uint32_t k) {
+  vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
+  const uint32_t named = b ? b->narg - b->nheld : 0;
+  uint32_t i;
+  r->narg = 0;
+  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; i < named; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (!named)
+    vram__call_uses(s, k, 1);
+  r->nnamed = r->narg;
+  for (i = named; b && i < b->narg; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (named)
+    vram__call_uses(s, k, 0);
 }
 
 /* What comes out of range k: what it names, then what is used behind it. */
@@ -268,6 +284,8 @@ VRAM__FN void vram__calls_find(vram__step *s) {
       return;
     if (r->narg > s->call.most_args)
       s->call.most_args = r->narg;
+    if (r->flags & VRAM_CHECKPOINT_REENTRANT)
+      s->call.own_args += r->narg - r->nnamed;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");

@@ -49,6 +49,7 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
     /* ranges, what goes in and out of each, the recomputed parts of the tape */
@@ -58,6 +59,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
          g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
          levels * (uint64_t)g->nparam * sizeof(vram__leaf);
+    for (b = g->checkpoint_first; b; b = b->next)
+      if (b->flags & VRAM_CHECKPOINT_REENTRANT)
+        n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
@@ -175,8 +179,9 @@ static int vram__step_take_arrays(vram__step *s) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
-  s->kept_room = 2 * g->keeps; /* of two micro-batches */
-  VRAM__TAKE(s->kept, uint32_t, s->kept_room + 1);
+  /* of this micro-batch and the one before, and of calls around calls */
+  s->kept_room = 2 * g->keeps + s->call.own_args * (g->checkpoint_nested + 3);
+  VRAM__TAKE(s->kept, vram__tensor, s->kept_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;

@@ -131,17 +131,16 @@ VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__ten
     return;
   }
   b = vram__owner_at(s, t.st);
-  s->kept[s->nkept++] = b->base;
-  b->srefs++;
+  s->kept[s->nkept++] = vram__tensor_alias(s, t, t.d);
   vram__saved_count(s, b);
 }
 
-/* The graph that held kept storages from..to - 1 goes. */
+/* The graph whose functions refer to kept tensors from..to - 1 goes. */
 VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to) {
   uint32_t i;
   for (i = from; i < to; i++)
-    vram__storage_release(s, s->kept[i]);
-  for (i = to; i < s->nkept; i++)
+    vram__tensor_release(s, s->kept[i]);
+  for (i = to; from < to && i < s->nkept; i++)
     s->kept[from + i - to] = s->kept[i];
   s->nkept -= to - from;
 }

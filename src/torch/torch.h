@@ -131,6 +131,7 @@ typedef struct vram__frame {
   uint32_t before;      /* after so many, */
   uint8_t late;         /* and what it saved it had allocated itself */
   uint8_t done;         /* recomputed */
+  uint32_t own;         /* the first of `arg` that the frame itself holds */
   uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
                            _NoopSaveInputs), 0: none */
 } vram__frame;
@@ -235,7 +236,8 @@ typedef struct vram__tape {
 typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
-  uint32_t most_args;     /* of one range */
+  uint32_t most_args; /* of one range */
+  uint32_t own_args;  /* of reentrant ones: what their functions refer to beside the named ones */
   uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
   vram__frame *frame;     /* the checkpointed call that runs, */
   uint8_t again;          /* in its recomputation: */
@@ -306,8 +308,8 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
-  uint32_t *kept;           /* storages that functions hold beside what they save: up to the end of
-                               the graph that they are in */
+  vram__tensor *kept; /* what functions refer to beside what they save: as long as the graph that
+                         they are in is there */
   uint32_t nkept, kept_room;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
