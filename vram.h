@@ -1879,6 +1879,7 @@
 #define vram_node_flops VRAM__JOIN(VRAM_NAMESPACE, vram_node_flops)
 #define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
 #define vram_node_output VRAM__JOIN(VRAM_NAMESPACE, vram_node_output)
+#define vram_node_recomputed VRAM__JOIN(VRAM_NAMESPACE, vram_node_recomputed)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
@@ -2332,11 +2333,13 @@ typedef struct vram_dims {
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
 typedef struct vram_param vram_param;
+typedef struct vram_checkpoint vram_checkpoint;
 
 /* attr: [key | count << 8, values...]..., 0 ends. */
 struct vram_node {
   vram_node *next;
   const struct vram__round *round; /* loop rounds around it, NULL: none */
+  const vram_checkpoint *block;    /* the innermost checkpoint block around it, NULL: none */
   vram_value **in;
   vram_value *out;     /* nout values, one after the other; the first one has the node's name */
   const int64_t *attr; /* shared: many nodes may point to the same keys; NULL: none */
@@ -2381,16 +2384,16 @@ struct vram_param {
 #define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
 #define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
 
-typedef struct vram_checkpoint {
-  struct vram_checkpoint *next;  /* in the order in which they begin */
-  struct vram_checkpoint *up;    /* the one around it; NULL: none */
+struct vram_checkpoint {
+  vram_checkpoint *next;         /* in the order in which they begin */
+  vram_checkpoint *up;           /* the one around it; NULL: none */
   const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
   vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
                               beside it, what the nodes use from outside and what is used behind */
   uint32_t narg, nout;
   uint32_t nheld; /* the last ones of `arg` that its function only refers to */
   uint8_t flags;
-} vram_checkpoint;
+};
 
 typedef struct vram_graph {
   uint8_t *mem;
@@ -2456,6 +2459,9 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
    Other nodes: one for each element that they give, views none. VRAM_OVERFLOW: more than 64 bits.
    n: not NULL. */
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
+
+/* In how many checkpoint blocks the node is: backward runs it once more for each. n: not NULL. */
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n);
 
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
@@ -9017,6 +9023,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   uint32_t i;
   if (!n || !vram__node_append(g, n))
     return NULL;
+  n->block = g->checkpoint_open;
   if (n->nin > g->max_in)
     g->max_in = n->nin;
   if (n->nout > g->max_out)
@@ -9363,6 +9370,14 @@ VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const 
   if (vram__block_has(g, out, nout))
     vram__block_end(g, out, nout);
   return g->error.code;
+}
+
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
+  const vram_checkpoint *b;
+  uint32_t count = 0;
+  for (b = n->block; b; b = b->up)
+    count++;
+  return count;
 }
 
 /* >>model/size    numbers, sizes and dtypes of the text form */
@@ -26609,6 +26624,7 @@ VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 /* calls.c */
 VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
 VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN int vram__block_goes_on(const vram_node *n);
 VRAM__FN void vram__calls_find(vram__step *s);
 
 /* checkpoint.c */
@@ -28748,6 +28764,26 @@ VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
   return n;
 }
 
+/* The last of the `drop`s behind n that end the blocks of the text around it. */
+static const vram_node *vram__block_drops(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = n;
+  for (b = n->block; b; b = b->up)
+    while (last->next && last->next->op >= VRAM_OP_COUNT && last->index < b->last->index)
+      last = last->next;
+  return last;
+}
+
+/* Is the place behind n inside a block of the text, where no call may end? */
+VRAM__FN int vram__block_goes_on(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = vram__block_drops(n);
+  for (b = n->block; b; b = b->up)
+    if (last->index < b->last->index)
+      return 1;
+  return 0;
+}
+
 #define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
 
 /* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
@@ -28760,9 +28796,7 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
   const uint32_t *last = s->name_of;
   uint32_t i, j, live, functions, size = 0, count = 0, k = s->o->checkpoint_segments - 1;
   const vram_node *loss = g->root->node;
-  const vram_checkpoint *block;
   vram__range *range = s->call.range + g->ncheckpoint;
-  uint32_t inside;
   int pass;
   if (k >= g->nnode) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
@@ -28770,13 +28804,8 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
   }
   for (pass = 0; pass < 2; pass++) {
     functions = live = 0;
-    block = g->checkpoint_first;
-    inside = 0;
     for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
       end = vram__line_end_of(n);
-      for (; block && (!block->first || block->first->index <= end->index); block = block->next)
-        if (block->first && block->last->index > inside)
-          inside = block->last->index;
       if (n->op == VRAM__OP_drop)
         continue;
       for (; n != end->next; n = n->next) {
@@ -28789,8 +28818,9 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
         for (i = 0; i < n->nout; i++)
           live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
       }
-      if (live != 1 || end->index < inside) /* nor does one end inside a block of the text */
+      if (live != 1 || vram__block_goes_on(end))
         continue;
+      end = vram__block_drops(end);
       functions++;
       if (!pass)
         continue;
@@ -28834,7 +28864,7 @@ static uint32_t vram__calls_of_options(vram__step *s) {
     to->first = to->last = n;
     while (to->last->next && to->last->index < r->last->index)
       to->last = to->last->next;
-    to->last = vram__line_end_of(to->last);
+    to->last = vram__block_drops(vram__line_end_of(to->last));
     to->hold = NULL;
     to->block = NULL;
     if (i && to->first->index < to[-1].first->index) {
@@ -29415,6 +29445,14 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   s->node = r->first;
   if (grad && (r->flags & VRAM_CHECKPOINT_REENTRANT)) {
     f = vram__checkpoint_record(s, c);
+    for (i = r->nnamed; f && i < r->narg; i++)
+      if (vram__is_grad_fn(vram__tensor_fn(s, c->arg[i]))) {
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
+                          "a reentrant checkpoint whose function refers to a tensor that needs a "
+                          "gradient and is none of its arguments: PyTorch's backward inside "
+                          "backward goes on from it, and stops with an error when it comes twice");
+        return;
+      }
     if (f && !around)
       vram__checkpoint_save_arguments(s, c, f);
     s->grad = 0;
@@ -29440,7 +29478,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
     for (i = 0; i < r->nnamed; i++)
       if (c->arg[i].st)
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
-  if (!s->call.mute)
+  if (!s->call.mute && !r->block) /* a block's `drop`s say when its values end */
     vram__checkpoint_unname_inner(s, r);
   if (c->inputs || f) { /* its record has them */
     for (i = 0; i < r->nnamed; i++)
@@ -29463,8 +29501,8 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     if (s->failed || s->call.mute)
       return n;
     vram__checkpoint_forward(s, r);
-    if (s->call.mute)
-      return r->first;
+    if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
+      return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
@@ -34817,7 +34855,7 @@ static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
       continue;
     for (; n != end->next; n = n->next)
       vram__crossing_pass(&x, n, c);
-    if (x.live != 1)
+    if (x.live != 1 || vram__block_goes_on(end))
       continue;
     one = vram__crossing_value(&x);
     if (!one || c->last[one->index] == UINT32_MAX)
@@ -35013,15 +35051,20 @@ static uint64_t vram__cuts_stages(vram__cutting *t) {
     vram_stage *stage = t->stage + i;
     vram_way *way = t->way + i;
     const vram_node *n;
-    uint64_t flops = 0;
-    for (n = q->first; n != q->last->next; n = n->next)
-      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
+    uint64_t flops = 0, again = 0; /* again: of the blocks of the text, in backward */
+    for (n = q->first; n != q->last->next; n = n->next) {
+      const uint64_t one = vram_node_flops(n);
+      flops = vram__sum_or_overflow(flops, one);
+      if (n->block)
+        again = vram__sum_or_overflow(again,
+                                      vram__product_or_overflow(one, vram_node_recomputed(n)));
+    }
     all = vram__sum_or_overflow(all, flops);
     way->saved_bytes = q->saved;
     way->forward_temp_bytes = q->forward_temp;
     way->backward_temp_bytes = q->backward_temp;
     way->forward_cost = flops;
-    way->backward_cost = vram__product_or_overflow(2, flops);
+    way->backward_cost = vram__sum_or_overflow(vram__product_or_overflow(2, flops), again);
     vram__memory_zero(stage, sizeof *stage);
     stage->output_bytes = is_last ? 0 : q->output;
     stage->forward_cost = flops;

@@ -58,7 +58,11 @@ def reentrant(rec, function, preserve, *args):
     """CheckpointFunction.apply"""
     start = len(rec.nodes)
     begin(rec, function, args, {}, {"reentrant": 1, "preserve_rng_state": None if preserve else 0})
-    r = function(*args)
+    lost = torch.is_grad_enabled() and not any(isinstance(t, torch.Tensor) and t.requires_grad for t in args)
+    grad, rec.grad = rec.grad, rec.grad and not lost
+    with torch.no_grad() if lost else contextlib.nullcontext():  # what needs a gradient in there gets none
+        r = function(*args)
+    rec.grad = grad
     outputs = list(r) if isinstance(r, tuple) else [r]
     if any(t.requires_grad for t in tree_leaves([o for o in outputs if not isinstance(o, torch.Tensor)]) if isinstance(t, torch.Tensor)):
         rec.note("a reentrant checkpoint gives tensors in a structure: PyTorch keeps no gradient of them, the text does")

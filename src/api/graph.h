@@ -38,11 +38,13 @@ typedef struct vram_dims {
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
 typedef struct vram_param vram_param;
+typedef struct vram_checkpoint vram_checkpoint;
 
 /* attr: [key | count << 8, values...]..., 0 ends. */
 struct vram_node {
   vram_node *next;
   const struct vram__round *round; /* loop rounds around it, NULL: none */
+  const vram_checkpoint *block;    /* the innermost checkpoint block around it, NULL: none */
   vram_value **in;
   vram_value *out;     /* nout values, one after the other; the first one has the node's name */
   const int64_t *attr; /* shared: many nodes may point to the same keys; NULL: none */
@@ -87,16 +89,16 @@ struct vram_param {
 #define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
 #define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
 
-typedef struct vram_checkpoint {
-  struct vram_checkpoint *next;  /* in the order in which they begin */
-  struct vram_checkpoint *up;    /* the one around it; NULL: none */
+struct vram_checkpoint {
+  vram_checkpoint *next;         /* in the order in which they begin */
+  vram_checkpoint *up;           /* the one around it; NULL: none */
   const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
   vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
                               beside it, what the nodes use from outside and what is used behind */
   uint32_t narg, nout;
   uint32_t nheld; /* the last ones of `arg` that its function only refers to */
   uint8_t flags;
-} vram_checkpoint;
+};
 
 typedef struct vram_graph {
   uint8_t *mem;
@@ -162,6 +164,9 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
    Other nodes: one for each element that they give, views none. VRAM_OVERFLOW: more than 64 bits.
    n: not NULL. */
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
+
+/* In how many checkpoint blocks the node is: backward runs it once more for each. n: not NULL. */
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n);
 
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);

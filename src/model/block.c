@@ -147,3 +147,11 @@ VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const 
     vram__block_end(g, out, nout);
   return g->error.code;
 }
+
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
+  const vram_checkpoint *b;
+  uint32_t count = 0;
+  for (b = n->block; b; b = b->up)
+    count++;
+  return count;
+}

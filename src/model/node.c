@@ -91,6 +91,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   uint32_t i;
   if (!n || !vram__node_append(g, n))
     return NULL;
+  n->block = g->checkpoint_open;
   if (n->nin > g->max_in)
     g->max_in = n->nin;
   if (n->nout > g->max_out)

@@ -127,7 +127,7 @@ static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
       continue;
     for (; n != end->next; n = n->next)
       vram__crossing_pass(&x, n, c);
-    if (x.live != 1)
+    if (x.live != 1 || vram__block_goes_on(end))
       continue;
     one = vram__crossing_value(&x);
     if (!one || c->last[one->index] == UINT32_MAX)
@@ -323,15 +323,20 @@ static uint64_t vram__cuts_stages(vram__cutting *t) {
     vram_stage *stage = t->stage + i;
     vram_way *way = t->way + i;
     const vram_node *n;
-    uint64_t flops = 0;
-    for (n = q->first; n != q->last->next; n = n->next)
-      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
+    uint64_t flops = 0, again = 0; /* again: of the blocks of the text, in backward */
+    for (n = q->first; n != q->last->next; n = n->next) {
+      const uint64_t one = vram_node_flops(n);
+      flops = vram__sum_or_overflow(flops, one);
+      if (n->block)
+        again = vram__sum_or_overflow(again,
+                                      vram__product_or_overflow(one, vram_node_recomputed(n)));
+    }
     all = vram__sum_or_overflow(all, flops);
     way->saved_bytes = q->saved;
     way->forward_temp_bytes = q->forward_temp;
     way->backward_temp_bytes = q->backward_temp;
     way->forward_cost = flops;
-    way->backward_cost = vram__product_or_overflow(2, flops);
+    way->backward_cost = vram__sum_or_overflow(vram__product_or_overflow(2, flops), again);
     vram__memory_zero(stage, sizeof *stage);
     stage->output_bytes = is_last ? 0 : q->output;
     stage->forward_cost = flops;

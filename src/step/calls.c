@@ -13,6 +13,26 @@ VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
   return n;
 }
 
+/* The last of the `drop`s behind n that end the blocks of the text around it. */
+static const vram_node *vram__block_drops(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = n;
+  for (b = n->block; b; b = b->up)
+    while (last->next && last->next->op >= VRAM_OP_COUNT && last->index < b->last->index)
+      last = last->next;
+  return last;
+}
+
+/* Is the place behind n inside a block of the text, where no call may end? */
+VRAM__FN int vram__block_goes_on(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = vram__block_drops(n);
+  for (b = n->block; b; b = b->up)
+    if (last->index < b->last->index)
+      return 1;
+  return 0;
+}
+
 #define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
 
 /* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
@@ -25,9 +45,7 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
   const uint32_t *last = s->name_of;
   uint32_t i, j, live, functions, size = 0, count = 0, k = s->o->checkpoint_segments - 1;
   const vram_node *loss = g->root->node;
-  const vram_checkpoint *block;
   vram__range *range = s->call.range + g->ncheckpoint;
-  uint32_t inside;
   int pass;
   if (k >= g->nnode) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
@@ -35,13 +53,8 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
   }
   for (pass = 0; pass < 2; pass++) {
     functions = live = 0;
-    block = g->checkpoint_first;
-    inside = 0;
     for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
       end = vram__line_end_of(n);
-      for (; block && (!block->first || block->first->index <= end->index); block = block->next)
-        if (block->first && block->last->index > inside)
-          inside = block->last->index;
       if (n->op == VRAM__OP_drop)
         continue;
       for (; n != end->next; n = n->next) {
@@ -54,8 +67,9 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
         for (i = 0; i < n->nout; i++)
           live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
       }
-      if (live != 1 || end->index < inside) /* nor does one end inside a block of the text */
+      if (live != 1 || vram__block_goes_on(end))
         continue;
+      end = vram__block_drops(end);
       functions++;
       if (!pass)
         continue;
@@ -99,7 +113,7 @@ static uint32_t vram__calls_of_options(vram__step *s) {
     to->first = to->last = n;
     while (to->last->next && to->last->index < r->last->index)
       to->last = to->last->next;
-    to->last = vram__line_end_of(to->last);
+    to->last = vram__block_drops(vram__line_end_of(to->last));
     to->hold = NULL;
     to->block = NULL;
     if (i && to->first->index < to[-1].first->index) {

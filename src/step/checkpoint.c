@@ -387,6 +387,14 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   s->node = r->first;
   if (grad && (r->flags & VRAM_CHECKPOINT_REENTRANT)) {
     f = vram__checkpoint_record(s, c);
+    for (i = r->nnamed; f && i < r->narg; i++)
+      if (vram__is_grad_fn(vram__tensor_fn(s, c->arg[i]))) {
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
+                          "a reentrant checkpoint whose function refers to a tensor that needs a "
+                          "gradient and is none of its arguments: PyTorch's backward inside "
+                          "backward goes on from it, and stops with an error when it comes twice");
+        return;
+      }
     if (f && !around)
       vram__checkpoint_save_arguments(s, c, f);
     s->grad = 0;
@@ -412,7 +420,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
     for (i = 0; i < r->nnamed; i++)
       if (c->arg[i].st)
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
-  if (!s->call.mute)
+  if (!s->call.mute && !r->block) /* a block's `drop`s say when its values end */
     vram__checkpoint_unname_inner(s, r);
   if (c->inputs || f) { /* its record has them */
     for (i = 0; i < r->nnamed; i++)
@@ -435,8 +443,8 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     if (s->failed || s->call.mute)
       return n;
     vram__checkpoint_forward(s, r);
-    if (s->call.mute)
-      return r->first;
+    if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
+      return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {

@@ -65,6 +65,7 @@ VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 /* calls.c */
 VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
 VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN int vram__block_goes_on(const vram_node *n);
 VRAM__FN void vram__calls_find(vram__step *s);
 
 /* checkpoint.c */
