@@ -263,7 +263,7 @@ static void print_held(const job *j, const vram_report *r) {
 }
 
 static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char mode[128];
+  char mode[256];
   int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   uint32_t d;
   job_mode(j, mode, sizeof mode);
