@@ -1839,6 +1839,8 @@
 #define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
 #define vram_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_format_name)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
+#define vram_graph_adapt VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapt)
+#define vram_graph_adapted_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapted_bytes)
 #define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
 #define vram_graph_checkpoint VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint)
 #define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
@@ -2375,7 +2377,8 @@ struct vram_param {
   vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
-  uint8_t is_model; /* its dtype is the model's: another one in a run in another dtype */
+  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
+                       from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2418,6 +2421,7 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
   uint32_t keeps;            /* nodes whose functions keep what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
@@ -2498,10 +2502,24 @@ VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg
 VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
                                                uint32_t nout);
 
+/* Fine-tuning: linear lines of the text that is read next get adapters (lora: "r=16", and
+   "targets=q_proj|v_proj", "dropout=0.05", "dora=1", "bias=1", "dtype=bf16"), or quantised weights
+   (quant: "nf4", "fp4" or "int8", and "double=0", "dtype=bf16", "compute=bf16", "threshold=6.0",
+   "skip=NAME|NAME", "prepare=0"); each NULL: none. Targets are names, or what they end with behind
+   a point; none: all linear lines but the last one. That one is not quantised either. Whatever is
+   no adapter is frozen; with both and without prepare=0 it is fp32 where it is not quantised
+   (prepare_model_for_kbit_training), and vram_step_options.dtype is what weights were quantised
+   from (0: bf16). */
+VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const char *quant);
+
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
 VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                          uint32_t nset);
+
+/* The same behind vram_graph_adapt. */
+VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                           uint32_t nset);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
    the place of the text's. text and set as above; the text is not needed afterwards. *err, if not
@@ -3313,6 +3331,7 @@ typedef struct vram_solve_options {
   const char
       *checkpoint_nodes; /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
   vram_step_options step;
+  const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
 } vram_solve_options;
 
 /* A value that was tried; value 0: there is none. */
@@ -7840,6 +7859,19 @@ typedef struct vram__keys {
   uint32_t count, room;
 } vram__keys;
 
+/* What vram_graph_adapt asks for. */
+enum { VRAM__ADAPT_WORDS = 64 };
+typedef struct vram__adapt {
+  int64_t lora_words[VRAM__ADAPT_WORDS], quant_words[VRAM__ADAPT_WORDS];
+  vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
+  vram__span targets, skip;               /* names with | between; no targets: all but the head */
+  vram__span head;                        /* the last linear line of the text */
+  uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint32_t matched;                       /* lines with an adapter */
+  uint32_t ncandidate;
+  vram__span candidate[16]; /* names that there were, without what stands before the last point */
+} vram__adapt;
+
 /* A node that a line or a call asks for. */
 typedef struct vram__request {
   uint32_t op;
@@ -7873,6 +7905,7 @@ typedef struct vram__parser {
   uint32_t block_line;
   const char *block_at;
   uint32_t rounds; /* of all loops so far */
+  int adapted;     /* linear lines may have adapters that the text does not say */
   int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
   uint32_t nset;
@@ -7943,6 +7976,7 @@ VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind);
 
@@ -7981,6 +8015,13 @@ VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
 VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
 VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
 
+/* adapt.c */
+VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
+VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
+VRAM__FN int vram__adapt_complete(vram_graph *g);
+VRAM__FN int vram__adapt_freezes(const vram_graph *g);
+VRAM__FN int vram__adapt_prepares(const vram_graph *g);
+
 /* parse.c */
 VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtype dtype,
                                        uint32_t ndim, const int64_t *size);
@@ -7999,7 +8040,7 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++)
     w = w * 131 + (uint8_t)s[i];
-  return (int64_t)(w >> 1);
+  return (int64_t)(w & INT64_MAX);
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
@@ -8583,8 +8624,9 @@ static vram_param *vram__param_take(vram_graph *g) {
 }
 
 /* An adapter learns in place of what it is added to. */
-static int vram__param_is_frozen(const vram_node *n) {
-  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL;
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
+  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
+         vram__adapt_freezes(g);
 }
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
@@ -8622,7 +8664,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
   if (kind == VRAM__PARAM &&
-      ((!as_is && vram__param_is_frozen(n)) || vram__kind_rank(p->dtype) < 2))
+      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
   if (!vram__whole_blocks(g, d, p->dtype))
     return 0;
@@ -9770,6 +9812,293 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
   return 1;
 }
 
+/* >>model/adapt    linear lines of a text get adapters and quantised weights */
+
+/* Words of the two options, and the keys of a linear line that they stand for. "": no key. */
+enum { VRAM__ADAPT_TARGETS, VRAM__ADAPT_SKIP, VRAM__ADAPT_PREPARE, VRAM__ADAPT_KEY };
+
+typedef struct vram__adapt_word {
+  const char *name, *key;
+  uint8_t what;
+} vram__adapt_word;
+
+static const vram__adapt_word vram__lora_words[] = {{"r", "lora", VRAM__ADAPT_KEY},
+                                                    {"targets", "", VRAM__ADAPT_TARGETS},
+                                                    {"dropout", "lora_dropout", VRAM__ADAPT_KEY},
+                                                    {"bias", "lora_bias", VRAM__ADAPT_KEY},
+                                                    {"dtype", "lora_dtype", VRAM__ADAPT_KEY},
+                                                    {"dora", "dora", VRAM__ADAPT_KEY},
+                                                    {"rslora", "rslora", VRAM__ADAPT_KEY},
+                                                    {NULL, NULL, 0}};
+static const vram__adapt_word vram__quant_words[] = {
+    {"kind", "quant", VRAM__ADAPT_KEY},          {"double", "double_quant", VRAM__ADAPT_KEY},
+    {"dtype", "dtype", VRAM__ADAPT_KEY},         {"compute", "compute_dtype", VRAM__ADAPT_KEY},
+    {"threshold", "threshold", VRAM__ADAPT_KEY}, {"skip", "", VRAM__ADAPT_SKIP},
+    {"prepare", "", VRAM__ADAPT_PREPARE},        {NULL, NULL, 0}};
+
+static void vram__adapt_fail(vram_graph *g, const char *what, vram__span found,
+                             const char *expected) {
+  vram__graph_fail(g, VRAM_ERR_VALUE, what);
+  vram__error_more(g, " (found ");
+  vram__error_more_n(g, found.text, found.len);
+  vram__error_more(g, ", expected ");
+  vram__error_more(g, expected);
+  vram__error_more(g, ")");
+}
+
+/* The words that an option knows, for an error. */
+static void vram__adapt_unknown(vram_graph *g, vram__span found, const vram__adapt_word *words) {
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown word of this option (found ");
+  vram__error_more_n(g, found.text, found.len);
+  vram__error_more(g, ", expected ");
+  for (; words->name; words++) {
+    vram__error_more(g, words->name);
+    vram__error_more(g, words[1].name ? ", " : ")");
+  }
+}
+
+/* KEY=VALUE of a linear line. */
+static int vram__adapt_key(vram__parser *p, const char *key, vram__span value, vram__keys *keys) {
+  char line[64];
+  uint32_t n = 0;
+  vram__text_puts(line, sizeof line, &n, key);
+  vram__text_puts(line, sizeof line, &n, "=");
+  vram__text_put(line, sizeof line, &n, value.text, value.len);
+  if (n + 1 >= sizeof line) { /* perhaps cut */
+    vram__adapt_fail(p->g, "a value that is too long", value, "a number or a dtype");
+    return 0;
+  }
+  p->start = p->at = line;
+  p->end = line + n;
+  return vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys);
+}
+
+/* One word of an option: NAME=VALUE, or of `quant` the kind alone. */
+static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span word,
+                                 const vram__adapt_word *words, vram__keys *keys) {
+  const char *equals = word.text, *const end = word.text + word.len;
+  vram__span name, value;
+  while (equals < end && *equals != '=')
+    equals++;
+  name = vram__span_of(word.text, equals);
+  value = vram__span_of(equals < end ? equals + 1 : end, end);
+  if (equals == end && words == vram__quant_words) {
+    value = name;
+    name = vram__span_all("kind");
+  }
+  while (words->name && !vram__text_is(name.text, name.len, words->name))
+    words++;
+  if (!words->name || !value.len) {
+    vram__adapt_unknown(p->g, word, keys == a->quant_keys ? vram__quant_words : vram__lora_words);
+    return 0;
+  }
+  switch (words->what) {
+  case VRAM__ADAPT_TARGETS:
+    a->targets = value;
+    return 1;
+  case VRAM__ADAPT_SKIP:
+    a->skip = value;
+    return 1;
+  case VRAM__ADAPT_PREPARE:
+    a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
+    if (a->unprepared || vram__text_is(value.text, value.len, "1"))
+      return 1;
+    vram__adapt_fail(p->g, "not a boolean", value, "0 or 1");
+    return 0;
+  default:
+    return vram__adapt_key(p, words->key, value, keys);
+  }
+}
+
+/* An option: words with commas between. */
+static int vram__adapt_option(vram__parser *p, vram__adapt *a, const char *text,
+                              const vram__adapt_word *words, vram__keys *keys) {
+  const char *at = text;
+  for (;;) {
+    const char *const begin = at;
+    while (*at && *at != ',')
+      at++;
+    if (!vram__adapt_word_read(p, a, vram__span_of(begin, at), words, keys))
+      return 0;
+    if (!*at)
+      return 1;
+    at++;
+  }
+}
+
+static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
+  return vram__attr_find(keys->words, key, NULL) != NULL;
+}
+
+/* 4-bit weights compute in the dtype that they were loaded in. */
+static void vram__adapt_compute(vram__keys *keys) {
+  const int64_t *kind = vram__attr_find(keys->words, VRAM__KEY_quant, NULL);
+  if (!kind || *kind == VRAM__WORD("int8") || vram__keys_hold(keys, VRAM__KEY_compute_dtype))
+    return;
+  keys->words[keys->count++] = VRAM__KEY_compute_dtype | 1 << 8;
+  keys->words[keys->count++] = VRAM_DTYPE_MODEL;
+  keys->words[keys->count] = 0;
+}
+
+/* The graph's own copy of an option, which must outlive the call. */
+static const char *vram__adapt_keep(vram_graph *g, const char *text) {
+  const uint32_t len = vram__text_len(text);
+  char *copy = (char *)vram__graph_take(g, (uint64_t)len + 1);
+  uint32_t n = 0;
+  if (copy)
+    vram__text_put(copy, len + 1, &n, text, len);
+  return copy;
+}
+
+VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const char *quant) {
+  vram__adapt *a;
+  vram__parser p;
+  if (g->error.code || (!lora && !quant))
+    return g->error.code;
+  if (g->ninput || g->nnode || g->adapt)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "adapters behind inputs or nodes, or named twice");
+  a = g->error.code ? NULL : (vram__adapt *)vram__graph_take(g, sizeof *a);
+  if (!a)
+    return g->error.code;
+  vram__memory_zero(a, sizeof *a);
+  vram__memory_zero(&p, sizeof p);
+  p.g = g;
+  a->lora_keys->words = a->lora_words;
+  a->quant_keys->words = a->quant_words;
+  a->lora_keys->room = a->quant_keys->room = VRAM__ADAPT_WORDS;
+  lora = lora ? vram__adapt_keep(g, lora) : NULL;
+  quant = quant ? vram__adapt_keep(g, quant) : NULL;
+  if (g->error.code || (lora && !vram__adapt_option(&p, a, lora, vram__lora_words, a->lora_keys)) ||
+      (quant && !vram__adapt_option(&p, a, quant, vram__quant_words, a->quant_keys)))
+    return g->error.code;
+  if (lora && !vram__keys_hold(a->lora_keys, VRAM__KEY_lora))
+    vram__adapt_fail(g, "adapters without a rank", vram__span_all(lora), "r=16");
+  else if (quant && !vram__keys_hold(a->quant_keys, VRAM__KEY_quant))
+    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant), "nf4, fp4 or int8");
+  vram__adapt_compute(a->quant_keys);
+  g->adapt = a;
+  return g->error.code;
+}
+
+/* Is `name` one of those that | divides: all of it, or what stands behind its last points? */
+static int vram__adapt_names(vram__span list, vram__span name) {
+  const char *at = list.text, *const end = list.text + list.len;
+  while (at < end) {
+    const char *const begin = at;
+    uint32_t n;
+    while (at < end && *at != '|')
+      at++;
+    n = (uint32_t)(at - begin);
+    if (n && n <= name.len && vram__text_equal(name.text + name.len - n, begin, n) &&
+        (n == name.len || name.text[name.len - n - 1] == '.'))
+      return 1;
+    at++;
+  }
+  return 0;
+}
+
+/* The name that the last linear line of the text has: a model's head. */
+static vram__span vram__adapt_head(const char *text, uint64_t len) {
+  const char *at = text, *const end = text + len;
+  vram__span head = vram__span_of(text, text);
+  while (at < end) {
+    const char *line = at, *name;
+    while (at < end && *at != '\n')
+      at++;
+    if (at - line > 7 && vram__text_equal(line, "linear ", 7)) {
+      for (name = line += 7; line < at && *line != ' ' && *line != '\t';)
+        line++;
+      head = vram__span_of(name, line);
+    }
+    at++;
+  }
+  return head;
+}
+
+VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len) {
+  if (g->adapt)
+    g->adapt->head = vram__adapt_head(text, len);
+}
+
+/* The keys of the option go behind those of the line, which may have some of them. */
+static int vram__adapt_add(const vram__keys *from, vram__keys *to) {
+  uint32_t i, k, n;
+  for (i = 0; i < from->count; i += n) {
+    n = 1 + ((uint32_t)(from->words[i] >> 8) & 0xffffu);
+    if (vram__keys_hold(to, (uint32_t)(from->words[i] & 0xff)))
+      continue;
+    if (to->count + n >= to->room)
+      return 0;
+    for (k = 0; k < n; k++)
+      to->words[to->count++] = from->words[i + k];
+    to->words[to->count] = 0;
+  }
+  return 1;
+}
+
+/* The last part of a linear line's name becomes one of those that an error lists. */
+static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
+  uint32_t n = 0, i;
+  while (n < name.len && name.text[name.len - n - 1] != '.')
+    n++;
+  name = vram__span_of(name.text + name.len - n, name.text + name.len);
+  for (i = 0; i < a->ncandidate; i++)
+    if (a->candidate[i].len == n && vram__text_equal(a->candidate[i].text, name.text, n))
+      return;
+  if (i < sizeof a->candidate / sizeof *a->candidate)
+    a->candidate[a->ncandidate++] = name;
+}
+
+/* A linear line of this name gets the keys that the options give it. 0: no room for them. */
+VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
+  vram__adapt *a = g->adapt;
+  vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
+  const vram__span all = vram__span_all("all-linear");
+  int head, good = 1;
+  if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
+    return 1;
+  head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
+         vram__adapt_names(vram__span_all("lm_head"), name);
+  vram__adapt_candidate(a, name);
+  if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
+    good = vram__adapt_add(a->quant_keys, keys);
+  if (!a->lora_keys->count || !good)
+    return good;
+  if (!a->targets.len ||
+              (a->targets.len == all.len && vram__text_equal(a->targets.text, all.text, all.len))
+          ? head
+          : !vram__adapt_names(a->targets, name))
+    return 1;
+  a->matched++;
+  return vram__adapt_add(a->lora_keys, keys);
+}
+
+/* All lines were read: did an adapter find its place? */
+VRAM__FN int vram__adapt_complete(vram_graph *g) {
+  const vram__adapt *a = g->adapt;
+  uint32_t i;
+  if (!a || !a->lora_keys->count || a->matched)
+    return 1;
+  vram__graph_fail(g, VRAM_ERR_NAME, "no linear line has a name of targets (");
+  vram__error_more(g, a->ncandidate ? "there are " : "there is no linear line");
+  for (i = 0; i < a->ncandidate; i++) {
+    vram__error_more(g, i ? ", " : "");
+    vram__error_more_n(g, a->candidate[i].text, a->candidate[i].len);
+  }
+  vram__error_more(g, ")");
+  return 0;
+}
+
+/* Adapters learn in place of everything else. */
+VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
+  return g->adapt && g->adapt->lora_keys->count;
+}
+
+/* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
+VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
+  return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+}
+
 /* >>model/parse    the lines of the text form */
 
 static const char *vram__line_end(const char *p, const char *end) {
@@ -10055,6 +10384,8 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram__key_table[missing].name);
   if (p->names_only)
     return vram__names_only(p, r, names, at);
+  if (!vram__adapt_line(g, r, names))
+    return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "too many keys", NULL);
   if (!vram__node_emit(p, r, &n))
     return vram__parse_located(p, at);
   if (!vram__names_give(p, names, n->out, r->nout))
@@ -10456,7 +10787,7 @@ static int vram__parse_complete(vram__parser *p) {
       return 0;
     }
   if (g->root)
-    return 1;
+    return vram__adapt_complete(g);
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
@@ -10513,6 +10844,7 @@ static void vram__parse_names(vram_graph *g, const char *text, uint64_t len, con
 
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err) {
+  vram__adapt_begin(g, text, len);
   vram__parse_text(g, text, len, set, nset, 0);
   if (g->error.code == VRAM_ERR_MEMORY || g->error.code == VRAM_ERR_LIMIT)
     vram__parse_names(g, text, len, set, nset);
@@ -10558,11 +10890,22 @@ static void vram__nest_leave(vram__nest *nest) {
   nest->depth -= nest->depth != 0;
 }
 
+/* Does a linear line say that its weight is quantised or that it has an adapter? */
+static int vram__line_adapts(const vram__parser *p) {
+  const char *at;
+  for (at = p->start; at + 6 < p->end; at++)
+    if (vram__text_equal(at, " lora=", 6) || vram__text_equal(at, " quant", 6))
+      return 1;
+  return p->adapted;
+}
+
 /* What a node of that op takes at most, beside its names, inputs and keys. Of a recurrent net it is
    the parameters, so many for each of `num_layers`. */
 static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
   const vram__op_row *row = vram__op_at(op);
   int64_t layers = 1;
+  if (op == VRAM_OP_linear && vram__line_adapts(p))
+    return 4096;
   if (!(row->traits & VRAM__OP_FLAT))
     return row->lines ? 2048 : 512;
   while (vram__parse_token(p)) {
@@ -10585,11 +10928,11 @@ static uint64_t vram__line_bytes(vram__parser *p, vram__span word) {
 }
 
 /* Goes over the lines once; dims, counts of loops and `num_layers` alone are read. */
-VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                         uint32_t nset) {
+static uint64_t vram__text_bytes(const char *text, uint64_t len, const vram_dim *set, uint32_t nset,
+                                 int adapted) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 4096;
+  uint64_t total = adapted ? 16384 : 4096;
   vram__nest nest;
   vram_graph g;
   vram__parser p;
@@ -10598,6 +10941,7 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
   p.set = set;
   p.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
   p.used = used;
+  p.adapted = adapted;
   nest.times[0] = 1;
   nest.depth = nest.skipped = 0;
   while (p.next_line < p.text_end && !g.error.code) {
@@ -10622,6 +10966,16 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
     total += bytes;
   }
   return vram__sum_or_overflow(total, len); /* the table of names */
+}
+
+VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                         uint32_t nset) {
+  return vram__text_bytes(text, len, set, nset, 0);
+}
+
+VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                           uint32_t nset) {
+  return vram__text_bytes(text, len, set, nset, 1);
 }
 
 #endif /* VRAM_NO_MODEL */
@@ -11051,6 +11405,7 @@ struct vram__step {
   uint8_t grad, train, failed;
   vram_dtype amp;    /* autocast's; VRAM_DTYPE_NONE: none */
   vram_dtype dtype;  /* the model's in this run */
+  vram_dtype loaded; /* the model's dtype before it was prepared for training */
   uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;    /* GradScaler takes part */
   uint8_t ideal;     /* VRAM_RULES_IDEAL */
@@ -18294,6 +18649,7 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
   size[0] = q->out;
   size[1] = q->in;
   g->keeps += q->bits == 8;
+  g->extra += 4096;
   if (q->bits == 8)
     return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
            vram__node_own(g, n, VRAM__LINEAR_SCALES, "SCB", 1, size, VRAM_F32, state);
@@ -18322,16 +18678,20 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
 /* The bias of such a layer is in the dtype that computes since the first step. */
 VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
   const vram__quantised q = vram__node_quantised(n);
-  const int frozen = VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL;
-  return vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
-                        q.compute ? q.compute : n->in[0]->dtype,
-                        (uint8_t)((frozen ? VRAM__FROZEN : VRAM__PARAM) | VRAM__AS_IS));
+  const uint8_t kind = vram__param_is_frozen(g, n) ? VRAM__FROZEN : VRAM__PARAM;
+  if (!vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
+                      q.compute ? q.compute : n->in[0]->dtype, (uint8_t)(kind | VRAM__AS_IS)))
+    return 0;
+  if (q.compute == VRAM_DTYPE_MODEL)
+    n->param[VRAM__LINEAR_BIAS]->is_model = 2;
+  return 1;
 }
 
 #ifndef VRAM_NO_STEP
 
-static vram_dtype vram__quantised_from(const vram__step *s, const vram__quantised *q) {
-  return vram__step_dtype(s, q->from);
+/* The model's dtype is here that which the weights were loaded in. */
+static vram_dtype vram__quantised_dtype(const vram__step *s, vram_dtype dt) {
+  return dt == VRAM_DTYPE_MODEL ? s->loaded : dt;
 }
 
 /* _dequant_linear_fallback: the scales and the weight for a moment, then F.linear */
@@ -18404,7 +18764,7 @@ static vram__tensor vram__dequantised(vram__step *s, const vram__quantised *q) {
   vram__tensor scales = vram__tensor_none(), w;
   if (q->nested && !s->ideal)
     scales = vram__tensor_empty(s, vram__dims_2d(s, 1, vram__quantised_scales(q)), VRAM_F32);
-  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), vram__quantised_from(s, q));
+  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), vram__quantised_dtype(s, q->from));
   vram__tensor_release(s, scales);
   return w;
 }
@@ -18571,7 +18931,7 @@ VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, v
   vram__tensor a, y, cast;
   if (q.bits == 8)
     return vram__matmul_8bit(s, &q, x, b);
-  a = q.compute ? vram__torch_cast(s, x, vram__step_dtype(s, q.compute))
+  a = q.compute ? vram__torch_cast(s, x, vram__quantised_dtype(s, q.compute))
                 : vram__tensor_retain(s, x);
   y = vram__matmul_4bit(s, &q, a, b);
   cast = vram__torch_cast(s, y, x.dt);
@@ -18602,6 +18962,7 @@ VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t
     return vram__node_error(g, n, "lora_dropout must be 0 to 1");
   if (!vram__dtype_is_float(dt))
     return vram__node_error(g, n, "lora_dtype must be floating point");
+  g->extra += 16384; /* its records, and once more where they run again */
   size[0] = rank;
   size[1] = in;
   if (!vram__node_own(g, n, VRAM__LINEAR_LORA_A, "lora_A.weight", 2, size, dt, kind))
@@ -29572,7 +29933,7 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -29607,9 +29968,10 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
 
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
+  const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   const vram_param *p;
   vram__memory_zero(o, sizeof *o);
-  if (s->dtype != vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
+  if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
       vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
   else if (s->g->owned)
@@ -30709,6 +31071,11 @@ static void vram__step_set_options(vram__step *s) {
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
   s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
+  s->loaded = s->dtype;
+  if (vram__adapt_prepares(s->g)) {
+    s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
+    s->dtype = VRAM_F32;
+  }
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
@@ -31321,13 +31688,16 @@ static int vram__solve_parse(vram__solver *v) {
   for (;;) {
     if (v->mem) {
       vram_graph_init(&v->g, v->mem, v->mem_bytes);
+      vram_graph_adapt(&v->g, v->o->lora, v->o->quant);
       if (vram_graph_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
           again++)
         break;
     }
     again += !v->mem;
     { /* loops of more rounds */
-      const uint64_t need = vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
+      const uint64_t need = v->o->lora || v->o->quant
+                                ? vram_graph_adapted_bytes(v->text, v->len, v->set, v->nset)
+                                : vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
       if (!need) {
         vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
         break;

@@ -293,7 +293,7 @@ static void print_recomputed(const job *j, const vram_graph *g) {
 }
 
 static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char mode[128];
+  char mode[256];
   int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   uint32_t d;
   job_mode(j, mode, sizeof mode);

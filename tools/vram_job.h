@@ -18,6 +18,8 @@
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
   "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
+  "  --lora r=16,...       adapters learn, all else is frozen\n"                                   \
+  "  --quant nf4,...       linear weights in 4 bits (nf4, fp4) or 8 (int8)\n"                      \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
   "  --checkpoint-nodes A..B,C..D\n"                                                               \
@@ -46,6 +48,7 @@
 typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
+  const char *lora, *quant;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_dtype own_dtype;   /* of the model, as its text names it */

@@ -80,7 +80,8 @@ struct vram_param {
   vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
-  uint8_t is_model; /* its dtype is the model's: another one in a run in another dtype */
+  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
+                       from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -123,6 +124,7 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
   uint32_t keeps;            /* nodes whose functions keep what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
@@ -203,10 +205,24 @@ VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg
 VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
                                                uint32_t nout);
 
+/* Fine-tuning: linear lines of the text that is read next get adapters (lora: "r=16", and
+   "targets=q_proj|v_proj", "dropout=0.05", "dora=1", "bias=1", "dtype=bf16"), or quantised weights
+   (quant: "nf4", "fp4" or "int8", and "double=0", "dtype=bf16", "compute=bf16", "threshold=6.0",
+   "skip=NAME|NAME", "prepare=0"); each NULL: none. Targets are names, or what they end with behind
+   a point; none: all linear lines but the last one. That one is not quantised either. Whatever is
+   no adapter is frozen; with both and without prepare=0 it is fp32 where it is not quantised
+   (prepare_model_for_kbit_training), and vram_step_options.dtype is what weights were quantised
+   from (0: bf16). */
+VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const char *quant);
+
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
 VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                          uint32_t nset);
+
+/* The same behind vram_graph_adapt. */
+VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                           uint32_t nset);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
    the place of the text's. text and set as above; the text is not needed afterwards. *err, if not

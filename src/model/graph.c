@@ -216,8 +216,9 @@ static vram_param *vram__param_take(vram_graph *g) {
 }
 
 /* An adapter learns in place of what it is added to. */
-static int vram__param_is_frozen(const vram_node *n) {
-  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL;
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
+  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
+         vram__adapt_freezes(g);
 }
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
@@ -255,7 +256,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
   if (kind == VRAM__PARAM &&
-      ((!as_is && vram__param_is_frozen(n)) || vram__kind_rank(p->dtype) < 2))
+      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
   if (!vram__whole_blocks(g, d, p->dtype))
     return 0;

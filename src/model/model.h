@@ -305,6 +305,19 @@ typedef struct vram__keys {
   uint32_t count, room;
 } vram__keys;
 
+/* What vram_graph_adapt asks for. */
+enum { VRAM__ADAPT_WORDS = 64 };
+typedef struct vram__adapt {
+  int64_t lora_words[VRAM__ADAPT_WORDS], quant_words[VRAM__ADAPT_WORDS];
+  vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
+  vram__span targets, skip;               /* names with | between; no targets: all but the head */
+  vram__span head;                        /* the last linear line of the text */
+  uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint32_t matched;                       /* lines with an adapter */
+  uint32_t ncandidate;
+  vram__span candidate[16]; /* names that there were, without what stands before the last point */
+} vram__adapt;
+
 /* A node that a line or a call asks for. */
 typedef struct vram__request {
   uint32_t op;
@@ -338,6 +351,7 @@ typedef struct vram__parser {
   uint32_t block_line;
   const char *block_at;
   uint32_t rounds; /* of all loops so far */
+  int adapted;     /* linear lines may have adapters that the text does not say */
   int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
   uint32_t nset;
@@ -408,6 +422,7 @@ VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind);
 
@@ -446,6 +461,13 @@ VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
 VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
 VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
 
+/* adapt.c */
+VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
+VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
+VRAM__FN int vram__adapt_complete(vram_graph *g);
+VRAM__FN int vram__adapt_freezes(const vram_graph *g);
+VRAM__FN int vram__adapt_prepares(const vram_graph *g);
+
 /* parse.c */
 VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtype dtype,
                                        uint32_t ndim, const int64_t *size);
@@ -464,7 +486,7 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++)
     w = w * 131 + (uint8_t)s[i];
-  return (int64_t)(w >> 1);
+  return (int64_t)(w & INT64_MAX);
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */

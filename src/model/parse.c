@@ -284,6 +284,8 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram__key_table[missing].name);
   if (p->names_only)
     return vram__names_only(p, r, names, at);
+  if (!vram__adapt_line(g, r, names))
+    return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "too many keys", NULL);
   if (!vram__node_emit(p, r, &n))
     return vram__parse_located(p, at);
   if (!vram__names_give(p, names, n->out, r->nout))
@@ -685,7 +687,7 @@ static int vram__parse_complete(vram__parser *p) {
       return 0;
     }
   if (g->root)
-    return 1;
+    return vram__adapt_complete(g);
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
@@ -742,6 +744,7 @@ static void vram__parse_names(vram_graph *g, const char *text, uint64_t len, con
 
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err) {
+  vram__adapt_begin(g, text, len);
   vram__parse_text(g, text, len, set, nset, 0);
   if (g->error.code == VRAM_ERR_MEMORY || g->error.code == VRAM_ERR_LIMIT)
     vram__parse_names(g, text, len, set, nset);
@@ -787,11 +790,22 @@ static void vram__nest_leave(vram__nest *nest) {
   nest->depth -= nest->depth != 0;
 }
 
+/* Does a linear line say that its weight is quantised or that it has an adapter? */
+static int vram__line_adapts(const vram__parser *p) {
+  const char *at;
+  for (at = p->start; at + 6 < p->end; at++)
+    if (vram__text_equal(at, " lora=", 6) || vram__text_equal(at, " quant", 6))
+      return 1;
+  return p->adapted;
+}
+
 /* What a node of that op takes at most, beside its names, inputs and keys. Of a recurrent net it is
    the parameters, so many for each of `num_layers`. */
 static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
   const vram__op_row *row = vram__op_at(op);
   int64_t layers = 1;
+  if (op == VRAM_OP_linear && vram__line_adapts(p))
+    return 4096;
   if (!(row->traits & VRAM__OP_FLAT))
     return row->lines ? 2048 : 512;
   while (vram__parse_token(p)) {
@@ -814,11 +828,11 @@ static uint64_t vram__line_bytes(vram__parser *p, vram__span word) {
 }
 
 /* Goes over the lines once; dims, counts of loops and `num_layers` alone are read. */
-VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                         uint32_t nset) {
+static uint64_t vram__text_bytes(const char *text, uint64_t len, const vram_dim *set, uint32_t nset,
+                                 int adapted) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 4096;
+  uint64_t total = adapted ? 16384 : 4096;
   vram__nest nest;
   vram_graph g;
   vram__parser p;
@@ -827,6 +841,7 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
   p.set = set;
   p.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
   p.used = used;
+  p.adapted = adapted;
   nest.times[0] = 1;
   nest.depth = nest.skipped = 0;
   while (p.next_line < p.text_end && !g.error.code) {
@@ -851,4 +866,14 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
     total += bytes;
   }
   return vram__sum_or_overflow(total, len); /* the table of names */
+}
+
+VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                         uint32_t nset) {
+  return vram__text_bytes(text, len, set, nset, 0);
+}
+
+VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                           uint32_t nset) {
+  return vram__text_bytes(text, len, set, nset, 1);
 }

@@ -19,6 +19,7 @@ VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t
     return vram__node_error(g, n, "lora_dropout must be 0 to 1");
   if (!vram__dtype_is_float(dt))
     return vram__node_error(g, n, "lora_dtype must be floating point");
+  g->extra += 16384; /* its records, and once more where they run again */
   size[0] = rank;
   size[1] = in;
   if (!vram__node_own(g, n, VRAM__LINEAR_LORA_A, "lora_A.weight", 2, size, dt, kind))

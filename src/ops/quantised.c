@@ -68,6 +68,7 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
   size[0] = q->out;
   size[1] = q->in;
   g->keeps += q->bits == 8;
+  g->extra += 4096;
   if (q->bits == 8)
     return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
            vram__node_own(g, n, VRAM__LINEAR_SCALES, "SCB", 1, size, VRAM_F32, state);
@@ -96,16 +97,20 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
 /* The bias of such a layer is in the dtype that computes since the first step. */
 VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
   const vram__quantised q = vram__node_quantised(n);
-  const int frozen = VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL;
-  return vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
-                        q.compute ? q.compute : n->in[0]->dtype,
-                        (uint8_t)((frozen ? VRAM__FROZEN : VRAM__PARAM) | VRAM__AS_IS));
+  const uint8_t kind = vram__param_is_frozen(g, n) ? VRAM__FROZEN : VRAM__PARAM;
+  if (!vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
+                      q.compute ? q.compute : n->in[0]->dtype, (uint8_t)(kind | VRAM__AS_IS)))
+    return 0;
+  if (q.compute == VRAM_DTYPE_MODEL)
+    n->param[VRAM__LINEAR_BIAS]->is_model = 2;
+  return 1;
 }
 
 #ifndef VRAM_NO_STEP
 
-static vram_dtype vram__quantised_from(const vram__step *s, const vram__quantised *q) {
-  return vram__step_dtype(s, q->from);
+/* The model's dtype is here that which the weights were loaded in. */
+static vram_dtype vram__quantised_dtype(const vram__step *s, vram_dtype dt) {
+  return dt == VRAM_DTYPE_MODEL ? s->loaded : dt;
 }
 
 /* _dequant_linear_fallback: the scales and the weight for a moment, then F.linear */
@@ -178,7 +183,7 @@ static vram__tensor vram__dequantised(vram__step *s, const vram__quantised *q) {
   vram__tensor scales = vram__tensor_none(), w;
   if (q->nested && !s->ideal)
     scales = vram__tensor_empty(s, vram__dims_2d(s, 1, vram__quantised_scales(q)), VRAM_F32);
-  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), vram__quantised_from(s, q));
+  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), vram__quantised_dtype(s, q->from));
   vram__tensor_release(s, scales);
   return w;
 }
@@ -345,7 +350,7 @@ VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, v
   vram__tensor a, y, cast;
   if (q.bits == 8)
     return vram__matmul_8bit(s, &q, x, b);
-  a = q.compute ? vram__torch_cast(s, x, vram__step_dtype(s, q.compute))
+  a = q.compute ? vram__torch_cast(s, x, vram__quantised_dtype(s, q.compute))
                 : vram__tensor_retain(s, x);
   y = vram__matmul_4bit(s, &q, a, b);
   cast = vram__torch_cast(s, y, x.dt);

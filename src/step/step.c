@@ -141,6 +141,11 @@ static void vram__step_set_options(vram__step *s) {
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
   s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
+  s->loaded = s->dtype;
+  if (vram__adapt_prepares(s->g)) {
+    s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
+    s->dtype = VRAM_F32;
+  }
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;

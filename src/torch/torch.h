@@ -301,6 +301,7 @@ struct vram__step {
   uint8_t grad, train, failed;
   vram_dtype amp;    /* autocast's; VRAM_DTYPE_NONE: none */
   vram_dtype dtype;  /* the model's in this run */
+  vram_dtype loaded; /* the model's dtype before it was prepared for training */
   uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;    /* GradScaler takes part */
   uint8_t ideal;     /* VRAM_RULES_IDEAL */
