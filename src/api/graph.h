@@ -100,6 +100,8 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  uint32_t nkept;            /* values that `keep` lines name */
+  uint32_t no_grad;          /* 1: nodes that are added run under torch.no_grad() */
   vram_value *root;          /* the first output: what backward starts from */
   vram_error error;          /* the first error; sticky */
 } vram_graph;
@@ -155,6 +157,10 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here variables of the loop around the model take these values (out = model(x)), and hold them
+   until the next step comes here. */
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */

@@ -52,7 +52,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + vram__keep_bytes(g) * 2;
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -161,6 +161,8 @@ static int vram__step_take_arrays(vram__step *s) {
   if (s->call.nrange && s->o->reentrant) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves);
   }
+  if (!vram__keep_take(s))
+    return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
@@ -181,6 +183,7 @@ static void vram__step_put_before(vram__step *s) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
+  vram__keep_before(s);
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;

@@ -198,6 +198,29 @@ typedef struct vram__cuts {
   uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
+/* A storage that variables of the training loop hold from the step before. */
+typedef struct vram__kept_storage {
+  uint64_t bytes;
+  uint32_t line;  /* index of the `keep` node where it goes; of the first one here: how many */
+  uint32_t slot;  /* that owns it, */
+  uint32_t block; /* and its block in the pool of the replay */
+  uint8_t cat;
+} vram__kept_storage;
+
+typedef struct vram__kept_value { /* taken by a variable in this forward pass */
+  vram__tensor t;
+  uint32_t line;
+} vram__kept_value;
+
+/* What `keep` lines make variables hold. */
+typedef struct vram__keeps {
+  vram__kept_storage *old; /* of the step before, [1] and on; NULL: the graph has no such line */
+  uint32_t room;
+  vram__kept_value *now;
+  uint32_t count; /* of now */
+  uint8_t root;   /* the loss is one of them */
+} vram__keeps;
+
 /* How much is allocated, and was at the highest point. Bytes as tensors ask for them, if not said
    otherwise. */
 typedef struct vram__counts {
@@ -272,6 +295,7 @@ struct vram__step {
   vram__tape tape;
   vram__calls call;
   vram__leaves leaf;
+  vram__keeps keep;
   vram__device device;
   vram__replay *replay; /* NULL: no replay */
   vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
