@@ -14,7 +14,9 @@
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|steady   first step, or one with optimizer state (default)\n"                    \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
-  "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
+  "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
+  "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
+  "                        live over the forward pass\n"                                           \
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
   "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \

@@ -71,10 +71,8 @@ static int vram__block_hold(vram_graph *g, vram_value *const *v, uint32_t n, uin
     if (v[i]->last < from)
       in[count++] = v[i];
     if (count && (count == 64 || i + 1 == n)) {
-      vram_node *node = vram__node_drop(g, VRAM__OP_drop, in, count);
-      if (!node)
+      if (!vram__node_lifetime(g, VRAM__OP_drop, in, count))
         return 0;
-      node->flags |= VRAM__DROPS;
       count = 0;
     }
   }

@@ -106,6 +106,8 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   }
   if (n->nout && !g->noutput)
     g->root = &n->out[0];
+  if (g->no_grad)
+    n->flags |= VRAM__NO_GRAD;
   if (VRAM__INT(n, inplace, 0))
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
@@ -121,6 +123,16 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   r.in = in;
   r.nin = nin;
   return vram__node_new(g, &r);
+}
+
+/* A `drop` or `keep` line. */
+VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
+  vram_node *n = vram__node_drop(g, op, in, nin);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  if (n && op == VRAM__OP_keep)
+    g->nkept += nin;
+  return n;
 }
 
 /* The op takes so many inputs, and has one output where it is written out to lines. */

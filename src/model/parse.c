@@ -358,7 +358,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output` or `drop` line; 0: an error. */
+/* The names of an `output`, `drop` or `keep` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -376,17 +376,17 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-static int vram__drop_line(vram__parser *p) {
+/* A `drop` or `keep` line. */
+static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
   const uint32_t count = vram__values_line(p, in);
   vram_node *n;
   if (!count || p->names_only)
     return count != 0;
-  n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
+  n = vram__node_lifetime(p->g, op, in, count);
   if (!n)
     return vram__parse_located(p, at);
-  n->flags |= VRAM__DROPS;
   n->line = p->line;
   return 1;
 }
@@ -406,6 +406,15 @@ static int vram__output_line(vram__parser *p) {
     in[i]->flags |= VRAM__OUTPUT;
     in[i]->last = UINT32_MAX;
   }
+  return 1;
+}
+
+/* `no_grad` and `enable_grad`: how the lines behind them run. */
+static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                             "the end of the line");
+  p->g->no_grad = no_grad;
   return 1;
 }
 
@@ -641,7 +650,13 @@ static int vram__parse_statement(vram__parser *p) {
   if (vram__parse_word_is(p, "output"))
     return vram__output_line(p);
   if (vram__parse_word_is(p, "drop"))
-    return vram__drop_line(p);
+    return vram__lifetime_line(p, VRAM__OP_drop);
+  if (vram__parse_word_is(p, "keep"))
+    return vram__lifetime_line(p, VRAM__OP_keep);
+  if (vram__parse_word_is(p, "no_grad"))
+    return vram__grad_line(p, 1);
+  if (vram__parse_word_is(p, "enable_grad"))
+    return vram__grad_line(p, 0);
   if (vram__parse_word_is(p, "loop"))
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))

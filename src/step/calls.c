@@ -55,7 +55,7 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
     functions = live = 0;
     for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
       end = vram__line_end_of(n);
-      if (n->op == VRAM__OP_drop)
+      if (vram__node_is_lifetime(n))
         continue;
       for (; n != end->next; n = n->next) {
         for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {

@@ -25,11 +25,11 @@ typedef struct vram__mark {
   uint32_t last_fn;
   const vram_node *node;
   vram__variable *old;
-  uint32_t kept;
+  uint32_t held;
 } vram__mark;
 
 static void vram__tape_reset(vram__step *s, const vram__mark *m) {
-  vram__kept_release(s, m->kept, s->nkept);
+  vram__held_release(s, m->held, s->nheld);
   if (s->used > s->most_used)
     s->most_used = s->used;
   vram__memory_copy(s->dims_cache, m->cache, sizeof m->cache);
@@ -89,7 +89,7 @@ static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
   m->used = s->used;
   m->last_fn = s->tape.last;
   m->node = s->node;
-  m->kept = s->nkept;
+  m->held = s->nheld;
   m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *m->old);
   if (!m->old)
@@ -369,8 +369,8 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
 /* What the function of a reentrant call refers to lives as long as its record. */
 static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
   for (; c->own < c->range->narg; c->own++)
-    if (s->nkept < s->kept_room)
-      s->kept[s->nkept++] = c->arg[c->own];
+    if (s->nheld < s->held_room)
+      s->held[s->nheld++] = c->arg[c->own];
     else
       s->failed = VRAM_ERR_MEMORY;
 }
