@@ -1,7 +1,7 @@
 /* vram estimate: the bytes of one step. */
 #include "vram_estimate.h"
 
-const char help_estimate[] =
+cmd_text help_estimate = {
     "vram estimate MODEL [options]     bytes of one step\n"
     "\n" HELP_STEP "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
@@ -16,7 +16,7 @@ const char help_estimate[] =
     "  --trace FILE          the same for ui.perfetto.dev\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
-    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n",
     "microcontroller\n"
     "  --embedded            MODEL, or a header of VRAM_NET_ lines, line by line:\n"
     "                        weights, operations, buffers, arena; takes --batch,\n"
@@ -32,7 +32,8 @@ const char help_estimate[] =
     "  --align N             of every buffer (default: what the header says, 16)\n"
     "\n"
     "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes.\n"
-    "FILE - is standard output.\n";
+    "FILE - is standard output.\n",
+    NULL};
 
 static void event_line(void *user, const vram_event *e) {
   char name[MAX_NODE_NAME];

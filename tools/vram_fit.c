@@ -1,7 +1,7 @@
 /* vram fit: the largest size that fits. */
 #include "vram_job.h"
 
-const char help_fit[] =
+cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
     "\n"
     "  --solve batch|dim:NAME|segments\n"
@@ -16,7 +16,8 @@ const char help_fit[] =
     "  --json                one JSON object on standard output, nothing else\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
-    "Exit status 3: not even the smallest size fits.\n";
+    "Exit status 3: not even the smallest size fits.\n",
+    NULL};
 
 /* ---- fit ---- */
 

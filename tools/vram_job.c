@@ -326,7 +326,7 @@ int job_arguments(job *j, int argc, char **argv) {
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       j->model = NULL;
-      return fputs(is_command(j, "fit") ? help_fit : help_estimate, stdout), FITS;
+      return cmd_help(is_command(j, "fit") ? help_fit : help_estimate, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       int n = job_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
