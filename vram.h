@@ -11640,6 +11640,8 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
                                            vram_dtype *dt);
 
 /* inplace.c */
+VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n);
+VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d);
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t);
@@ -13415,6 +13417,38 @@ VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node
   s->problem_node = n;
 }
 
+/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the line
+   says are only stored so. */
+VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n) {
+  uint32_t i;
+  for (i = 1; i < n; i++)
+    if (in[i].d && in[i].dt != in[0].dt && vram__dtype_is_float(in[0].dt) &&
+        vram__dtype_is_float(in[i].dt) && !s->failed &&
+        !vram__node_list(s->node, VRAM__KEY_dtype, NULL))
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "tensors of different dtypes: PyTorch refuses (expected one dtype)");
+}
+
+/* assert_no_internal_overlap: several elements of what is overwritten are one place in memory. */
+VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d) {
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    if (d->v[i] > 1 && !VRAM__STRIDE(d)[i] && !s->failed)
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "an expanded tensor is overwritten in place: PyTorch refuses");
+}
+
+/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE). */
+static int vram__view_of_several(vram__step *s, uint32_t fn) {
+  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : VRAM_OP_add;
+  if (kind != VRAM_OP_split && kind != VRAM_OP_unbind && kind != VRAM_OP_chunk)
+    return 0;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                    "a view of several that one operation gave is overwritten in place, or its base "
+                    "is: PyTorch refuses");
+  return 1;
+}
+
 /* A view that a reentrant checkpoint() gave must stay as it is (CreationMeta::IN_CUSTOM_FUNCTION).
  */
 static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
@@ -13431,7 +13465,7 @@ static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t) {
   vram__storage *st = vram__slot_at(s, t->st);
   vram__tensor base = *t;
-  if (vram__view_of_checkpoint(s, st->fn))
+  if (vram__view_of_checkpoint(s, st->fn) || vram__view_of_several(s, st->fn))
     return;
   base.st = st->of;
   base.d = vram__slot_at(s, base.st)->d;
@@ -13454,7 +13488,7 @@ VRAM__FN void vram__base_rebase(vram__step *s, const vram__tensor *y, uint32_t o
                       "refuses");
     return;
   }
-  if (!st->of || vram__view_of_checkpoint(s, old))
+  if (!st->of || vram__view_of_checkpoint(s, old) || vram__view_of_several(s, old))
     return;
   f = vram__grad_fn_at(s, st->fn);
   c = vram__tape_record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
@@ -13760,7 +13794,7 @@ VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor 
                p = vram__tensor_none(), q = p;
   if (!a.d->numel)
     return y;
-  if (VRAM__STRIDE(v.d)[0] == 0 && !s->ideal)
+  if (VRAM__STRIDE(v.d)[0] == 0 && !(v.d->flags & VRAM__CONTIG) && !s->ideal)
     p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
   if (!vram__blas_reads(a.d) && !s->ideal)
     q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);
@@ -14367,7 +14401,8 @@ typedef struct vram__operand {
 #define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
 #define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many tensors may be saved */
 
-#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0 */
+#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0, */
+#define VRAM__AUX_STALE (UINT64_C(1) << 62)   /* and what it saved itself */
 
 /* recipe.c */
 VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace);
@@ -14419,6 +14454,11 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
                                     uint32_t count, uint32_t dim);
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
                                                 const vram_dims *d);
+
+/* at::acc_type: what kernels add up in */
+static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
+  return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
+}
 
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
@@ -14528,6 +14568,7 @@ VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, 
                                     const int64_t *attr);
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b);
 VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y);
+VRAM__FN void vram__refuse_stale(vram__step *s, const vram__grad_fn *f);
 VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f);
 
 static inline uint32_t vram__recipe_plan(vram__step *s, uint32_t kind, int inplace) {
@@ -14956,12 +14997,16 @@ static void vram__recipe_where(vram__step *s, vram__recipe_run *q, uint32_t code
   const vram__tensor *top = q->stack + (q->n -= 2) - 1;
   const uint32_t first = code == VRAM__CODE_WHERE_RTL ? 2 : 0;
   const vram__tensor *a = top + 1, *b = top + (2 - first);
+  const vram_dtype dt = vram__promote_pair(*a, *b);
+  /* at::where casts the other one */
+  const vram__tensor cast_a = vram__tensor_to(s, *a, dt), cast_b = vram__tensor_to(s, *b, dt);
   const vram_dims *d[3];
   d[0] = top[first].d;
   d[1] = a->d;
   d[2] = b->d;
-  vram__recipe_replace(
-      q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), vram__promote_pair(*a, *b)));
+  vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), dt));
+  vram__tensor_release(s, cast_b);
+  vram__tensor_release(s, cast_a);
 }
 
 static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_run *q,
@@ -15062,6 +15107,10 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
   const uint32_t plan = vram__recipe_plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
   uint32_t i;
+  if (f->aux & VRAM__AUX_STALE) {
+    vram__refuse_stale(s, f);
+    return;
+  }
   if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
@@ -15282,14 +15331,26 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
   return n->op;
 }
 
-/* A record that saves the tensor which it overwrites and makes is held by it: nothing but its own
-   backward ends that, and if nobody wants its gradient, it stays. */
-static void vram__pointwise_hold_itself(vram__grad_fn *f, uint32_t need, const vram__tensor *in,
-                                        uint32_t nin) {
+/* A record that saves what it overwrites itself never runs. If it saves the very tensor that it
+   makes, that one holds it for ever. */
+static void vram__pointwise_hold_itself(vram__step *s, vram__grad_fn *f, uint32_t need,
+                                        const vram__tensor *in, uint32_t nin) {
   uint32_t i;
-  for (i = 1; i < nin; i++)
-    if ((need >> i & 1) && in[i].st && in[i].st == in[0].st)
+  for (i = 1; i < nin; i++) {
+    if (!(need >> i & 1) || !in[i].st || !in[0].st ||
+        vram__slot_at(s, in[i].st)->base != vram__slot_at(s, in[0].st)->base)
+      continue;
+    f->aux |= VRAM__AUX_STALE;
+    if (in[i].st == in[0].st)
       f->refs++;
+  }
+}
+
+/* lerp takes tensors of one dtype; what div and its like do in place keeps the kind of number. */
+static void vram__pointwise_refuse(vram__step *s, uint32_t kind, const vram__tensor *in,
+                                   uint32_t nin) {
+  if (kind == VRAM_OP_lerp || kind == VRAM__K_lerp_tensor)
+    vram__refuse_unlike(s, in, nin);
 }
 
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
@@ -15312,7 +15373,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
     } else
       vram__recipe_save(s, f, need, in, nin, y);
     f->aux |= VRAM__AUX_INPLACE;
-    vram__pointwise_hold_itself(f, need, in, nin);
+    vram__pointwise_hold_itself(s, f, need, in, nin);
   }
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -15343,6 +15404,7 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
   const uint32_t kind = vram__pointwise_kind(n);
   uint32_t i, own;
   vram__tensor in[3];
+  vram__pointwise_refuse(s, kind, x, n->nin);
   if (n->flags & VRAM__INPLACE) {
     y[0] = vram__pointwise_inplace(s, kind, x, n->nin);
     return;
@@ -17544,6 +17606,7 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn *f;
   in[0] = x[0];
   in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  vram__refuse_unlike(s, in, n->nin > 2 ? 2 : 1);
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[1]);
@@ -17787,6 +17850,7 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
   in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
     own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
@@ -18240,6 +18304,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -18267,6 +18332,7 @@ VRAM__FN void vram__backward_bmm(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #define VRAM__ALPHA 4u /* aux of a product that adds: alpha is not 1 */
 #define VRAM__BETA 8u
+#define VRAM__NO_BETA 16u /* it is 0 */
 
 /* Is the added tensor c of a [m,k] x [k,n] product one that cuBLASLt adds itself? One value a
    column, and in 16 bits also a matrix of the result's shape stored by rows (Blas.cpp; measured).
@@ -18275,9 +18341,9 @@ static int vram__lt_bias(vram__tensor c, int64_t m, int64_t n, int64_t k, uint32
   const int64_t *st = VRAM__STRIDE(c.d), *z = c.d->v;
   if (n <= 1 || k <= 1)
     return 0;
-  if (c.d->ndim == 2 && z[0] == m && z[1] == n && vram__dtype_size(c.dt) == 2 && st[1] == 1 &&
-      st[0] >= n)
-    return 1;
+  if (c.d->ndim == 2 && z[0] > 1 && z[0] == m && z[1] == n && vram__dtype_size(c.dt) == 2 &&
+      st[1] == 1 && st[0] >= n)
+    return !(factors & VRAM__NO_BETA);
   return (c.d->ndim == 1 || (c.d->ndim == 2 && z[0] == 1)) && c.d->numel == (uint64_t)n &&
          (c.d->flags & VRAM__CONTIG) && !(factors & VRAM__BETA);
 }
@@ -18293,6 +18359,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   in[0] = c;
   in[1] = a;
   in[2] = b;
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
   vram__save_factors(s, f, in, 1, 0);
   if (f)
@@ -18330,6 +18397,7 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
   in[0] = c;
   in[1] = a;
   in[2] = b;
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
   vram__save_factors(s, f, in, 1, 0);
   if (f)
@@ -18365,6 +18433,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
@@ -18511,8 +18580,8 @@ static vram__tensor vram__matmul_batched(vram__step *s, vram__tensor a, vram__te
     q = t;
   }
   t = vram__torch_product(s, VRAM__K_bmm, p, q);
-  vram__tensor_release(s, p);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
   if (na > 1)
     size[n++] = a.d->v[na - 2];
   if (nb > 1)
@@ -18553,7 +18622,7 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
   if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
     factors |= VRAM__ALPHA;
   if (VRAM__INT(n, beta, VRAM__ONE) != VRAM__ONE)
-    factors |= VRAM__BETA;
+    factors |= VRAM__INT(n, beta, VRAM__ONE) ? VRAM__BETA : VRAM__BETA | VRAM__NO_BETA;
   for (i = n->nin; i-- > 0;)
     a[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
   switch (n->op) {
@@ -20154,10 +20223,10 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   group[2] = p.ro;
   right = vram__operand_group(s, &p.b, group, last[1]);
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
+  vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
   vram__tensor_release(s, p.a.t);
   vram__tensor_release(s, p.b.t);
-  vram__tensor_release(s, left);
-  vram__tensor_release(s, right);
   /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
   return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
 }
@@ -20543,13 +20612,14 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
 }
 
 /* The padded input with a batch axis. a: weight and bias at 1 and 2. Autocast comes before the
-   batch axis, the module's padding before both: *cast is the first of a that is cast already. */
+   batch axis (behind it with padding=same: _convolution_mode is on no list), the module's padding
+   before both: *cast is the first of a that is cast already. */
 static vram__tensor vram__conv_batched(vram__step *s, const vram_node *n, vram__tensor x,
                                        vram__tensor *a, uint32_t *cast) {
   const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
   vram__tensor p, t;
   uint32_t i;
-  *cast = s->amp && zeros ? 1 : 3;
+  *cast = s->amp && zeros && VRAM__INT(n, padding, 0) != VRAM__SAME ? 1 : 3;
   for (i = 3; i-- > *cast;)
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
@@ -20625,6 +20695,7 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   for (i = cast; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  vram__refuse_unlike(s, a, 3);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[0]);
@@ -20632,7 +20703,7 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   }
   y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (!batched) /* a[0] is the same */
+  if (!batched && cast == 1) /* a[0] is the same */
     vram__tensor_replace(s, &p, vram__tensor_none());
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
@@ -20775,6 +20846,7 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
   for (i = s->amp ? 3 : 0; i-- > 0;)
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
+  vram__refuse_unlike(s, a, 3);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[0]);
@@ -22175,6 +22247,7 @@ static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor 
       size[i] = i == 1 ? (int64_t)in[1].d->numel : 1;
     vram__tensor_replace(s, &in[1], vram__torch_reshape(s, in[1], ndim, size));
   }
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[0]);
@@ -22460,9 +22533,10 @@ VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tens
   vram__tensor_release(s, product);
 }
 
-/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. */
+/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. Takes
+   `soft` and the logits that it is made of. */
 static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n, vram__tensor soft,
-                                              vram__tensor x) {
+                                              vram__tensor logits, vram__tensor x) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, axis = 0;
   vram__tensor largest, index, one, detached, y;
@@ -22477,6 +22551,8 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   y = vram__op_call_binary(s, VRAM_OP_sub, one, detached);
   vram__tensor_release(s, detached);
   vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_add, y, soft));
+  vram__tensor_release(s, logits);
+  vram__tensor_release(s, soft); /* Python's variables in their order */
   vram__tensor_release(s, index);
   vram__tensor_release(s, one);
   return y;
@@ -22493,12 +22569,12 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
   vram__tensor_replace(s, &logits, vram__op_call_unary(s, VRAM_OP_div, logits));
   vram__tensor_release(s, noise);
   soft = vram__torch_softmax(s, VRAM_OP_softmax, logits, vram__softmax_dtype(s, logits));
-  if (VRAM__INT(n, hard, 0)) {
-    y[0] = vram__gumbel_softmax_hard(s, n, soft, x[0]);
-    vram__tensor_release(s, soft);
-  } else
+  if (VRAM__INT(n, hard, 0))
+    y[0] = vram__gumbel_softmax_hard(s, n, soft, logits, x[0]);
+  else {
     y[0] = soft;
-  vram__tensor_release(s, logits);
+    vram__tensor_release(s, logits);
+  }
 }
 
 #endif /* VRAM_NO_STEP */
@@ -22709,7 +22785,7 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
   for (i = 0; i < ndim; i++)
     rows[i] = i < ndim - naxes ? in[0].d->v[i] : 1;
-  acc = in[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
+  acc = vram__acc_dtype(in[0].dt);
   for (i = 0; i < nstats; i++)
     stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
   vram__tensor_release(s, copy);
@@ -22814,7 +22890,8 @@ static void vram__group_norm_scratch(vram__step *s, const vram__group_norm *k,
                    ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32)
                    : vram__tensor_none();
   for (i = 0; i < 2; i++)
-    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32)
+    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels),
+                                           vram__acc_dtype(in[0].dt))
                       : vram__tensor_none();
   for (i = 2; i-- > 0;)
     vram__tensor_release(s, scale[i]);
@@ -22860,14 +22937,14 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
 
 /* GroupNormBackwardKernelImplInternal: c2 and c3 of each group, and c1 of each channel, for the
    gradient of the input. */
-static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_norm *k,
-                                              int affine) {
+static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_norm *k, int affine,
+                                              vram_dtype acc) {
   vram__tensor group[2], channel = vram__tensor_none();
   uint32_t i;
   for (i = 0; i < 2; i++)
-    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32);
+    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), acc);
   if (!k->one && affine && !k->cl)
-    channel = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32);
+    channel = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), acc);
   vram__tensor_release(s, group[1]);
   vram__tensor_release(s, group[0]);
   vram__tensor_release(s, channel);
@@ -22876,6 +22953,7 @@ static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_n
 /* native_group_norm_backward */
 static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram_dtype acc = vram__acc_dtype(x.dt);
   const int cl = vram__suggests_cl(x.d);
   const vram__tensor g_copy = vram__norm_format_copy(s, VRAM__SLOTS(f)[0].g, cl),
                      x_copy = vram__norm_format_copy(s, x, cl);
@@ -22890,9 +22968,9 @@ static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__ten
       to[i] = vram__tensor_vector(s, k.channels, x.dt);
   for (i = 0; i < 2; i++)
     sums[i] = k.one ? vram__tensor_none()
-                    : vram__tensor_empty(s, vram__dims_2d(s, k.batch, k.channels), VRAM_F32);
+                    : vram__tensor_empty(s, vram__dims_2d(s, k.batch, k.channels), acc);
   if (vram__input_wanted(f, 0))
-    vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1));
+    vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1), acc);
   vram__tensor_release(s, sums[1]);
   vram__tensor_release(s, sums[0]);
   vram__tensor_release(s, x_copy);
@@ -22966,7 +23044,8 @@ VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0
 #ifndef VRAM_NO_STEP
 
 /* aux of a batch_norm's record */
-enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2 };
+/* and where the weight is saved, or what comes in its place */
+enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_WEIGHT = 2 /* bits before it */ };
 
 /* The arguments of _batch_norm_impl_index; d NULL: there is none. */
 typedef struct vram__batch_norm {
@@ -23047,12 +23126,13 @@ static void vram__batch_norm_scratch(vram__step *s, const vram__batch_norm *b) {
   if (b->train) {
     if (x.dt == VRAM_BF16)
       up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
-    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
+    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt),
+                         16, 2);
     vram__tensor_release(s, up);
   }
   if (!b->in[1].d) {
-    one = vram__tensor_empty(s, s->scalar, VRAM_F32);
-    zero = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    one = vram__tensor_empty(s, s->scalar, vram__acc_dtype(x.dt));
+    zero = vram__tensor_empty(s, s->scalar, vram__acc_dtype(x.dt));
     vram__tensor_release(s, one);
     vram__tensor_release(s, zero);
   }
@@ -23065,13 +23145,14 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
     return;
   f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (b->train ? VRAM__BN_TRAIN : 0);
   vram__save_tensor(s, f, b->in[0]);
+  for (i = 0; i < 2; i++)
+    if (b->running[i].d)
+      vram__save_tensor(s, f, b->running[i]);
+  f->aux |= (uint64_t)f->nsaved << VRAM__BN_WEIGHT;
   if (b->in[1].d)
     vram__save_tensor(s, f, b->in[1]);
   for (i = 0; i < 2; i++)
     vram__save_tensor(s, f, stats[i]);
-  for (i = 0; i < 2; i++)
-    if (b->running[i].d)
-      vram__save_tensor(s, f, b->running[i]);
 }
 
 /* Normalization.cpp, _batch_norm_impl_index */
@@ -23090,8 +23171,8 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
       s, cudnn ? vram__norm_format(s, x->d, vram__suggests_cl(x->d)) : vram__dims_dense(s, x->d),
       x->dt);
   if (b->train || !cudnn) {
-    stats[0] = vram__tensor_vector(s, channels, VRAM_F32);
-    stats[1] = vram__tensor_vector(s, channels, VRAM_F32);
+    stats[0] = vram__tensor_vector(s, channels, vram__acc_dtype(x->dt));
+    stats[1] = vram__tensor_vector(s, channels, vram__acc_dtype(x->dt));
   }
   if (!cudnn)
     vram__batch_norm_scratch(s, b);
@@ -23134,7 +23215,7 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   stats[0] = vram__tensor_empty(s, b.in[1].d, VRAM_F32);
   stats[1] = vram__tensor_empty(s, b.in[1].d, VRAM_F32);
   if (f) {
-    f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
+    f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT;
     vram__save_tensor(s, f, b.in[0]);
     vram__save_tensor(s, f, b.in[1]);
   }
@@ -23205,8 +23286,8 @@ static void vram__batch_norm_backward_reduce(vram__step *s, const vram__batch_no
     g_copy = vram__batch_norm_rows_copy(s, b->g);
   }
   if (cl || b->wants[0]) {
-    sums[0] = vram__tensor_vector(s, d->v[1], VRAM_F32);
-    sums[1] = vram__tensor_vector(s, d->v[1], VRAM_F32);
+    sums[0] = vram__tensor_vector(s, d->v[1], vram__acc_dtype(b->x.dt));
+    sums[1] = vram__tensor_vector(s, d->v[1], vram__acc_dtype(b->x.dt));
   }
   if (b->affine && (cl || b->wants[1]))
     to[1] = vram__tensor_vector(s, d->v[1], b->weight_dt);
@@ -23228,7 +23309,7 @@ static vram__tensor vram__batch_norm_backward_input(vram__step *s,
   if (!b->train)
     return vram__tensor_empty(s, vram__dims_contiguous(s, d), b->x.dt);
   if (!b->affine && (kernel == VRAM__BN_GENERAL || vram__batch_norm_kernel(b->g.d) != kernel))
-    number = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    number = vram__tensor_empty(s, s->scalar, vram__acc_dtype(b->x.dt));
   y = vram__tensor_empty(s, vram__norm_format(s, d, vram__suggests_cl(d)), b->x.dt);
   vram__tensor_release(s, number);
   return y;
@@ -23265,7 +23346,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
   b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
   b.train = (f->aux & VRAM__BN_TRAIN) != 0;
   b.affine = f->nin - 1;
-  b.weight_dt = b.affine ? VRAM__SAVED(f)[1].dt : VRAM_F32;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[f->aux >> VRAM__BN_WEIGHT].dt : VRAM_F32;
   for (i = 0; i < 3; i++)
     b.wants[i] = i < f->nin && vram__input_wanted(f, i);
   if (b.cudnn && b.train)
@@ -23277,7 +23358,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
-  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__batch_norm_is_usual(x->d, w->d) ||
+  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) || !vram__batch_norm_is_usual(x->d, w->d) ||
       !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);
     return;
@@ -23311,9 +23392,23 @@ static void vram__instance_norm_update(vram__step *s, const vram__batch_norm *b,
   for (i = 0; i < 2; i++) {
     vram__tensor all = b->running[i], mean;
     all.d = vram__dims_2d(s, x->v[0], x->v[1]);
-    mean = vram__tensor_sum(s, all, 1, 0, all.dt);
+    mean = vram__tensor_sum(s, all, 1, 0, all.dt); /* then copy_ to what the module has */
+    vram__tensor_release(s, vram__tensor_to(s, mean, vram__step_dtype(s, VRAM_F32)));
     vram__tensor_release(s, mean);
   }
+}
+
+/* A running statistic for each sample, in the weight's dtype or, where there is none, in x's. */
+static vram__tensor vram__instance_norm_running(vram__step *s, const vram_node *n,
+                                                const vram__batch_norm *b, const vram__tensor *x,
+                                                uint32_t i) {
+  vram__tensor own, y;
+  if (!n->param[2])
+    return vram__tensor_none();
+  own = vram__tensor_to(s, s->param[n->param[2 + i]->index], b->in[1].d ? b->in[1].dt : x->dt);
+  y = vram__torch_tiled(s, own, x->d->v[0]);
+  vram__tensor_release(s, own);
+  return y;
 }
 
 static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -23327,8 +23422,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
   for (i = 1; i < 3; i++)
     b.in[i] = vram__torch_tiled(s, b.in[i], d->v[0]);
   for (i = 0; i < 2; i++)
-    b.running[i] = n->param[2] ? vram__torch_tiled(s, s->param[n->param[2 + i]->index], d->v[0])
-                               : vram__tensor_none();
+    b.running[i] = vram__instance_norm_running(s, n, &b, x, i);
   b.train = s->train || !b.running[0].d;
   size[0] = 1;
   size[1] = d->v[0] * d->v[1];
@@ -24743,11 +24837,11 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   in[0] = mask;
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
   in[2] = vram__torch_swap(s, qkv[1], 1, 2);
-  vram__tensor_release(s, qkv[1]);
   scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
                   : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
-  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[1]); /* del q_scaled, k */
+  vram__tensor_release(s, qkv[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
   vram__tensor_release(s, scores);
   if (dropout_p)
@@ -26920,6 +27014,12 @@ VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
     s->call.recompute(s, vram__frame_at(s, f->frame));
 }
 
+VRAM__FN void vram__refuse_stale(vram__step *s, const vram__grad_fn *f) {
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "what backward needs was overwritten in place: PyTorch stops with an error "
+                    "(modified by an inplace operation)");
+}
+
 /* SavedVariable::unpack: has what f saved been overwritten since? */
 static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   const uint32_t at = vram__grad_fn_index(s, f);
@@ -26928,9 +27028,7 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
     return 0;
   for (i = 0; i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st && vram__slot_at(s, VRAM__SAVED(f)[i].st)->writes > at) {
-      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
-                        "what backward needs was overwritten in place: PyTorch stops with an error "
-                        "(modified by an inplace operation)");
+      vram__refuse_stale(s, f);
       return 1;
     }
   return 0;
@@ -28696,7 +28794,7 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
 enum { VRAM__GRADIENTS_LEFT = 1, VRAM__GRADIENTS_LEAVES = 2 };
 
 /* Gradients that are as their end wants them and find nothing there are moved to it, which nobody
-   sees. Says whether others are left, and whether edges lead to leaves. */
+   sees; up to the first that is not, as several may have one end. Says whether others are left, and whether edges lead to leaves. */
 static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *t = s->gin;
   const vram__edge *const end = edge + n;
@@ -28708,7 +28806,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d)
+      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -28719,7 +28817,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       if (!t->d)
         continue;
       slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
-      if (t->d == slot->d && t->dt == slot->dt && !slot->g.d)
+      if (t->d == slot->d && t->dt == slot->dt && !slot->g.d && !(seen & VRAM__GRADIENTS_LEFT))
         slot->g = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -28979,6 +29077,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.fn = vram__slot_at(s, before.st)->fn;
   before.newest = s->tape.last;
   before.saved = 0;
+  if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
+    vram__refuse_overlap(s, x[0].d);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)

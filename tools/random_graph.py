@@ -713,7 +713,7 @@ def transformer(g):
 TOOL = os.environ.get("VRAM", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vram"))
 ACT = "relu relu6 hardtanh leaky_relu elu celu selu gelu silu mish sigmoid tanh hardsigmoid hardswish softplus softsign tanhshrink softshrink hardshrink threshold logsigmoid rrelu".split()
 NO_INPLACE = "gelu softplus softsign tanhshrink softshrink hardshrink logsigmoid".split()
-LOSS = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div".split()
+LOSS = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div nll_loss cosine_embedding_loss triplet_margin_loss".split()
 
 
 class Wide:
@@ -759,7 +759,8 @@ class Wide:
     def ints(self, shape):
         return self.shaped(self.r.choice(["zeros", "zeros", "full"]), shape, "dtype=i64", grad=False)
 
-    def x(self, least=0, most=9, ok=lambda v: True, dtypes=("f32",)):
+    def x(self, least=0, most=9, ok=lambda v: True, dtypes=None):
+        dtypes = dtypes or self.r.choice([("f32",)] * 6 + [FLOATS])
         return self.g.pick(lambda v: v.dtype in dtypes and least <= len(v.shape) <= most and ok(v))
 
     def keys(self, **choices):
@@ -868,7 +869,9 @@ class Wide:
             w, c = self.param([x.shape[0], n, o]), self.param(r.choice([[o], [x.shape[0], x.shape[1], o], [1, 1, o], [x.shape[1], o]]))
         else:
             return
-        return w and c and self.one(op, [c, x, w] if op.startswith(("add", "badd")) else [x, w])
+        if op in ("mm", "bmm"):
+            return w and c and self.one(op, [x, w])
+        return w and c and self.one(op, [c, x, w], self.keys(alpha=["2", "0.5"], beta=["0.5", "0"]) if r.random() < 0.4 else {})
 
     def norm(self):
         r, op = self.r, self.r.choice("batch_norm batch_norm instance_norm layer_norm layer_norm rms_norm group_norm local_response_norm".split())
@@ -989,13 +992,15 @@ class Wide:
 
     def pointwise(self):
         r, x = self.r, self.g.pick(lambda v: v.dtype != "bool")
-        op = r.choice(BINARY + ["floor_divide", "div_mode", "lerp", "addcmul", "where", "masked_fill", "unary", "unary", "compare", "logical"])
+        op = r.choice(BINARY + ["floor_divide", "logaddexp", "triangle", "div_mode", "lerp", "addcmul", "where", "masked_fill", "unary", "unary", "compare", "logical"])
         if not x:
             return
         if op == "unary":
             return self.one(r.choice(UNARY if x.float() else INT_UNARY), [x], self.inplace(x))
         if op == "floor_divide" and x.grad:
             return
+        if op == "triangle":
+            return self.one(r.choice(["tril", "triu"]), [x], self.keys(diagonal=[-1, 1]))
         others = [v for v in self.g.v if self.g.bcast(x.shape, v.shape) is not None]
         w = r.choice(others)
         if op == "compare":
@@ -1059,12 +1064,12 @@ class Wide:
 
     def reduction(self):
         r, x = self.r, self.g.pick(lambda v: True)
-        op, n = r.choice(REDUCE), len(x.shape)
+        op, n = r.choice(REDUCE + ["nansum", "argmin"]), len(x.shape)
         if op in ("max", "min") and n and r.random() < 0.7:
             return self.add(op, 2, [x], {"dim": r.randrange(-n, n), **self.keys(keepdim=[0, 1])})
         k = {}
         if n and r.random() < 0.8:
-            k = {"dim": ",".join(map(str, r.sample(range(n), 1 if op in ("max", "min", "prod") else r.randint(1, n)))), **self.keys(keepdim=[0, 1])}
+            k = {"dim": ",".join(map(str, r.sample(range(n), 1 if op in ("max", "min", "prod", "argmin") else r.randint(1, n)))), **self.keys(keepdim=[0, 1])}
         elif op == "logsumexp":
             return
         if op in ("sum", "mean", "prod") and r.random() < 0.15:
@@ -1110,9 +1115,9 @@ class Wide:
         if not x or not x.grad:
             return
         op, g, y = r.choice(LOSS + ["cross_entropy"]), self.g, self.g.name()
-        k = f" reduction={r.choice(['mean', 'sum'])}" if r.random() < 0.5 else ""
+        k = f" reduction={r.choice(['mean', 'sum'] + ['batchmean'] * (op == 'kl_div'))}" if r.random() < 0.5 else ""
         others = [v for v in g.v if v.float() and v.shape == x.shape and not v.grad and v.dtype == x.dtype]
-        ins = [x] + ([r.choice(others)] if others and op != "cross_entropy" and r.random() < 0.5 else [])
+        ins = [x] + ([r.choice(others)] if others and op != "cross_entropy" and op != "nll_loss" and r.random() < 0.5 else [])
         g.lines.append(f"{op} {y} {' '.join(v.name for v in ins)}{k}")
         p = subprocess.run([TOOL, "estimate", "-", "--train", "sgd", "--no-table"], input="\n".join(g.lines) + "\n", capture_output=True, text=True)
         if p.returncode:
@@ -1135,7 +1140,7 @@ def wide(g):
     for i in range(r.choice([1, 1, 2, 3])):
         rank = r.choice([0, 1, 2, 2, 3, 3, 4, 4, 4, 5])
         shape = [r.choice([1, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16]) for _ in range(rank)]
-        if rank and r.random() < 0.03:
+        if rank and r.random() < 0.06:
             shape[r.randrange(rank)] = 0
         dtype = "f32" if i == 0 else r.choices(["f32", "bf16", "f16", "f64", "i64", "bool"], [60, 12, 6, 6, 10, 6])[0]
         grad = dtype in FLOATS and r.random() < 0.7

@@ -65,6 +65,7 @@ static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor 
       size[i] = i == 1 ? (int64_t)in[1].d->numel : 1;
     vram__tensor_replace(s, &in[1], vram__torch_reshape(s, in[1], ndim, size));
   }
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[0]);

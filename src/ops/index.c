@@ -183,6 +183,7 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn *f;
   in[0] = x[0];
   in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  vram__refuse_unlike(s, in, n->nin > 2 ? 2 : 1);
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[1]);
@@ -426,6 +427,7 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
   in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
     own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);

@@ -46,7 +46,8 @@ typedef struct vram__operand {
 #define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
 #define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many tensors may be saved */
 
-#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0 */
+#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0, */
+#define VRAM__AUX_STALE (UINT64_C(1) << 62)   /* and what it saved itself */
 
 /* recipe.c */
 VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace);
@@ -98,6 +99,11 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
                                     uint32_t count, uint32_t dim);
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
                                                 const vram_dims *d);
+
+/* at::acc_type: what kernels add up in */
+static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
+  return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
+}
 
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
@@ -207,6 +213,7 @@ VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, 
                                     const int64_t *attr);
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b);
 VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y);
+VRAM__FN void vram__refuse_stale(vram__step *s, const vram__grad_fn *f);
 VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f);
 
 static inline uint32_t vram__recipe_plan(vram__step *s, uint32_t kind, int inplace) {

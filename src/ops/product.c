@@ -109,6 +109,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -136,6 +137,7 @@ VRAM__FN void vram__backward_bmm(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #define VRAM__ALPHA 4u /* aux of a product that adds: alpha is not 1 */
 #define VRAM__BETA 8u
+#define VRAM__NO_BETA 16u /* it is 0 */
 
 /* Is the added tensor c of a [m,k] x [k,n] product one that cuBLASLt adds itself? One value a
    column, and in 16 bits also a matrix of the result's shape stored by rows (Blas.cpp; measured).
@@ -144,9 +146,9 @@ static int vram__lt_bias(vram__tensor c, int64_t m, int64_t n, int64_t k, uint32
   const int64_t *st = VRAM__STRIDE(c.d), *z = c.d->v;
   if (n <= 1 || k <= 1)
     return 0;
-  if (c.d->ndim == 2 && z[0] == m && z[1] == n && vram__dtype_size(c.dt) == 2 && st[1] == 1 &&
-      st[0] >= n)
-    return 1;
+  if (c.d->ndim == 2 && z[0] > 1 && z[0] == m && z[1] == n && vram__dtype_size(c.dt) == 2 &&
+      st[1] == 1 && st[0] >= n)
+    return !(factors & VRAM__NO_BETA);
   return (c.d->ndim == 1 || (c.d->ndim == 2 && z[0] == 1)) && c.d->numel == (uint64_t)n &&
          (c.d->flags & VRAM__CONTIG) && !(factors & VRAM__BETA);
 }
@@ -162,6 +164,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   in[0] = c;
   in[1] = a;
   in[2] = b;
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
   vram__save_factors(s, f, in, 1, 0);
   if (f)
@@ -199,6 +202,7 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
   in[0] = c;
   in[1] = a;
   in[2] = b;
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
   vram__save_factors(s, f, in, 1, 0);
   if (f)
@@ -234,6 +238,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
@@ -380,8 +385,8 @@ static vram__tensor vram__matmul_batched(vram__step *s, vram__tensor a, vram__te
     q = t;
   }
   t = vram__torch_product(s, VRAM__K_bmm, p, q);
-  vram__tensor_release(s, p);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
   if (na > 1)
     size[n++] = a.d->v[na - 2];
   if (nb > 1)
@@ -422,7 +427,7 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
   if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
     factors |= VRAM__ALPHA;
   if (VRAM__INT(n, beta, VRAM__ONE) != VRAM__ONE)
-    factors |= VRAM__BETA;
+    factors |= VRAM__INT(n, beta, VRAM__ONE) ? VRAM__BETA : VRAM__BETA | VRAM__NO_BETA;
   for (i = n->nin; i-- > 0;)
     a[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
   switch (n->op) {

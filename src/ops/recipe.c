@@ -352,12 +352,16 @@ static void vram__recipe_where(vram__step *s, vram__recipe_run *q, uint32_t code
   const vram__tensor *top = q->stack + (q->n -= 2) - 1;
   const uint32_t first = code == VRAM__CODE_WHERE_RTL ? 2 : 0;
   const vram__tensor *a = top + 1, *b = top + (2 - first);
+  const vram_dtype dt = vram__promote_pair(*a, *b);
+  /* at::where casts the other one */
+  const vram__tensor cast_a = vram__tensor_to(s, *a, dt), cast_b = vram__tensor_to(s, *b, dt);
   const vram_dims *d[3];
   d[0] = top[first].d;
   d[1] = a->d;
   d[2] = b->d;
-  vram__recipe_replace(
-      q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), vram__promote_pair(*a, *b)));
+  vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), dt));
+  vram__tensor_release(s, cast_b);
+  vram__tensor_release(s, cast_a);
 }
 
 static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_run *q,
@@ -458,6 +462,10 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
   const uint32_t plan = vram__recipe_plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
   uint32_t i;
+  if (f->aux & VRAM__AUX_STALE) {
+    vram__refuse_stale(s, f);
+    return;
+  }
   if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)

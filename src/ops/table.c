@@ -131,6 +131,12 @@ VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
     s->call.recompute(s, vram__frame_at(s, f->frame));
 }
 
+VRAM__FN void vram__refuse_stale(vram__step *s, const vram__grad_fn *f) {
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "what backward needs was overwritten in place: PyTorch stops with an error "
+                    "(modified by an inplace operation)");
+}
+
 /* SavedVariable::unpack: has what f saved been overwritten since? */
 static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   const uint32_t at = vram__grad_fn_index(s, f);
@@ -139,9 +145,7 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
     return 0;
   for (i = 0; i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st && vram__slot_at(s, VRAM__SAVED(f)[i].st)->writes > at) {
-      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
-                        "what backward needs was overwritten in place: PyTorch stops with an error "
-                        "(modified by an inplace operation)");
+      vram__refuse_stale(s, f);
       return 1;
     }
   return 0;

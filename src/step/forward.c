@@ -134,6 +134,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.fn = vram__slot_at(s, before.st)->fn;
   before.newest = s->tape.last;
   before.saved = 0;
+  if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
+    vram__refuse_overlap(s, x[0].d);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)

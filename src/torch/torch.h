@@ -488,6 +488,8 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
                                            vram_dtype *dt);
 
 /* inplace.c */
+VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n);
+VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d);
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t);
