@@ -10,6 +10,7 @@
 #define VRAM__GRAD 1u     /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u   /* value: named by `output` */
 #define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u /* value: named by `infer` */
 #define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
@@ -385,6 +386,7 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
 VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
 VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);
