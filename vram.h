@@ -1846,6 +1846,7 @@
 #define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
 #define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
+#define vram_graph_infer VRAM__JOIN(VRAM_NAMESPACE, vram_graph_infer)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
 #define vram_graph_keep VRAM__JOIN(VRAM_NAMESPACE, vram_graph_keep)
@@ -2431,9 +2432,10 @@ typedef struct vram_graph {
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name */
-  uint32_t no_grad; /* 1: nodes that are added run under torch.no_grad() */
-  vram_value *root; /* the first output: what backward starts from */
-  vram_error error; /* the first error; sticky */
+  uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
+  vram_value *root;     /* the first output: what backward starts from */
+  vram_value *inferred; /* the first result of inference; NULL: none is named */
+  vram_error error;     /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -2491,6 +2493,10 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* What inference gives in place of the outputs of training: what only these need, a loss and its
+   way there, is left out. */
+VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
@@ -7564,16 +7570,17 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 
 /* >>model    graph and text form */
 
-#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u     /* node: a loss */
-#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u  /* node: may write to its first input */
-#define VRAM__DROPS 32u   /* node: a `drop` or `keep` line, which has no name of its own */
-#define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__GRAD 1u     /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u   /* value: named by `output` */
-#define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
-#define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
+#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u      /* node: a loss */
+#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u   /* node: may write to its first input */
+#define VRAM__DROPS 32u    /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
+#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u    /* value: named by `output` */
+#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 #define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
@@ -7968,6 +7975,7 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
 VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
 VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);
@@ -8618,8 +8626,9 @@ static vram_dtype vram__weight_dtype(const vram_graph *g, const vram_node *n, ui
    that is converted converts its running statistics. */
 static vram_dtype vram__buffer_dtype(const vram_graph *g, const vram_node *n, vram_dtype dtype) {
   const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
-  const int is_float = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2;
-  return g->dtype && n->op != VRAM_OP_custom && is_float ? asked : dtype;
+  const int floats = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2 &&
+                     vram__kind_rank(vram__graph_own_dtype(g, dtype)) == 2;
+  return g->dtype && n->op != VRAM_OP_custom && floats ? asked : dtype;
 }
 
 /* The next parameter, all zero; NULL: no memory. They lie one behind the other, so that a step that
@@ -8847,6 +8856,24 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
   while (n--)
     v[n]->flags |= VRAM__OUTPUT, v[n]->last = UINT32_MAX;
   return VRAM_OK;
+}
+
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n) {
+  g->inferred = v[0];
+  while (n--)
+    v[n]->flags |= VRAM__INFERRED;
+}
+
+VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->inferred || !n))
+    vram__graph_fail(g, VRAM_ERR_VALUE, n ? "results of inference named twice" : "no result");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a result that is NULL");
+  if (!g->error.code)
+    vram__graph_infer(g, v, n);
+  return g->error.code;
 }
 
 /* The values of a call as lines of that op, of 64 each at most. */
@@ -10551,6 +10578,18 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
+static int vram__infer_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (!count)
+    return 0;
+  if (p->g->inferred)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "a second infer line", NULL);
+  vram__graph_infer(p->g, in, count);
+  return 1;
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -10570,6 +10609,21 @@ static int vram__round_begin(vram__parser *p, vram__loop *loop) {
   return 1;
 }
 
+/* A size, or `SIZE-INTEGER`: rounds of a depth of which some layers are written out. */
+static int vram__parse_rounds(vram__parser *p, vram__span size, int64_t *rounds) {
+  const char *minus = size.text + 1, *const end = size.text + size.len;
+  int64_t all, less = 0;
+  while (minus < end && *minus != '-')
+    minus++;
+  if (!vram__parse_size(p, vram__span_of(size.text, minus), 0, &all) ||
+      (minus < end && !vram__parse_size(p, vram__span_of(minus + 1, end), 0, &less)))
+    return 0;
+  if (all < less)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "less than no rounds", size, NULL);
+  *rounds = all - less;
+  return 1;
+}
+
 /* How many rounds a `loop` line asks for; 0: an error. */
 static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
   const char *const at = p->token.text;
@@ -10578,7 +10632,7 @@ static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
   if (!vram__parse_token(p))
     return vram__parse_error(p, VRAM_ERR_SYNTAX, "a loop without a count", p->token,
                              "loop SIZE NAME=NAME ...");
-  if (!vram__parse_size(p, p->token, 0, rounds))
+  if (!vram__parse_rounds(p, p->token, rounds))
     return 0;
   all = (uint64_t)*rounds;
   for (i = 0; i < p->depth; i++)
@@ -10782,6 +10836,8 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__input_line(p);
   if (vram__parse_word_is(p, "output"))
     return vram__output_line(p);
+  if (vram__parse_word_is(p, "infer"))
+    return vram__infer_line(p);
   if (vram__parse_word_is(p, "drop"))
     return vram__lifetime_line(p, VRAM__OP_drop);
   if (vram__parse_word_is(p, "keep"))
@@ -10919,7 +10975,7 @@ static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   if (nest->depth > VRAM_MAX_LOOPS)
     return 0;
   if (vram__parse_token(p))
-    vram__parse_size(p, p->token, 0, &rounds);
+    vram__parse_rounds(p, p->token, &rounds);
   nest->times[nest->depth] =
       vram__product_or_overflow(nest->times[nest->depth - 1], (uint64_t)rounds);
   if (!rounds)
@@ -27230,7 +27286,7 @@ static inline void vram__variable_name(vram__step *s, const vram_value *v, vram_
 
 static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
   vram__variable *o = s->variable + s->name_of[v->index];
-  if (v == s->root)
+  if (v == s->root || (!s->train && (v->flags & VRAM__INFERRED)))
     return; /* the caller's */
   if (o->refs && --o->refs == 0)
     vram__tensor_release(s, o->t);
@@ -28944,6 +29000,35 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 
 /* >>step/forward    forward over the nodes */
 
+/* What inference gives is named: what else the outputs need is left out, inputs, too. Branches that
+   end nowhere run, as they do in the program. */
+static void vram__forward_leave_out_outputs(vram__step *s, uint8_t *value) {
+  enum { GIVEN = 1, OUTPUT = 2 };
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint32_t i;
+  for (n = g->last; n; n = vram__node_before(n)) {
+    uint8_t wanted = 0;
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = &n->out[i];
+      wanted |= value[v->index] | (v->flags & VRAM__INFERRED ? GIVEN : 0) |
+                ((v->flags & VRAM__OUTPUT) || v == g->root ? OUTPUT : 0);
+    }
+    for (i = 0; i < n->nin && n->nout; i++)
+      value[n->in[i]->index] |= wanted;
+    if (n->op == VRAM__OP_end && n->nin) /* of lines: its last input is what they give */
+      wanted = value[n->in[n->nin - 1]->index];
+    s->skip[n->index] = wanted == OUTPUT;
+    for (i = 0; i < n->nout && wanted == OUTPUT; i++) {
+      s->name_of[n->out[i].index] = n->out[i].index;
+      s->variable[n->out[i].index].refs = 0;
+    }
+  }
+  for (i = 0; i < g->ninput; i++)
+    s->skip[g->nnode + i] = value[g->input[i]->index] == OUTPUT;
+  s->root = g->inferred;
+}
+
 /* Inference leaves out a loss that `output` does not name, and what nothing but its targets needs.
    What the loss was made of is then what the caller keeps. */
 VRAM__FN void vram__forward_leave_out(vram__step *s) {
@@ -28954,17 +29039,21 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
   uint32_t i;
   if (s->train)
     return;
-  for (n = g->first; n && !(n->flags & VRAM__LOSS);)
+  for (n = g->first; n && !(n->flags & VRAM__LOSS) && !g->inferred;)
     n = n->next;
   if (!n)
     return;
-  s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode);
+  s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode + (uint64_t)g->ninput);
   value = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nvalue);
   if (!s->skip || !value) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
   vram__memory_zero(value, g->nvalue);
+  if (g->inferred) {
+    vram__forward_leave_out_outputs(s, value);
+    return;
+  }
   for (n = g->last; n; n = vram__node_before(n)) {
     int used = n->nout == 0, target = 0, skip;
     for (i = 0; i < n->nout; i++) {
@@ -29137,8 +29226,11 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   const int unusual = s->o->nodes || s->cuts || s->skip;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
-    if (unusual && !vram__forward_begin(s, n))
+    if (unusual && !vram__forward_begin(s, n)) {
+      if (s->g->inferred && !(n->flags & VRAM_NODE_INNER))
+        vram__forward_unname(s, n);
       continue;
+    }
     if (n->op < VRAM_OP_COUNT)
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
@@ -30221,7 +30313,10 @@ static void vram__step_put_inputs(vram__step *s) {
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
     const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
-    vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
+    vram__tensor t;
+    if (s->skip && g->inferred && s->skip[g->nnode + i])
+      continue;
+    t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
@@ -41035,19 +41130,22 @@ static int vram__low_is_loss(const vram_node *n) {
   return (n->flags & VRAM__LOSS) || ((vram__op_traits(n) & VRAM__OP_TOTAL) && !n->out[0].d->ndim);
 }
 
+static int vram__low_is_output(const vram_graph *g, const vram_value *v) {
+  return g->inferred ? (v->flags & VRAM__INFERRED) != 0 : (v->flags & VRAM__OUTPUT) || v == g->root;
+}
+
 static void vram__low_need(vram__low *l) {
   enum { NEED = 1, KEPT = 2, LOSS = 4 };
   const vram_graph *g = l->g;
   const vram_node *n;
   uint32_t i;
   for (n = g->first; n; n = n->next) {
-    uint8_t loss = vram__low_is_loss(n) ? LOSS : 0;
+    uint8_t loss = !g->inferred && vram__low_is_loss(n) ? LOSS : 0;
     for (i = 0; i < n->nin && !loss; i++)
       loss |= l->value[n->in[i]->index].need & LOSS;
     for (i = 0; i < n->nout; i++)
       l->value[n->out[i].index].need =
-          (uint8_t)(loss |
-                    ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root ? NEED | KEPT : 0));
+          (uint8_t)(loss | (vram__low_is_output(g, &n->out[i]) ? NEED | KEPT : 0));
   }
   for (n = g->last; n; n = vram__node_before(n)) {
     uint8_t need = 0;

@@ -110,6 +110,7 @@ class Runs:
 
     def __init__(self, recs):
         self.passages, self.nodes, self.order = [Passage(r) for r in recs], [], {}
+        self.lives_in = {}  # of what some runs convert: these; in the others it stands for what is made of it, too
         self.taken = set(recs[0].taken)
         while any(p.left for p in self.passages):
             heads = [p.head() for p in self.passages]
@@ -146,6 +147,8 @@ class Runs:
         node.sources = sources([p for p, _ in found], [n for _, n in found]) if len(found) == len(nodes) else ()
         for o in node.outs:
             self.order[o] = len(self.nodes)
+        if len(found) < len(nodes) and ins[0].name:
+            self.lives_in[ins[0].name] = [p for p, _ in found]
         for p, n in found:
             p.at.append(len(self.nodes))
             for o, own in zip(node.outs, n.outs):
@@ -164,9 +167,11 @@ class Runs:
         """the first run's recording with the nodes of all"""
         rec, dead = self.passages[0].rec, {}
         for p in self.passages:
-            for name, d in p.rec.dead.items():
-                if name in p.text:
-                    dead.setdefault(p.text[name], p.at[d - 1] + 1 if d else 0)
+            for own, d in p.rec.dead.items():
+                name = p.text.get(own)
+                if p in self.lives_in.get(name, self.passages):
+                    dead.setdefault(name, p.at[d - 1] + 1 if d else 0)
+        dead.pop(None, None)
         rec.nodes, rec.dead, rec.taken = self.nodes, dead, self.taken
         return rec
 

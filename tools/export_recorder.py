@@ -141,6 +141,11 @@ class Answers(TorchFunctionMode):
         return r
 
 
+def result_values(r):
+    """a result as lists: transformers' are dicts that no tree is made of"""
+    return list(r.values()) if isinstance(r, dict) else r
+
+
 class Recorder(TorchFunctionMode):
     same = staticmethod(Same.apply)
 
@@ -153,6 +158,7 @@ class Recorder(TorchFunctionMode):
         self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
+        self.given = []  # names of what the module itself gave
         self.packed = []  # storages kept for backward, each with the number of nodes when it was
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
@@ -250,6 +256,11 @@ class Recorder(TorchFunctionMode):
         self.refs.append(weakref.ref(t, gone))
 
     dead = None
+
+    def gave(self, result):
+        """what the module itself gives: results beside a loss, which is a number"""
+        given = [t for t in tree_leaves(result_values(result)) if isinstance(t, torch.Tensor) and t.dim()]
+        self.given = list(dict.fromkeys(self.names[id(t)] for t in given if id(t) in self.names))
 
     def emit(self, op, x, r, keys=None, leaf=False, name=None, params=None, outs=None):
         """x: tensors (or Refs) in, r: tensor or tensors out"""
@@ -1319,7 +1330,10 @@ def run(module, forward, inputs, amp=None):
                     rec.unit -= 1
                 rec.recurrent(m, args, kwargs, r)
                 return r
-            return call(m, *args, **kwargs)
+            r = call(m, *args, **kwargs)
+            if m is module:
+                rec.gave(r)
+            return r
         finally:
             rec.paths.pop()
             rec.leaf_flags.pop()

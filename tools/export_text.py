@@ -181,7 +181,11 @@ def write(rec, name, comment):
     for o, n in rec.buffers.items():
         if o not in name_param and o not in rec.stats and n not in counted:
             declare(Ref(own=o))
-    return "\n".join(head + text + ["output " + " ".join(rec.outputs + sorted(rec.kept))]) + "\n"
+    text.append("output " + " ".join(rec.outputs + sorted(rec.kept)))
+    given = [n for n in rec.given if n not in rec.inputs]
+    if rec.train and given and given != rec.outputs:
+        text.append("infer " + " ".join(given))  # what there is without the loss
+    return "\n".join(head + text) + "\n"
 
 
 def one_text(loaded, sizes):

@@ -6,7 +6,7 @@ FILE - is standard input. Both texts take the same bytes in the same order; only
 
 import argparse, re, sys
 
-NAMELESS = ("drop", "keep", "output", "no_grad", "enable_grad")
+NAMELESS = ("drop", "keep", "output", "infer", "no_grad", "enable_grad")
 
 # ---- a line as op, names that it defines, names that it uses, the rest
 
@@ -84,6 +84,11 @@ def unroll_block(lines, dims, env, prefix, out):
 
 
 def size_of(text, dims):
+    text, _, less = text.partition("-")  # of a loop's rounds
+    return product_of(text, dims) - (product_of(less, dims) if less else 0)
+
+
+def product_of(text, dims):
     product = 1
     for sign, term in re.findall(r"([*/]?)([^*/]+)", text):
         value = int(term) if term.isdigit() else dims[term]
@@ -153,6 +158,7 @@ def rolled(lines, start, period, rounds, prefix, count):
 
     # layer 1 is the model of all others; in layer 0 what comes from the layer before is a value from outside
     carried = {}  # slot of the layer before -> its value in layer 0
+    behind = []  # values from before the loop that the last layer lets go at its end
     model = [[slot(u, 1) for u in P[start + period + j].uses] for j in range(period)]
     for j in range(period):
         want = P[start + period + j]
@@ -165,6 +171,10 @@ def rolled(lines, start, period, rounds, prefix, count):
                 l.op != "drop" and (l.rest != want.rest or len(mine) != len(model[j]))
             ):
                 return None
+            if b == rounds - 1 and j == period - 1 and l.op == "drop":
+                more = [s for s in mine if s not in model[j]]
+                if all(s[0] == "out" for s in more):
+                    behind, mine = [s[1] for s in more], [s for s in mine if s in model[j]]
             if b:
                 if mine != model[j] and (l.op != "drop" or set(mine) != set(model[j])):
                     return None
@@ -182,6 +192,7 @@ def rolled(lines, start, period, rounds, prefix, count):
                     elif s != t:
                         return None
     # what layer 0 drops of the values from outside; without a counterpart an input stands, which lives anyway
+    kept = [set() for _ in range(period)]
     for j in range(period):
         if P[start + j].op != "drop":
             continue
@@ -190,7 +201,10 @@ def rolled(lines, start, period, rounds, prefix, count):
         slots = [t for t in model[j] if t[0] == "before"]
         for t in slots:
             if t in carried and carried[t] not in names and carried[t] not in inputs:
-                return None
+                if not inputs:
+                    return None
+                kept[j].add(t)  # layer 0 does not drop what it was given, the others do
+                carried[("dropped", *t[1:])] = inputs[0]
             names.discard(carried.get(t))
         for t in slots:
             if t not in carried:
@@ -226,8 +240,8 @@ def rolled(lines, start, period, rounds, prefix, count):
         for j in range(period)
         for k, n in enumerate(P[start + j].outs)
     }
-    slots = sorted(carried, key=lambda t: t[1:])
-    carry = {t: free(own[t[1:]] + ".before") for t in slots}
+    slots = sorted(carried, key=lambda t: (t[1:], t[0]))
+    carry = {t: free(own[t[1:]] + "." + t[0]) for t in slots}
     dims = [l for l in lines[:start] if l.startswith("dim ")]
     dim = "L" + str(count + 1) * (count > 0)
     while any(re.search(rf"\b{dim}=", d) for d in dims):
@@ -237,17 +251,24 @@ def rolled(lines, start, period, rounds, prefix, count):
         i, k = where[n]
         return carry[("before", (i - start) % period, k)] if block(i) >= 0 else n
 
-    out = [l + f" {dim}={rounds}" if dims and l == dims[-1] else l for l in lines[:start]]
+    layers = re.compile(re.escape(re.sub(r"\d+\.$", "", prefix)) + r"(\d+)\.")
+    depth = len({m.group(1) for l in P for n in l.outs if (m := layers.match(n))})
+    size = dim + f"-{depth - rounds}" * (depth > rounds)
+
+    out = [l + f" {dim}={depth}" if dims and l == dims[-1] else l for l in lines[:start]]
     if not dims:
-        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model")), f"dim {dim}={rounds}")
-    out.append(" ".join([f"loop {dim}", *(f"{carry[t]}={carried[t]}" for t in slots)]))
+        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model")), f"dim {dim}={depth}")
+    out.append(" ".join([f"loop {size}", *(f"{carry[t]}={carried[t]}" for t in slots)]))
     for j in range(period):
         line = P[start + period + j]
         names = dict(zip(line.outs, (own[(j, k)] for k in range(len(line.outs)))))
         for u, s in zip(line.uses, model[j]):
-            names[u] = own[s[1:]] if s[0] == "own" else carry[s] if s[0] == "before" else s[1]
+            s = ("dropped", *s[1:]) if s in kept[j] else s
+            names[u] = own[s[1:]] if s[0] == "own" else s[1] if s[0] == "out" else carry[s]
         out.append(line.written(names.__getitem__))
     out.append(" ".join(["next", *(f"{carry[t]}={own[t[1:]]}" for t in slots)]))
+    if behind:
+        out.append(" ".join(["drop", *behind]))
     for l in P[end:]:
         if l.op in ("loop", "next"):
             pairs = [f"{name}={after(value)}" for name, value in l.pairs]

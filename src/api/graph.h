@@ -133,9 +133,10 @@ typedef struct vram_graph {
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name */
-  uint32_t no_grad; /* 1: nodes that are added run under torch.no_grad() */
-  vram_value *root; /* the first output: what backward starts from */
-  vram_error error; /* the first error; sticky */
+  uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
+  vram_value *root;     /* the first output: what backward starts from */
+  vram_value *inferred; /* the first result of inference; NULL: none is named */
+  vram_error error;     /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -193,6 +194,10 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* What inference gives in place of the outputs of training: what only these need, a loss and its
+   way there, is left out. */
+VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);

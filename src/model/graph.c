@@ -194,8 +194,9 @@ static vram_dtype vram__weight_dtype(const vram_graph *g, const vram_node *n, ui
    that is converted converts its running statistics. */
 static vram_dtype vram__buffer_dtype(const vram_graph *g, const vram_node *n, vram_dtype dtype) {
   const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
-  const int is_float = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2;
-  return g->dtype && n->op != VRAM_OP_custom && is_float ? asked : dtype;
+  const int floats = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2 &&
+                     vram__kind_rank(vram__graph_own_dtype(g, dtype)) == 2;
+  return g->dtype && n->op != VRAM_OP_custom && floats ? asked : dtype;
 }
 
 /* The next parameter, all zero; NULL: no memory. They lie one behind the other, so that a step that
@@ -423,6 +424,24 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
   while (n--)
     v[n]->flags |= VRAM__OUTPUT, v[n]->last = UINT32_MAX;
   return VRAM_OK;
+}
+
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n) {
+  g->inferred = v[0];
+  while (n--)
+    v[n]->flags |= VRAM__INFERRED;
+}
+
+VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->inferred || !n))
+    vram__graph_fail(g, VRAM_ERR_VALUE, n ? "results of inference named twice" : "no result");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a result that is NULL");
+  if (!g->error.code)
+    vram__graph_infer(g, v, n);
+  return g->error.code;
 }
 
 /* The values of a call as lines of that op, of 64 each at most. */

@@ -2,16 +2,17 @@
 #pragma once
 #include "core/core.h"
 
-#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u     /* node: a loss */
-#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u  /* node: may write to its first input */
-#define VRAM__DROPS 32u   /* node: a `drop` or `keep` line, which has no name of its own */
-#define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__GRAD 1u     /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u   /* value: named by `output` */
-#define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
-#define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
+#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u      /* node: a loss */
+#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u   /* node: may write to its first input */
+#define VRAM__DROPS 32u    /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
+#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u    /* value: named by `output` */
+#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 #define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
@@ -406,6 +407,7 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
 VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
 VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);

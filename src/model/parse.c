@@ -418,6 +418,18 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
+static int vram__infer_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (!count)
+    return 0;
+  if (p->g->inferred)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "a second infer line", NULL);
+  vram__graph_infer(p->g, in, count);
+  return 1;
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -437,6 +449,21 @@ static int vram__round_begin(vram__parser *p, vram__loop *loop) {
   return 1;
 }
 
+/* A size, or `SIZE-INTEGER`: rounds of a depth of which some layers are written out. */
+static int vram__parse_rounds(vram__parser *p, vram__span size, int64_t *rounds) {
+  const char *minus = size.text + 1, *const end = size.text + size.len;
+  int64_t all, less = 0;
+  while (minus < end && *minus != '-')
+    minus++;
+  if (!vram__parse_size(p, vram__span_of(size.text, minus), 0, &all) ||
+      (minus < end && !vram__parse_size(p, vram__span_of(minus + 1, end), 0, &less)))
+    return 0;
+  if (all < less)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "less than no rounds", size, NULL);
+  *rounds = all - less;
+  return 1;
+}
+
 /* How many rounds a `loop` line asks for; 0: an error. */
 static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
   const char *const at = p->token.text;
@@ -445,7 +472,7 @@ static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
   if (!vram__parse_token(p))
     return vram__parse_error(p, VRAM_ERR_SYNTAX, "a loop without a count", p->token,
                              "loop SIZE NAME=NAME ...");
-  if (!vram__parse_size(p, p->token, 0, rounds))
+  if (!vram__parse_rounds(p, p->token, rounds))
     return 0;
   all = (uint64_t)*rounds;
   for (i = 0; i < p->depth; i++)
@@ -649,6 +676,8 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__input_line(p);
   if (vram__parse_word_is(p, "output"))
     return vram__output_line(p);
+  if (vram__parse_word_is(p, "infer"))
+    return vram__infer_line(p);
   if (vram__parse_word_is(p, "drop"))
     return vram__lifetime_line(p, VRAM__OP_drop);
   if (vram__parse_word_is(p, "keep"))
@@ -786,7 +815,7 @@ static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   if (nest->depth > VRAM_MAX_LOOPS)
     return 0;
   if (vram__parse_token(p))
-    vram__parse_size(p, p->token, 0, &rounds);
+    vram__parse_rounds(p, p->token, &rounds);
   nest->times[nest->depth] =
       vram__product_or_overflow(nest->times[nest->depth - 1], (uint64_t)rounds);
   if (!rounds)

@@ -153,7 +153,10 @@ static void vram__step_put_inputs(vram__step *s) {
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
     const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
-    vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
+    vram__tensor t;
+    if (s->skip && g->inferred && s->skip[g->nnode + i])
+      continue;
+    t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);

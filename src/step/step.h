@@ -139,7 +139,7 @@ static inline void vram__variable_name(vram__step *s, const vram_value *v, vram_
 
 static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
   vram__variable *o = s->variable + s->name_of[v->index];
-  if (v == s->root)
+  if (v == s->root || (!s->train && (v->flags & VRAM__INFERRED)))
     return; /* the caller's */
   if (o->refs && --o->refs == 0)
     vram__tensor_release(s, o->t);
