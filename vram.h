@@ -2233,30 +2233,32 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(reshape) X(view) X(flatten) \
   X(unflatten) X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) \
-  X(narrow) X(select) X(split) X(chunk) X(unbind) X(detach) X(cat) X(stack) X(roll) X(flip) \
-  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
-  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
-  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(cumsum) X(histc) X(diff) X(topk) X(sort) X(argmax) X(argmin) X(gather) \
-  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(embedding) \
-  X(embedding_bag) X(matmul) X(bmm) X(mm) X(addmm) X(baddbmm) X(grouped_mm) X(linear) \
-  X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) \
-  X(conv_transpose3d) X(tril) X(triu) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) \
-  X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
-  X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) X(adaptive_max_pool3d) \
-  X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) X(fractional_max_pool3d) \
-  X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) X(pixel_shuffle) \
-  X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) X(hardtanh) \
-  X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
-  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
-  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
-  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
-  X(gumbel_softmax) X(softmin) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
-  X(batch_norm) X(instance_norm) X(scaled_dot_product_attention) X(multi_head_attention) \
-  X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) \
-  X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
-  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
-  X(triplet_margin_loss) X(moe) X(custom)
+  X(narrow) X(select) X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) \
+  X(as_strided) X(cat) X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) \
+  X(contiguous) X(clone) X(to) X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) \
+  X(randn) X(fill) X(bernoulli) X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) \
+  X(max) X(min) X(prod) X(var) X(std) X(norm) X(logsumexp) X(cumsum) X(cumprod) X(histc) \
+  X(diff) X(topk) X(sort) X(argmax) X(argmin) X(gather) X(index_select) X(index) X(index_put) \
+  X(scatter) X(masked_select) X(one_hot) X(scatter_add) X(scatter_reduce) X(index_add) \
+  X(index_copy) X(index_fill) X(masked_scatter) X(embedding) X(embedding_bag) X(matmul) X(bmm) \
+  X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
+  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
+  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(tril) X(triu) X(pad) \
+  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
+  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
+  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
+  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
+  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
+  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
+  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
+  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
+  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
+  X(log_softmax) X(gumbel_softmax) X(softmin) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
+  X(scaled_dot_product_attention) X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) \
+  X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) \
+  X(huber_loss) X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) \
+  X(ctc_loss) X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2289,7 +2291,9 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
   X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
-  X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B)
+  X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
+  X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
+  X(storage_offset, I)
 
 /* clang-format on */
 
@@ -11756,6 +11760,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
 VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 
 /* engine.c */
@@ -14139,9 +14144,9 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
          vram__cub_part(s, key / 2 * (tiles + 2));
 }
 
-/* The positions where a mask of n elements is set, `ndim` numbers each: all of them, as an upper
-   bound; ndim 0: none. Gives their storage (Nonzero.cu). */
-VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
+/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
+   none. Gives their storage (Nonzero.cu). */
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
   const vram__rules *rules = s->device.rules;
   uint32_t count = vram__cub_hold(s, 4), out;
   vram__workspace_use(
@@ -14149,10 +14154,15 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
              ? 1
              : rules->cub.align - 1 +
                    vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
-  out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(n, ndim), 8));
+  out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(most, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);
   return out;
+}
+
+/* The same of all elements, as an upper bound. */
+VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
+  return vram__cub_nonzero_some(s, n, n, ndim);
 }
 
 /* >>torch/engine    gradients on their way: AccumulateGrad, InputBuffer, validate_outputs */
@@ -16255,6 +16265,206 @@ VRAM__OP(unbind, "unbind: x dim?", 1, 1, unbind, SAME, none, split, split, none,
 VRAM__OP(detach, "", 1, 1, same, SAME, none, detach, none, none, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 
+/* >>ops/strided    views with strides of their own: diagonal, Tensor.unfold, as_strided */
+
+static int vram__shape_diagonal(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t offset = VRAM__INT(n, offset, 0);
+  int64_t size[VRAM_MAX_AXES], rows, columns;
+  uint32_t a, b, i, m = 0;
+  if (x->ndim < 2)
+    return vram__node_error(g, n, "fewer than two axes: no matrix");
+  if (!vram__axis(g, VRAM__INT(n, dim1, 0), x->ndim, &a) ||
+      !vram__axis(g, VRAM__INT(n, dim2, 1), x->ndim, &b))
+    return 0;
+  if (a == b)
+    return vram__node_error(g, n, "an axis that is named twice");
+  for (i = 0; i < x->ndim; i++)
+    if (i != a && i != b)
+      size[m++] = x->v[i];
+  rows = x->v[a];
+  columns = x->v[b];
+  if (offset >= 0)
+    columns = columns > offset ? columns - offset : 0;
+  else
+    rows = offset > -rows ? rows + offset : 0;
+  size[m++] = rows < columns ? rows : columns;
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+static int vram__shape_tensor_unfold(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t length = VRAM__INT(n, size, 0), step = VRAM__INT(n, step, 0);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dimension, 0), x->ndim, &a))
+    return 0;
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__node_error(g, n, "more than 8 axes");
+  if (length < 0 || length > (x->ndim ? x->v[a] : 1))
+    return vram__node_error(g, n, "a window that is larger than the axis");
+  if (step < 1)
+    return vram__node_error(g, n, "step must be at least 1");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i == a ? (x->v[i] - length) / step + 1 : x->v[i];
+  size[i] = length;
+  return vram__node_out(g, n, 0, x->ndim + 1u, size, n->in[0]->dtype);
+}
+
+/* Elements of a storage from the first to the last that these sizes and strides reach;
+   VRAM_OVERFLOW: too many. */
+static uint64_t vram__strided_span(uint32_t ndim, const int64_t *size, const int64_t *stride) {
+  uint64_t span = 1;
+  uint32_t i;
+  for (i = 0; i < ndim; i++)
+    if (!size[i])
+      return 0;
+  for (i = 0; i < ndim; i++)
+    span = vram__sum_or_overflow(
+        span, vram__product_or_overflow((uint64_t)size[i] - 1, (uint64_t)stride[i]));
+  return span;
+}
+
+static int vram__shape_as_strided(vram_graph *g, vram_node *n) {
+  const int64_t offset = VRAM__INT(n, storage_offset, 0);
+  uint32_t ndim = 0, count = 0, i;
+  const int64_t *size = vram__node_list(n, VRAM__KEY_size, &ndim);
+  const int64_t *stride = vram__node_list(n, VRAM__KEY_stride, &count);
+  uint64_t span;
+  if (ndim != count || offset < 0)
+    return vram__node_error(g, n, "as many sizes as strides, and an offset that is not negative");
+  for (i = 0; i < ndim; i++)
+    if (size[i] < 0 || stride[i] < 0)
+      return vram__node_error(g, n, "a negative size or stride");
+  span = vram__strided_span(ndim, size, stride);
+  if (span == VRAM_OVERFLOW || (span && span + (uint64_t)offset > n->in[0]->d->numel))
+    return vram__node_error(g, n, "more than the tensor has");
+  return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+static void vram__forward_diagonal(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const int64_t offset = VRAM__INT(n, offset, 0), *st = VRAM__STRIDE(x[0].d);
+  const vram_dims *d = n->out[0].d;
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t a = 0, b = 0, i, m = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim1, 0), x[0].d->ndim, &a);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim2, 1), x[0].d->ndim, &b);
+  for (i = 0; i < x[0].d->ndim; i++)
+    if (i != a && i != b)
+      stride[m++] = st[i];
+  stride[m++] = st[a] + st[b];
+  y[0] = vram__torch_view_as(s, x[0], vram__dims_in(s, m, d->v, stride), VRAM__K_slice, 0);
+  vram__tensor_begin_at(
+      s, y[0],
+      d->v[m - 1] ? vram__view_at(s, x[0], offset < 0 ? a : b, offset < 0 ? -offset : offset) : 0);
+}
+
+static void vram__forward_tensor_unfold(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t a = 0, i;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dimension, 0), x[0].d->ndim, &a);
+  for (i = 0; i + 1 < d->ndim; i++)
+    stride[i] = VRAM__STRIDE(x[0].d)[i] * (i == a ? VRAM__INT(n, step, 1) : 1);
+  stride[i] = x[0].d->ndim ? VRAM__STRIDE(x[0].d)[a] : 1;
+  y[0] = vram__torch_view_as(s, x[0], vram__dims_in(s, d->ndim, d->v, stride), n->op, a);
+}
+
+/* UnfoldBackward.cpp: windows that overlap are added up by their places along the axis */
+static void vram__backward_tensor_unfold(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const int64_t length = VRAM__INT(f->node, size, 0), step = VRAM__INT(f->node, step, 1);
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+  if (step < length && g.d->numel) {
+    const int64_t along =
+        ((d->ndim ? g.d->v[f->aux] : 1) - 1) * step + length; /* what is covered */
+    vram__tensor_release(s, vram__tensor_empty(s, vram__dims_in(s, 1, &along, NULL), VRAM_I64));
+  }
+}
+
+static void vram__forward_as_strided(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  const int64_t offset = VRAM__INT(n, storage_offset, 0);
+  const vram__storage *st = vram__slot_at(s, vram__tensor_slot(x[0]));
+  if (st->base != vram__tensor_slot(x[0]) && st->off)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "as_strided of a view that begins inside its storage");
+  y[0] = vram__torch_view_as(
+      s, x[0], vram__dims_in(s, d->ndim, d->v, vram__node_list(n, VRAM__KEY_stride, NULL)), n->op,
+      (uint64_t)offset);
+  vram__tensor_begin_at(s, y[0], (uint64_t)offset);
+}
+
+/* at::native::_maybe_overlapping_memory */
+static int vram__strided_overlaps(uint32_t ndim, const int64_t *size, const int64_t *stride) {
+  uint32_t done = 0, i, k, least;
+  int64_t reach = 0;
+  for (k = 0; k < ndim; k++) {
+    for (least = ndim, i = 0; i < ndim; i++)
+      if (!(done >> i & 1) && (least == ndim || stride[i] < stride[least]))
+        least = i;
+    done |= 1u << least;
+    if (stride[least] <= reach)
+      return 1;
+    reach += stride[least] * (size[least] - 1);
+  }
+  return 0;
+}
+
+/* FunctionsManual.cpp, as_strided_backward: what is expanded is summed, places that several
+   elements share are added up by their index, others are copied. */
+static void vram__backward_as_strided_op(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
+  const int64_t *st = VRAM__STRIDE(out);
+  vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole, all, copy, flat;
+  int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES] = {0}, count;
+  uint64_t base = vram__strided_span(d->ndim, d->v, VRAM__STRIDE(d)), reach;
+  uint32_t i, m = 0;
+  for (i = out->ndim; i-- > 0;)
+    if (out->v[i] != 1 && !st[i]) {
+      vram__tensor sum = vram__tensor_sum(s, t.d ? t : g, 1u << i, 1, g.dt);
+      vram__tensor_release(s, t);
+      t = sum;
+    }
+  for (i = 0; i < out->ndim; i++)
+    if (out->v[i] != 1 && st[i]) {
+      size[m] = out->v[i];
+      stride[m++] = st[i];
+    }
+  reach = vram__strided_span(m, size, stride) + f->aux;
+  if (base < reach)
+    base = reach;
+  count = (int64_t)base;
+  whole = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), g.dt);
+  if (vram__strided_overlaps(m, size, stride)) {
+    all = vram__tensor_empty(s, whole.d, VRAM_I64);
+    flat = t.d ? t : g;
+    count = (int64_t)flat.d->numel;
+    copy = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), VRAM_I64);
+    vram__tensor_release(s, vram__tensor_reshape(s, flat, 1, &count));
+    vram__tensor_release(s, copy);
+    vram__tensor_release(s, all);
+  }
+  to[0] = vram__tensor_view(s, whole, d);
+  vram__tensor_release(s, whole);
+  vram__tensor_release(s, t);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(diagonal, "diagonal linalg_diagonal: x offset? dim1 dim2", 1, 1, diagonal, SAME, none,
+         diagonal, none, none, NONE, 0, 0, "offset dim1 dim2");
+VRAM__OP(tensor_unfold, "unfold: x dimension size step", 1, 1, tensor_unfold, SAME, none,
+         tensor_unfold, tensor_unfold, none, NONE, 0, 0, "dimension! size! step!");
+VRAM__OP(as_strided, "as_strided: x size stride storage_offset?", 1, 1, as_strided, SAME, none,
+         as_strided, as_strided_op, none, NONE, 0, 0, "size! stride! storage_offset");
+
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 
 /* kind of a row here, where a function has several ops */
@@ -17120,7 +17330,7 @@ VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, RE
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
 
-/* >>ops/scan    cumsum, histc, diff */
+/* >>ops/scan    cumsum, cumprod, histc, diff */
 
 static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   uint32_t a;
@@ -17214,6 +17424,51 @@ static void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, g);
 }
 
+static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  uint32_t a = 0;
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  if (!dt)
+    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
+  y[0] = vram__scan(s, x[0], a, dt);
+  if (f) {
+    f->aux = a;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* cumprod_backward, where the input has no zero: the host asks. What zeros would need besides
+   depends on where they are. */
+static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram_dtype dt;
+  const vram_dims *d = vram__input_dims(s, f, 0, &dt);
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  vram__tensor g = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt), w, zero, any, a, b, c;
+  if (d->numel <= 1 || d->v[f->aux] == 1) {
+    to[0] = g;
+    return;
+  }
+  w = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], g);
+  zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
+  vram__reduce_scratch(s, zero, (1u << d->ndim) - 1, VRAM_BOOL, 1, 4);
+  vram__tensor_release(s, any);
+  a = vram__pointwise_empty1(s, w);
+  b = vram__scan(s, a, (uint32_t)f->aux, w.dt);
+  c = vram__pointwise_empty1(s, b);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  to[0] = vram__pointwise_empty2(s, c, x);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, g);
+}
+
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
 static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
@@ -17265,6 +17520,8 @@ static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *
 
 VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0,
          "dim! dtype");
+VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cumprod, each, ANY, 0,
+         0, "dim! dtype");
 VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 
@@ -17751,8 +18008,23 @@ static void vram__index_gone(vram__step *s, vram__index *x, int last_first) {
   vram__cub_release(s, x->mask);
 }
 
-/* x[.., idx, ..] with the first index tensor at axis `dim`: the kernel wants all index tensors in
-   the same strides (TensorAdvancedIndexing.cpp, AdvancedIndex) */
+/* The kernel wants all index tensors in the same strides (TensorAdvancedIndexing.cpp,
+   AdvancedIndex). */
+static void vram__index_align(vram__step *s, vram__index *x) {
+  uint32_t i, a;
+  int same = 1;
+  for (i = 1; i < x->n; i++)
+    for (a = 0; a < x->d->ndim; a++)
+      if (VRAM__STRIDE(x->t[i].d)[a] != VRAM__STRIDE(x->t[0].d)[a])
+        same = 0;
+  for (i = 0; !same && !s->ideal && i < x->n; i++)
+    if (!(x->t[i].d->flags & VRAM__CONTIG)) {
+      x->t[i] = vram__tensor_empty(s, x->d, VRAM_I64);
+      x->own |= 1u << i;
+    }
+}
+
+/* x[.., idx, ..] with the first index tensor at axis `dim` */
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
                                     uint32_t count, uint32_t dim) {
   vram__index ix;
@@ -17760,17 +18032,8 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
   const vram_dims *op[2], *d;
   uint32_t i, a, m = 0;
   vram__tensor y;
-  int same = 1;
   vram__index_begin(s, idx, count, &ix, 1);
-  for (i = 1; i < ix.n; i++)
-    for (a = 0; a < ix.d->ndim; a++)
-      if (VRAM__STRIDE(ix.t[i].d)[a] != VRAM__STRIDE(ix.t[0].d)[a])
-        same = 0;
-  for (i = 0; !same && !s->ideal && i < ix.n; i++)
-    if (!(ix.t[i].d->flags & VRAM__CONTIG)) {
-      ix.t[i] = vram__tensor_empty(s, ix.d, VRAM_I64);
-      ix.own |= 1u << i;
-    }
+  vram__index_align(s, &ix);
   for (a = 0; a < x.d->ndim; a++) {
     if (a == dim)
       for (i = 0; i < ix.d->ndim; i++) {
@@ -17928,13 +18191,14 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     c = vram__tensor_contiguous(s, y[0]);
     at.index = x + 1;
     at.count = count;
-    at.dim = 0;
+    at.dim = vram__index_dim(n);
     at.check = 1;
     vram__index_add(s, x[0].d, v, &at);
     vram__tensor_release(s, c);
   } else { /* the indices as the kernel wants them; the values broadcast in it */
     vram__index ix;
     vram__index_begin(s, x + 1, count, &ix, 1);
+    vram__index_align(s, &ix);
     vram__index_gone(s, &ix, 0);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -17954,11 +18218,12 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
     zero = vram__tensor_empty(s, n->in[n->nin - 1]->d, g.dt);
     to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
     vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);
+    vram__index_align(s, &ix);
     vram__index_gone(s, &ix, 0);
     vram__tensor_release(s, zero);
   }
   if (vram__input_wanted(f, 1))
-    to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, 0);
+    to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(n));
 }
 
 /* masked_select is nonzero and index; what it selects is bounded by all elements. */
@@ -18023,12 +18288,463 @@ VRAM__OP(index_select, "index_select: x dim index", 2, 2, index_select, SAME, no
          each, NONE, 0, 0, "dim!");
 VRAM__OP(index, "", 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
 VRAM__OP(index_put, "", 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
-         "inplace accumulate");
+         "dim inplace accumulate");
 VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
          "dim! scalar inplace");
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
          NONE, 0, 0, "");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+
+/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
+ */
+
+/* kind of a row: index_add, index_copy and index_fill, whose value is a number */
+enum { VRAM__INDEX_ADD, VRAM__INDEX_COPY, VRAM__INDEX_FILL };
+
+/* The index and the source of scatter_add and scatter_reduce (ScatterGatherChecks.h). */
+static int vram__shape_scatter_add(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *index = n->in[1]->d, *source = n->in[2]->d;
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
+    return 0;
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if (!index->numel)
+    return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+  if (index->ndim != x->ndim || source->ndim != x->ndim)
+    return vram__node_error(g, n, "an index or a source of another number of axes");
+  for (i = 0; i < x->ndim; i++)
+    if ((i != a && index->v[i] > x->v[i]) || index->v[i] > source->v[i])
+      return vram__node_error(g, n, "an index that is larger than the tensor or the source");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+}
+
+static int vram__shape_scatter_reduce(vram_graph *g, vram_node *n) {
+  const int64_t how = VRAM__INT(n, reduce, 0);
+  if (how != VRAM__WORD("sum") && how != VRAM__WORD("prod") && how != VRAM__WORD("mean") &&
+      how != VRAM__WORD("amax") && how != VRAM__WORD("amin"))
+    return vram__node_error(g, n, "reduce must be sum, prod, mean, amax or amin");
+  return vram__shape_scatter_add(g, n);
+}
+
+/* One source row for each index (TensorAdvancedIndexing.cpp). */
+static int vram__shape_index_add(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *index = n->in[1]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  const vram_dims *source = n->in[n->nin - 1]->d;
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  if (n->in[1]->dtype != VRAM_I64 && (kind != VRAM__INDEX_ADD || n->in[1]->dtype != VRAM_I32))
+    return vram__node_error(g, n, "an index that is not i64");
+  if (index->ndim > 1)
+    return vram__node_error(g, n, "an index of more than one axis");
+  if (kind == VRAM__INDEX_FILL)
+    return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if ((source->ndim ? (uint64_t)source->v[a < source->ndim ? a : 0] : 1) != index->numel)
+    return vram__node_error(g, n, "other indices than the source has rows");
+  if (source->ndim != x->ndim && (source->ndim || kind == VRAM__INDEX_ADD) &&
+      (x->ndim || source->ndim > 1))
+    return vram__node_error(g, n, "a source of another number of axes");
+  for (i = 0; i < source->ndim && i < x->ndim; i++)
+    if (i != a && source->v[i] != x->v[i])
+      return vram__node_error(g, n, "a source of other sizes");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+}
+
+static int vram__shape_masked_scatter(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *mask = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t i, ndim = 0;
+  if (n->in[1]->dtype != VRAM_BOOL)
+    return vram__node_error(g, n, "the mask is not bool");
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  vram__dims_broadcast(&ndim, size, x);
+  if (!vram__dims_broadcast(&ndim, size, mask))
+    return vram__node_error(g, n, "a mask that does not broadcast");
+  for (i = 0; (n->flags & VRAM__INPLACE) && i < ndim; i++)
+    if (ndim != x->ndim || size[i] != x->v[i])
+      return vram__node_error(g, n, "in place, but the result has another shape");
+  return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Tensors that live until the end of one backward. C++ destroys them from the last to the first. */
+typedef struct vram__locals {
+  vram__tensor t[12];
+  uint32_t n;
+} vram__locals;
+
+static vram__tensor vram__local(vram__locals *l, vram__tensor t) {
+  l->t[l->n++] = t;
+  return t;
+}
+
+static void vram__locals_release(vram__step *s, vram__locals *l) {
+  while (l->n)
+    vram__tensor_release(s, l->t[--l->n]);
+}
+
+static vram__tensor vram__compared_number(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+}
+
+static vram__tensor vram__compared(vram__step *s, vram__tensor a, vram__tensor b) {
+  const vram_dims *d[2];
+  d[0] = a.d;
+  d[1] = b.d;
+  return vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
+}
+
+/* ones_like, zeros_like */
+static vram__tensor vram__tensor_like(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+}
+
+static vram__tensor vram__gathered(vram__step *s, vram__tensor index, vram_dtype dt) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, index.d), dt);
+}
+
+/* The output of a row that can be in place; under autocast its dtypes may differ there. */
+static vram__tensor vram__scattered(vram__step *s, const vram_node *n, vram__tensor x,
+                                    vram__tensor source) {
+  if ((n->flags & VRAM__INPLACE) && n->nin > 2 && x.st == source.st && x.d == source.d)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "a tensor that is its own source: PyTorch stops with an error");
+  if (x.dt != source.dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "autocast gave the tensor and its source different dtypes: PyTorch stops "
+                      "with an error");
+  if (n->flags & VRAM__INPLACE)
+    return vram__tensor_retain(s, x);
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* scatter_add: of the source only the places are kept */
+static void vram__forward_scatter_add(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  uint32_t i, own = 0;
+  in[0] = x[0];
+  in[1] = x[2];
+  if (!(n->flags & VRAM__INPLACE))
+    own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  f = vram__tape_record(s, n->op, in, 2, 1, 1);
+  if (f && vram__input_wanted(f, 1))
+    vram__save_tensor(s, f, x[1]);
+  y[0] = vram__scattered(s, n, in[0], in[1]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
+/* The gradient of the source has the sizes of the index. */
+static int vram__scatter_fits(vram__step *s, vram__grad_fn *f, const vram_dims *index,
+                              const vram_dims *source) {
+  uint32_t i;
+  for (i = 0; i < index->ndim && i < source->ndim; i++)
+    if (index->v[i] != source->v[i]) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                        "a source that is larger than the index: PyTorch gives its gradient a "
+                        "wrong shape and stops with an error");
+      return 0;
+    }
+  return 1;
+}
+
+static void vram__backward_scatter_add(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__input_wanted(f, 1) &&
+      !vram__scatter_fits(s, f, VRAM__SAVED(f)[0].d, vram__input_dims(s, f, 1, NULL)))
+    return;
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__tensor_retain(s, g);
+  if (vram__input_wanted(f, 1))
+    to[1] = vram__gathered(s, VRAM__SAVED(f)[0], g.dt);
+}
+
+/* aux of scatter_reduce */
+enum { VRAM__SCATTER_SUM = 1, VRAM__SCATTER_MEAN, VRAM__SCATTER_PROD, VRAM__SCATTER_EXTREME };
+#define VRAM__SCATTER_EXCLUDE 8u /* include_self=0 */
+
+static uint32_t vram__scatter_how(const vram_node *n) {
+  const int64_t how = VRAM__INT(n, reduce, 0);
+  const uint32_t kind = how == VRAM__WORD("sum")    ? VRAM__SCATTER_SUM
+                        : how == VRAM__WORD("mean") ? VRAM__SCATTER_MEAN
+                        : how == VRAM__WORD("prod") ? VRAM__SCATTER_PROD
+                                                    : VRAM__SCATTER_EXTREME;
+  return VRAM__INT(n, include_self, 1) ? kind : kind | VRAM__SCATTER_EXCLUDE;
+}
+
+/* TensorAdvancedIndexing.cpp, scatter_reduce_two: the mean counts in tensors of ones */
+static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  const uint32_t how = vram__scatter_how(n);
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
+  vram__tensor in[2], old;
+  vram__grad_fn *f;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 4);
+  old = f && inplace ? vram__tensor_like(s, x[0]) : vram__tensor_retain(s, x[0]);
+  y[0] = vram__scattered(s, n, x[0], x[2]);
+  if (f) {
+    f->aux = how;
+    vram__save_tensor(s, f, old);
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[2]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__tensor_release(s, old);
+  if ((how & 7) == VRAM__SCATTER_MEAN && x[1].d->numel) {
+    vram__locals l;
+    vram__tensor count;
+    l.n = 0;
+    vram__local(&l, vram__tensor_like(s, x[2]));
+    count = vram__local(&l, vram__tensor_like(s, y[0]));
+    vram__tensor_release(s, vram__compared_number(s, count));
+    vram__locals_release(s, &l);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, scatter_reduce_backward. What zeros in the source would need besides depends
+   on the data: there are none. */
+static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, vram__tensor g,
+                                      vram__tensor *of, vram__locals *l) {
+  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  vram__tensor t, masked, result, zero, single, a, b, c, d;
+  t = vram__compared_number(s, x);
+  masked = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
+  vram__tensor_release(s, t);
+  result = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
+  t = vram__pointwise_empty2(s, g, result);
+  of[0] = vram__pointwise_empty2(s, t, masked);
+  vram__tensor_release(s, t);
+  zero = vram__local(l, vram__compared_number(s, source));
+  a = vram__tensor_like(s, x);
+  b = vram__tensor_to(s, zero, x.dt);
+  c = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  d = vram__local(l, vram__gathered(s, index, x.dt));
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  t = vram__compared_number(s, d);
+  single = vram__local(l, vram__compared(s, zero, t));
+  vram__tensor_release(s, t);
+  vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, source.d), source.dt));
+  result = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
+  a = vram__tensor_empty(s, vram__dims_contiguous(s, source.d), source.dt);
+  b = vram__pointwise_empty2(s, g, saved[3]);
+  c = vram__gathered(s, index, g.dt);
+  d = vram__pointwise_empty2(s, c, a);
+  t = vram__pointwise_empty2(s, g, result);
+  result = vram__gathered(s, index, g.dt);
+  of[1] = vram__pointwise_empty2(s, single, d);
+  vram__tensor_release(s, result);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, d);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+}
+
+static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, vram__tensor g,
+                                      vram__tensor *of, vram__locals *l) {
+  const vram__tensor index = saved[1];
+  const vram__tensor like = vram__tensor_like(s, g), ones = vram__tensor_like(s, saved[2]);
+  vram__tensor n, t;
+  n = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
+  vram__tensor_release(s, like);
+  vram__tensor_release(s, ones);
+  vram__tensor_release(s, vram__compared_number(s, n));
+  of[0] = vram__pointwise_empty2(s, g, n);
+  n = vram__local(l, vram__gathered(s, index, g.dt));
+  t = vram__gathered(s, index, g.dt);
+  of[1] = vram__pointwise_empty2(s, t, n);
+  vram__tensor_release(s, t);
+}
+
+static void vram__scatter_reduce_extreme(vram__step *s, const vram__tensor *saved, vram__tensor g,
+                                         vram__tensor *of, vram__locals *l) {
+  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  vram__tensor value, is, source_is, share, none, t;
+  value = vram__local(l, vram__gathered(s, index, saved[3].dt));
+  t = vram__compared(s, x, saved[3]);
+  is = vram__local(l, vram__tensor_to(s, t, x.dt));
+  vram__tensor_release(s, t);
+  t = vram__compared(s, source, value);
+  source_is = vram__local(l, vram__tensor_to(s, t, source.dt));
+  vram__tensor_release(s, t);
+  t = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
+  share = vram__local(l, vram__pointwise_empty2(s, g, t));
+  none = vram__compared_number(s, is);
+  of[0] = vram__tensor_empty(s, vram__dims_contiguous(s, share.d), share.dt);
+  vram__tensor_release(s, none);
+  t = vram__gathered(s, index, g.dt);
+  none = vram__compared_number(s, source_is);
+  of[1] = vram__tensor_empty(s, vram__dims_contiguous(s, t.d), t.dt);
+  vram__tensor_release(s, none);
+  vram__tensor_release(s, t);
+}
+
+static void vram__backward_scatter_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, *saved = VRAM__SAVED(f);
+  vram__tensor of[2];
+  vram__locals l;
+  uint32_t i;
+  l.n = 0;
+  if ((vram__input_wanted(f, 1) || (f->aux & 7) >= VRAM__SCATTER_PROD) &&
+      !vram__scatter_fits(s, f, saved[1].d, saved[2].d))
+    return;
+  switch (f->aux & 7) {
+  case VRAM__SCATTER_SUM:
+    of[0] = vram__tensor_retain(s, g);
+    of[1] = vram__gathered(s, saved[1], g.dt);
+    break;
+  case VRAM__SCATTER_MEAN:
+    vram__scatter_reduce_mean(s, saved, g, of, &l);
+    break;
+  case VRAM__SCATTER_PROD:
+    vram__scatter_reduce_prod(s, saved, g, of, &l);
+    break;
+  default:
+    vram__scatter_reduce_extreme(s, saved, g, of, &l);
+  }
+  vram__locals_release(s, &l);
+  if (f->aux & VRAM__SCATTER_EXCLUDE)
+    vram__tensor_replace(s, &of[0], vram__tensor_empty(s, vram__dims_contiguous(s, of[0].d), g.dt));
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = of[i];
+    else
+      vram__tensor_release(s, of[i]);
+}
+
+/* index_add, index_copy and index_fill: the index is kept, the source for its sizes */
+static void vram__forward_index_add_op(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  const int kind = vram__op_at(n->op)->kind;
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = x[0];
+  if (n->nin > 2)
+    in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 2);
+  if (f && (kind != VRAM__INDEX_ADD || vram__input_wanted(f, 1)))
+    vram__save_tensor(s, f, x[1]);
+  if (f && n->nin > 2 && vram__input_wanted(f, 1))
+    vram__save_tensor(s, f, x[2]);
+  if (f)
+    f->aux = kind == VRAM__INDEX_ADD && VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE;
+  y[0] = vram__scattered(s, n, x[0], x[n->nin > 2 ? 2 : 0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* grad.index_select of the source's rows */
+static void vram__backward_index_add_op(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int kind = vram__op_at(f->kind)->kind;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor rows;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, a = 0;
+  if (vram__input_wanted(f, 0))
+    to[0] = kind == VRAM__INDEX_ADD ? vram__tensor_retain(s, g)
+                                    : vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
+  if (f->nin < 2 || !vram__input_wanted(f, 1))
+    return;
+  vram__axis((vram_graph *)0, VRAM__INT(f->node, dim, 0), g.d->ndim, &a);
+  for (i = 0; i < g.d->ndim; i++)
+    size[i] = i == a ? (int64_t)VRAM__SAVED(f)[0].d->numel : g.d->v[i];
+  rows = vram__tensor_empty(s, vram__dims_in(s, g.d->ndim, size, NULL), g.dt);
+  to[1] = vram__tensor_scaled(s, rows, f->aux != 0);
+}
+
+/* IndexKernel.cu, masked_scatter: the places before each one in the mask are counted */
+static void vram__forward_masked_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  vram__tensor in[2], mask = vram__tensor_none(), count, source;
+  vram__grad_fn *f;
+  const vram_dims *d;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f)
+    vram__save_tensor(s, f, x[1]);
+  if (n->flags & VRAM__INPLACE)
+    y[0] = vram__tensor_retain(s, x[0]);
+  else
+    y[0] =
+        vram__tensor_empty(s, vram__dims_in(s, n->out[0].d->ndim, n->out[0].d->v, NULL), x[0].dt);
+  d = vram__dims_contiguous(s, y[0].d);
+  if (x[0].dt != x[2].dt)
+    vram__scattered(s, n, x[0], x[2]);
+  if (d->numel) {
+    count = vram__tensor_empty(s, d, VRAM_I64);
+    if (x[1].d->numel != d->numel || !(x[1].d->flags & VRAM__CONTIG))
+      mask = vram__tensor_empty(s, d, VRAM_BOOL);
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+    source = vram__tensor_contiguous(s, x[2]);
+    vram__tensor_release(s, source);
+    vram__tensor_release(s, mask);
+    vram__tensor_release(s, count);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* masked_scatter_backward: the mask selects as many as the source has, or all that there are; what
+   is missing then is filled up with zeros. A mask that selects fewer needs both, too. */
+static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, mask = VRAM__SAVED(f)[0];
+  const vram_dims *d;
+  vram__tensor copy = vram__tensor_none(), selected, zeros;
+  uint32_t places;
+  int64_t count;
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
+  if (!vram__input_wanted(f, 1))
+    return;
+  d = vram__dims_contiguous(s, vram__input_dims(s, f, 1, NULL));
+  count = (int64_t)(d->numel < g.d->numel ? d->numel : g.d->numel);
+  if (mask.d->numel != g.d->numel || !(mask.d->flags & VRAM__CONTIG))
+    copy = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), VRAM_BOOL);
+  places = vram__cub_nonzero_some(s, g.d->numel, (uint64_t)count, g.d->ndim ? g.d->ndim : 1);
+  selected = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), g.dt);
+  vram__cub_release(s, places);
+  vram__tensor_release(s, copy);
+  vram__upper_may_need(s, 2 * d->numel);
+  if (d->numel == (uint64_t)count) {
+    to[1] = selected;
+    return;
+  }
+  count = (int64_t)d->numel - count;
+  zeros = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), g.dt);
+  to[1] = vram__tensor_empty(s, d, g.dt);
+  vram__tensor_release(s, zeros);
+  vram__tensor_release(s, selected);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
+         scatter_add, each, NONE, 0, 0, "dim! inplace");
+VRAM__OP(scatter_reduce, "scatter_reduce: x dim index src reduce include_self", 3, 3,
+         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, 0,
+         "dim! reduce! include_self inplace");
+VRAM__OP(index_add, "index_add: x dim index source alpha", 3, 3, index_add, SAME, none,
+         index_add_op, index_add_op, each, NONE, VRAM__INDEX_ADD, 0, "dim! alpha inplace");
+VRAM__OP(index_copy, "index_copy: x dim index source", 3, 3, index_add, SAME, none, index_add_op,
+         index_add_op, each, NONE, VRAM__INDEX_COPY, 0, "dim! inplace");
+VRAM__OP(index_fill, "", 2, 2, index_add, SAME, none, index_add_op, index_add_op, each, NONE,
+         VRAM__INDEX_FILL, 0, "dim! inplace");
+VRAM__OP(masked_scatter, "masked_scatter: x mask source", 3, 3, masked_scatter, SAME, none,
+         masked_scatter, masked_scatter, each, NONE, 0, 0, "inplace");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -18250,7 +18966,7 @@ VRAM__OP(embedding, "", 1, 2, embedding, SAME, none, embedding, embedding, each,
 VRAM__OP(embedding_bag, "", 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each,
          NONE, 0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
 
-/* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
+/* >>ops/product    matmul, mm, bmm, mv, dot, addmm, baddbmm, grouped_mm */
 
 static int vram__shape_matmul(vram_graph *g, vram_node *n) {
   uint32_t first = n->nin - 2, ndim = 0, i;
@@ -18264,6 +18980,9 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     if (n->op == fixed[i].op && (a->ndim != fixed[i].ndim || b->ndim != fixed[i].ndim ||
                                  (a->ndim == 3 && a->v[0] != b->v[0])))
       return vram__node_error(g, n, "matrices of another number of axes");
+  if ((n->op == VRAM_OP_mv && (a->ndim != 2 || b->ndim != 1)) ||
+      (n->op == VRAM_OP_dot && (a->ndim != 1 || b->ndim != 1)))
+    return vram__node_error(g, n, "matrices of another number of axes");
   if (!a->ndim || !b->ndim)
     return vram__node_error(g, n, "a product of a tensor without axes");
   ka = a->v[a->ndim - 1];
@@ -18702,6 +19421,22 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
     vram__tensor_release(s, a[i]);
 }
 
+/* A product of two vectors: autocast takes the wider dtype, where matmul takes the lower. */
+static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  uint32_t i, own;
+  in[0] = x[0];
+  in[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  if (in[0].dt != in[1].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "vectors of different dtypes: PyTorch stops with an error");
+  y[0] = vram__torch_dot(s, in[0], in[1]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
 /* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists
    of pointers, three of strides, the sizes), or one product a group where there is none. The
    offsets are data: whether a group has rows, and its product a workspace, only the upper bound
@@ -18770,6 +19505,8 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
 VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0,
          "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0,
@@ -19338,6 +20075,354 @@ VRAM__FN vram__tensor vram__torch_adapter(vram__step *s, const vram_node *n, vra
 }
 
 #endif /* VRAM_NO_STEP */
+
+/* >>ops/distance    cosine_similarity, pairwise_distance, cdist (ATen/native/Distance.cpp) */
+
+static int vram__shape_cosine(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES], kept[VRAM_MAX_AXES];
+  uint32_t ndim, i, a, m = 0;
+  const vram_dtype dt = vram__promote_all(n, 0, 2);
+  if (!vram__dims_broadcast_all(g, n, 0, &ndim, size) ||
+      !vram__axis(g, VRAM__INT(n, dim, 1), ndim, &a))
+    return 0;
+  if (!vram__dtype_is_float(dt))
+    return vram__node_error(g, n, "needs a floating-point tensor");
+  for (i = 0; i < ndim; i++)
+    if (i != a)
+      kept[m++] = size[i];
+  g->extra += 4096;
+  return vram__node_out(g, n, 0, m, kept, dt);
+}
+
+static int vram__shape_pairwise(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  const vram_dtype dt = vram__promote_all(n, 0, 2);
+  if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
+    return 0;
+  if (!ndim)
+    return vram__node_error(g, n, "a distance of tensors without axes");
+  if (vram__kind_rank(dt) < 2 && (n->in[0]->dtype == VRAM_BOOL || n->in[1]->dtype == VRAM_BOOL))
+    return vram__node_error(g, n, "sub of a bool tensor");
+  if (VRAM__INT(n, keepdim, 0))
+    size[ndim - 1] = 1;
+  else
+    ndim--;
+  return vram__node_out(g, n, 0, ndim, size, vram__kind_rank(dt) < 2 ? VRAM_F32 : dt);
+}
+
+static int vram__shape_cdist(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim = 0;
+  vram_dims of_a, of_b;
+  if (a->ndim < 2 || b->ndim < 2)
+    return vram__node_error(g, n, "fewer than two axes: no points");
+  if (a->v[a->ndim - 1] != b->v[b->ndim - 1])
+    return vram__node_error(g, n, "points of other sizes");
+  if (!vram__dtype_is_float(n->in[0]->dtype) || n->in[0]->dtype != n->in[1]->dtype)
+    return vram__node_error(g, n, "points of different dtypes, or not of floating point");
+  of_a = *a;
+  of_b = *b;
+  of_a.ndim = (uint8_t)(a->ndim - 2);
+  of_b.ndim = (uint8_t)(b->ndim - 2);
+  vram__dims_broadcast(&ndim, size, &of_a);
+  if (!vram__dims_broadcast(&ndim, size, &of_b))
+    return vram__node_error(g, n, "batches do not broadcast");
+  size[ndim++] = a->v[a->ndim - 2];
+  size[ndim++] = b->v[b->ndim - 2];
+  g->extra += 8192;
+  return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Inputs as an op on autocast's fp32 list gets them; what it calls runs without autocast. */
+typedef struct vram__fp32_call {
+  vram__tensor in[2];
+  uint32_t own;
+  vram_dtype amp;
+} vram__fp32_call;
+
+static void vram__fp32_begin(vram__step *s, const vram__tensor *x, vram__fp32_call *c) {
+  c->in[0] = x[0];
+  c->in[1] = x[1];
+  c->own = vram__autocast_list(s, VRAM__AUTOCAST_fp32, c->in, 2);
+  c->amp = s->amp;
+  s->amp = VRAM_DTYPE_NONE;
+}
+
+static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
+  uint32_t i;
+  s->amp = c->amp;
+  for (i = 0; i < 2; i++)
+    if (c->own >> i & 1)
+      vram__tensor_release(s, c->in[i]);
+}
+
+/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor, is in
+ * place.
+ */
+static vram__tensor vram__cosine_norm(vram__step *s, vram__tensor x, uint32_t a) {
+  int64_t attr[5];
+  vram__tensor norm, y;
+  attr[0] = (int64_t)(VRAM__KEY_dim | 1u << 8);
+  attr[1] = (int64_t)a;
+  attr[2] = (int64_t)(VRAM__KEY_keepdim | 1u << 8);
+  attr[3] = 1;
+  attr[4] = 0;
+  norm = vram__op_call_n(s, VRAM_OP_norm, &x, 1, attr, NULL);
+  y = vram__torch_clone(s, norm, norm.d);
+  vram__tensor_release(s, norm);
+  return y;
+}
+
+static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__fp32_call c;
+  vram__tensor in[2], norm[2], unit[2], eps, t;
+  vram_dtype dt;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, a = 0, ndim = 0;
+  vram__fp32_begin(s, x, &c);
+  dt = vram__promote_pair(c.in[0], c.in[1]);
+  vram__dims_broadcast(&ndim, size, c.in[0].d);
+  vram__dims_broadcast(&ndim, size, c.in[1].d);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 1), ndim, &a);
+  for (i = 0; i < 2; i++) {
+    t = vram__kind_rank(c.in[i].dt) < 2 ? vram__torch_cast(s, c.in[i], dt)
+                                        : vram__tensor_retain(s, c.in[i]);
+    in[i] = t.d->ndim == ndim && t.d->numel == vram__dims_in(s, ndim, size, NULL)->numel
+                ? vram__tensor_retain(s, t)
+                : vram__torch_expand(s, t, ndim, size);
+    vram__tensor_release(s, t);
+  }
+  for (i = 0; i < 2; i++)
+    norm[i] = vram__cosine_norm(s, in[i], a);
+  eps = vram__tensor_empty(s, s->scalar, dt);
+  for (i = 2; i-- > 0;)
+    unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
+  t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
+  y[0] = vram__op_call_key(s, VRAM_OP_sum, t, VRAM__KEY_dim, (int64_t)a);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, unit[0]);
+  vram__tensor_release(s, unit[1]);
+  vram__tensor_release(s, eps);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, norm[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  vram__fp32_end(s, &c);
+}
+
+/* norm(x1 - x2 + eps, 2, -1, keepdim) */
+static void vram__forward_pairwise(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const vram__tensor apart = vram__torch_pointwise(s, VRAM_OP_sub, x, 2);
+  const vram__tensor moved = vram__torch_pointwise(s, VRAM_OP_add, &apart, 1);
+  int64_t attr[5];
+  attr[0] = (int64_t)(VRAM__KEY_dim | 1u << 8);
+  attr[1] = -1;
+  attr[2] = (int64_t)(VRAM__KEY_keepdim | 1u << 8);
+  attr[3] = VRAM__INT(n, keepdim, 0) != 0;
+  attr[4] = 0;
+  y[0] = vram__op_call_n(s, VRAM_OP_norm, &moved, 1, attr, NULL);
+  vram__tensor_release(s, moved);
+  vram__tensor_release(s, apart);
+}
+
+/* ---- cdist ---- */
+
+/* x expanded to all batches and taken as one batch, contiguous; without autograd it costs a copy.
+ */
+static vram__tensor vram__cdist_points(vram__step *s, vram__tensor x, uint32_t n, int64_t *size) {
+  vram__tensor t, y;
+  uint32_t k = n - 2;
+  int64_t one[3];
+  size[k] = x.d->v[x.d->ndim - 2];
+  size[k + 1] = x.d->v[x.d->ndim - 1];
+  one[0] = 1;
+  for (k = 0; k + 2 < n; k++)
+    one[0] *= size[k];
+  one[1] = size[n - 2];
+  one[2] = size[n - 1];
+  t = vram__torch_expand(s, x, n, size);
+  y = vram__torch_contiguous(s, t);
+  vram__tensor_release(s, t);
+  t = vram__torch_view_as(s, y, vram__dims_3d(s, one[0], one[1], one[2]), VRAM__K_view, 0);
+  vram__tensor_release(s, y);
+  return t;
+}
+
+/* (x ** 2).sum(-1, True), and ones like it; takes no gradient */
+static vram__tensor vram__cdist_norm(vram__step *s, vram__tensor x) {
+  const vram__tensor square = vram__pointwise_empty1(s, x);
+  const vram__tensor y = vram__tensor_sum(s, square, 1u << (x.d->ndim - 1), 1, x.dt);
+  vram__tensor_release(s, square);
+  return y;
+}
+
+/* _euclidean_dist: the squares by one matrix product of points with two more coordinates */
+static vram__tensor vram__cdist_product(vram__step *s, vram__tensor a, vram__tensor b) {
+  vram__tensor in[2], norm[2], one[2], twice, wide[2], y;
+  const int grad = s->grad;
+  int64_t size[3];
+  vram__grad_fn *f;
+  uint32_t i, k, nd = a.d->ndim;
+  in[0] = a;
+  in[1] = b;
+  f = vram__tape_record(s, VRAM_OP_cdist, in, 2, 1, 3);
+  s->grad = 0;
+  for (i = 0; i < 2; i++) {
+    norm[i] = vram__cdist_norm(s, in[i]);
+    one[i] = vram__tensor_empty(s, vram__dims_contiguous(s, norm[i].d), a.dt);
+  }
+  twice = vram__pointwise_empty1(s, a);
+  for (i = 0; i < 2; i++) {
+    for (k = 0; k < nd; k++)
+      size[k] = in[i].d->v[k];
+    size[nd - 1] += 2;
+    wide[i] = vram__tensor_empty(s, vram__dims_in(s, nd, size, NULL), a.dt);
+    vram__tensor_release(s, i ? norm[1] : one[0]);
+    vram__tensor_release(s, i ? one[1] : norm[0]);
+    if (!i)
+      vram__tensor_release(s, twice);
+  }
+  y = nd == 2 ? vram__blas_mm(s, wide[0], vram__tensor_turned(s, wide[1]))
+              : vram__blas_bmm(s, wide[0], vram__tensor_turned(s, wide[1]));
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, wide[i]);
+  s->grad = (uint8_t)grad;
+  if (f) {
+    f->aux = 1;
+    vram__save_tensor(s, f, a);
+    vram__save_tensor(s, f, b);
+    vram__save_tensor(s, f, y);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+static void vram__forward_cdist(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  const int64_t r1 = d->v[d->ndim - 2], r2 = d->v[d->ndim - 1];
+  const int mode = VRAM__INT(n, p, 2 * VRAM__ONE) == 2 * VRAM__ONE && (r1 > 25 || r2 > 25);
+  vram__fp32_call c;
+  vram__tensor p[2], t;
+  vram__grad_fn *f;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  uint64_t batch = 1;
+  for (i = 0; i + 2 < d->ndim; i++) {
+    size[i] = d->v[i];
+    batch *= (uint64_t)size[i];
+  }
+  vram__fp32_begin(s, x, &c);
+  if (mode && x[0].d->numel && x[1].d->numel) {
+    p[0] = vram__cdist_points(s, c.in[0], d->ndim, size);
+    p[1] = vram__cdist_points(s, c.in[1], d->ndim, size);
+    t = batch == 1 ? vram__cdist_product(s, c.in[0], c.in[1]) : vram__cdist_product(s, p[0], p[1]);
+    y[0] = vram__torch_view_as(s, t, vram__dims_contiguous(s, d), VRAM__K_view, 0);
+    vram__tensor_release(s, t);
+  } else {
+    const int grad = s->grad;
+    f = vram__tape_record(s, n->op, c.in, 2, 1, 3);
+    s->grad = 0;
+    p[0] = vram__cdist_points(s, c.in[0], d->ndim, size);
+    p[1] = vram__cdist_points(s, c.in[1], d->ndim, size);
+    y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), c.in[0].dt);
+    s->grad = (uint8_t)grad;
+    if (f) {
+      vram__save_tensor(s, f, c.in[0]);
+      vram__save_tensor(s, f, c.in[1]);
+      vram__save_tensor(s, f, y[0]);
+    }
+    vram__grad_fn_set_output(s, f, 0, &y[0]);
+  }
+  vram__tensor_release(s, p[1]);
+  vram__tensor_release(s, p[0]);
+  vram__fp32_end(s, &c);
+}
+
+/* _euclidean_dist_backward */
+static void vram__cdist_product_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, *saved = VRAM__SAVED(f);
+  const uint32_t nd = g.d->ndim;
+  const vram__tensor ratio = vram__pointwise_empty2(s, g, saved[2]);
+  vram__tensor of[2], made[6];
+  uint32_t i, k = 0;
+  vram__tensor_release(s, vram__tensor_empty(s, saved[2].d, VRAM_BOOL));
+  for (i = 0; i < 2; i++) {
+    const vram__tensor r = i ? vram__tensor_turned(s, ratio) : ratio;
+    made[k++] = nd == 2 ? vram__blas_mm(s, r, saved[!i]) : vram__blas_bmm(s, r, saved[!i]);
+    made[k++] = vram__tensor_sum(s, ratio, 1u << (i ? nd - 2 : nd - 1), !i, g.dt);
+    made[k] = vram__tensor_empty(s, vram__dims_pointwise1(s, saved[i].d), g.dt);
+    of[i] = vram__pointwise_empty2(s, made[k], made[k - 2]);
+    k++;
+  }
+  while (k)
+    vram__tensor_release(s, made[--k]);
+  vram__tensor_release(s, ratio);
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = of[i];
+    else
+      vram__tensor_release(s, of[i]);
+}
+
+/* _cdist_backward: a tensor of every pair's difference, summed over the other points */
+static vram__tensor vram__cdist_pairs(vram__step *s, vram__tensor a, vram__tensor b,
+                                      vram__tensor g) {
+  int64_t size[VRAM_MAX_AXES], batch = 1;
+  const uint32_t n = g.d->ndim;
+  vram__tensor p, q, y, pairs;
+  uint32_t i;
+  for (i = 0; i + 2 < n; i++) {
+    size[i] = g.d->v[i];
+    batch *= size[i];
+  }
+  p = vram__cdist_points(s, a, n, size);
+  q = vram__cdist_points(s, b, n, size);
+  size[n - 2] = a.d->v[a.d->ndim - 2];
+  size[n - 1] = a.d->v[a.d->ndim - 1];
+  y = vram__tensor_empty(s, vram__dims_in(s, n, size, NULL), g.dt);
+  pairs = vram__tensor_empty(s, vram__dims_4d(s, batch, q.d->v[1], p.d->v[1], p.d->v[2]), g.dt);
+  vram__reduce_scratch(s, pairs, 2, g.dt, vram__dtype_size(g.dt), 4);
+  vram__tensor_release(s, pairs);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
+  return y;
+}
+
+static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, *saved = VRAM__SAVED(f);
+  vram__tensor c, d;
+  if (f->aux) {
+    vram__cdist_product_backward(s, f, to);
+    return;
+  }
+  if (vram__input_wanted(f, 0)) {
+    c = vram__tensor_contiguous(s, g);
+    to[0] = vram__cdist_pairs(s, saved[0], saved[1], c);
+    vram__tensor_release(s, c);
+  }
+  if (vram__input_wanted(f, 1)) {
+    d = vram__tensor_contiguous(s, vram__tensor_turned(s, saved[2]));
+    c = vram__tensor_contiguous(s, vram__tensor_turned(s, g));
+    to[1] = vram__cdist_pairs(s, saved[1], saved[0], c);
+    vram__tensor_release(s, c);
+    vram__tensor_release(s, d);
+  }
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
+         each, NONE, 0, 0, "dim");
+VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each, NONE, 0, 0,
+         "keepdim");
+VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0, 0, "p");
 
 /* >>ops/linear    the linear layer */
 
@@ -23512,6 +24597,109 @@ VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, V
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");
+
+/* >>ops/weight_norm    a weight as its direction times its length (ATen/native/WeightNorm.cpp) */
+
+/* dim=-1 is no axis: one length for all of the weight. */
+static int vram__shape_weight_norm(vram_graph *g, vram_node *n) {
+  const vram_dims *v = n->in[0]->d, *length = n->in[1]->d;
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  uint32_t a, i;
+  if (!v->ndim || (dim != -1 && !vram__axis(g, dim, v->ndim, &a)))
+    return v->ndim ? 0 : vram__node_error(g, n, "a tensor without axes");
+  if (!vram__dtype_is_float(n->in[0]->dtype) || n->in[0]->dtype != n->in[1]->dtype)
+    return vram__node_error(g, n, "inputs of different dtypes, or not of floating point");
+  for (i = 0; dim != -1 && i < length->ndim; i++)
+    if (length->ndim != v->ndim || length->v[i] != (i == a ? v->v[i] : 1))
+      return vram__node_error(g, n, "lengths of another shape");
+  if (dim == -1 && length->numel != 1)
+    return vram__node_error(g, n, "lengths of another shape");
+  g->extra += 4096;
+  return vram__node_out_dims(n, 0, v, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* norm_except_dim: the 2-norm of each slice along the axis, as views before and behind */
+static vram__tensor vram__norm_except(vram__step *s, vram__tensor v, uint32_t a) {
+  int64_t size[VRAM_MAX_AXES], two[2];
+  const int last = a && a + 1u == v.d->ndim;
+  vram__tensor c, t, y;
+  uint32_t i;
+  if (a && !last) {
+    t = vram__torch_swap(s, v, 0, a);
+    c = vram__norm_except(s, t, 0);
+    vram__tensor_release(s, t);
+    y = vram__torch_swap(s, c, 0, a);
+    vram__tensor_release(s, c);
+    return y;
+  }
+  for (i = 0; i < v.d->ndim; i++)
+    size[i] = i == a ? v.d->v[i] : 1;
+  two[0] = last ? (int64_t)(v.d->numel / (uint64_t)(v.d->v[a] ? v.d->v[a] : 1)) : v.d->v[0];
+  two[1] = last ? v.d->v[a] : (int64_t)(v.d->numel / (uint64_t)(v.d->v[0] ? v.d->v[0] : 1));
+  c = vram__torch_contiguous(s, v);
+  t = vram__torch_view_as(s, c, vram__dims_2d(s, two[0], two[1]), VRAM__K_view, 0);
+  y = vram__op_call_key(s, VRAM_OP_norm, t, VRAM__KEY_dim, !last);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, c);
+  t = vram__torch_view_as(s, y, vram__dims_in(s, v.d->ndim, size, NULL), VRAM__K_view, 0);
+  vram__tensor_release(s, y);
+  return t;
+}
+
+/* One kernel along the first or the last axis, which keeps the norms in fp32 at least. */
+static void vram__forward_weight_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  vram__tensor in[2], norm, pair[2];
+  vram__grad_fn *f;
+  uint32_t a = 0;
+  if (dim != -1)
+    vram__axis((vram_graph *)0, dim, x[0].d->ndim, &a);
+  in[0] = vram__torch_contiguous(s, x[0]);
+  in[1] = vram__torch_contiguous(s, x[1]);
+  if (dim != -1 && (!a || a + 1u == x[0].d->ndim)) {
+    f = vram__tape_record(s, n->op, in, 2, 1, 3);
+    y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
+    norm = vram__tensor_empty(s, in[1].d, vram__is_half(in[1].dt) ? VRAM_F32 : in[1].dt);
+    if (f) {
+      vram__save_tensor(s, f, in[1]);
+      vram__save_tensor(s, f, in[0]);
+      vram__save_tensor(s, f, norm);
+    }
+    vram__grad_fn_set_output(s, f, 0, &y[0]);
+  } else {
+    norm = dim == -1 ? vram__op_call_n(s, VRAM_OP_norm, in, 1, NULL, NULL)
+                     : vram__norm_except(s, in[0], a);
+    pair[0] = in[0];
+    pair[1] = vram__op_call_binary(s, VRAM_OP_div, in[1], norm);
+    y[0] = vram__torch_pointwise(s, VRAM_OP_mul, pair, 2);
+    vram__tensor_release(s, pair[1]);
+  }
+  vram__tensor_release(s, norm);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[0]);
+}
+
+static void vram__backward_weight_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor c = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g), *saved = VRAM__SAVED(f);
+  vram__tensor of[2];
+  uint32_t i;
+  of[0] = vram__tensor_empty(s, vram__dims_contiguous(s, saved[1].d), c.dt);
+  of[1] = vram__tensor_empty(s, vram__dims_contiguous(s, saved[0].d), c.dt);
+  vram__tensor_release(s, c);
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = of[i];
+    else
+      vram__tensor_release(s, of[i]);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(weight_norm, "_weight_norm: v g dim", 2, 2, weight_norm, SAME, none, weight_norm,
+         weight_norm, each, NONE, 0, 0, "dim");
 
 /* >>ops/attention    scaled_dot_product_attention (ATen/native/transformers) */
 

@@ -1,4 +1,4 @@
-/* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
+/* >>ops/product    matmul, mm, bmm, mv, dot, addmm, baddbmm, grouped_mm */
 #include "ops/ops.h"
 
 static int vram__shape_matmul(vram_graph *g, vram_node *n) {
@@ -13,6 +13,9 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     if (n->op == fixed[i].op && (a->ndim != fixed[i].ndim || b->ndim != fixed[i].ndim ||
                                  (a->ndim == 3 && a->v[0] != b->v[0])))
       return vram__node_error(g, n, "matrices of another number of axes");
+  if ((n->op == VRAM_OP_mv && (a->ndim != 2 || b->ndim != 1)) ||
+      (n->op == VRAM_OP_dot && (a->ndim != 1 || b->ndim != 1)))
+    return vram__node_error(g, n, "matrices of another number of axes");
   if (!a->ndim || !b->ndim)
     return vram__node_error(g, n, "a product of a tensor without axes");
   ka = a->v[a->ndim - 1];
@@ -451,6 +454,22 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
     vram__tensor_release(s, a[i]);
 }
 
+/* A product of two vectors: autocast takes the wider dtype, where matmul takes the lower. */
+static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  uint32_t i, own;
+  in[0] = x[0];
+  in[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  if (in[0].dt != in[1].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "vectors of different dtypes: PyTorch stops with an error");
+  y[0] = vram__torch_dot(s, in[0], in[1]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
 /* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists
    of pointers, three of strides, the sizes), or one product a group where there is none. The
    offsets are data: whether a group has rows, and its product a workspace, only the upper bound
@@ -519,6 +538,8 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
 VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0,
          "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0,
