@@ -159,6 +159,7 @@ class Recorder(TorchFunctionMode):
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
         self.given = []  # names of what the module itself gave
+        self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
         self.packed = []  # storages kept for backward, each with the number of nodes when it was
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
@@ -268,12 +269,6 @@ class Recorder(TorchFunctionMode):
         if any(i is None for i in ins):
             self.note(f"{op}: an input on another device ({self.paths[-1]})")
             ins = [i for i in ins if i]
-        if self.grad and not torch.is_grad_enabled():
-            for k, (a, i) in enumerate(zip(x, ins)):
-                if isinstance(a, torch.Tensor) and a.requires_grad:
-                    n = self.fresh("detach")
-                    self.nodes.append(Node("detach", [n], [i], {}))
-                    ins[k] = Ref(n)
         base = self.fresh(name or op, leaf)
         if isinstance(r, (tuple, list)):
             names = (
@@ -1052,7 +1047,11 @@ class Recorder(TorchFunctionMode):
         places = [k for k, i in enumerate(a["indices"]) if i is not None]
         if not places or places != list(range(places[0], places[-1] + 1)):
             raise NoWord("index tensors on axes that are not side by side")
-        keys = {"dim": places[0] or None, "inplace": inplace, "accumulate": 1 if a.get("accumulate") else None}
+        keys = {
+            "dim": places[0] or None,
+            "inplace": inplace,
+            "accumulate": 1 if a.get("accumulate") else None,
+        }
         self.emit("index_put", [a["x"], *(a["indices"][k] for k in places), a["values"]], r, keys)
 
     def op_index_fill(self, a, r, inplace):
@@ -1372,6 +1371,13 @@ def run(module, forward, inputs, amp=None):
             rec.paths.pop()
             rec.leaf_flags.pop()
 
+    setattr_of = nn.Module.__setattr__
+
+    def keeping(m, name, value):
+        setattr_of(m, name, value)
+        if isinstance(value, torch.Tensor) and id(value) in rec.names:
+            rec.assigned[rec.names[id(value)]] = len(rec.nodes)
+
     apply = torch.autograd.Function.__dict__.get("apply")
 
     def unseen(cls, *args, **kwargs):
@@ -1393,28 +1399,32 @@ def run(module, forward, inputs, amp=None):
     try:
         for m, n, _ in saved:
             setattr(m, n, lambda *a, **k: False)
-        nn.Module.__call__ = hooked
+        nn.Module.__call__, nn.Module.__setattr__ = hooked, keeping
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
-        with hooks, export_checkpoint.recorded(rec), autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
+        with hooks, export_checkpoint.recorded(rec), autocast(rec.device, amp), torch.backends.cudnn.flags(
+            enabled=not export_device.fake_device
+        ), rec:
             out = forward(**inputs)
     finally:
         gc.enable()
-        nn.Module.__call__ = call
+        nn.Module.__call__, nn.Module.__setattr__ = call, setattr_of
         torch.autograd.Function.apply = apply
         for m, n, f in saved:
             setattr(m, n, f)
     flat = []
 
-    def walk(o):
+    def walk(o, depth=0):
         if isinstance(o, torch.Tensor):
             flat.append(o)
         elif isinstance(o, dict):
             for v in o.values():
-                walk(v)
+                walk(v, depth + 1)
         elif isinstance(o, (tuple, list)):
             for v in o:
-                walk(v)
+                walk(v, depth + 1)
+        elif depth < 8 and hasattr(o, "__dict__") and not isinstance(o, (type, nn.Module)):
+            walk(vars(o), depth + 1)  # a cache of keys and values
 
     walk(out)
     outputs = [rec.names[id(t)] for t in flat if id(t) in rec.names]

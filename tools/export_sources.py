@@ -3,7 +3,12 @@
 import argparse, contextlib, copy, dataclasses, difflib, importlib, importlib.util, inspect, json, os, re, socket, sys, typing
 
 import torch, torch.nn as nn, torch.nn.functional as F
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    unset_fake_temporarily,
+)
 
 import export_checkpoint
 from export_rows import Problem, one_line, place
@@ -20,7 +25,11 @@ class Loaded:
     dims: tuple = (("N", 2),)  # name and default of each dim, the batch first
     comment: str = ""
     notes: tuple = ()  # what the user should know of how it was loaded
-    dtypes: typing.Callable = None  # a dtype -> {name: dtype} of the module where it is loaded in that one; None: all of it
+    dtypes: typing.Callable = (
+        None  # a dtype -> {name: dtype} of the module where it is loaded in that one; None: all of it
+    )
+    keep: bool = False  # the loop around the module keeps all that it returns until the next step
+    ones: tuple = ()  # dims that were asked to be 1, where a module may run other operations
 
 
 def built(make):
@@ -166,7 +175,9 @@ def offline():
 def elsewhere(path, e):
     """raises a Problem if that is why: the configuration names a model of the hub"""
     if isinstance(e, OSError) or NOT_LOOKED_UP in str(e):
-        raise Problem(f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}")
+        raise Problem(
+            f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}"
+        )
 
 
 def hf_class(tf, config, path, names):
@@ -213,7 +224,7 @@ def hf_config(tf, path, options):
         elsewhere(path, e)
         raise Problem(f"{path}: {one_line(e)}")
     for key, value in HF_SETTINGS.items():
-        if hasattr(config, key):
+        if hasattr(config, key) and key not in options:
             setattr(config, key, value)
     return config, fields
 
@@ -289,8 +300,10 @@ def hf_inputs(module, config, o):
                 for k, v in HF_LABELS.items()
                 if cls.endswith(k) and (k != "Classification" or "Token" not in cls)
             )
+            # CTC leaves out labels that are the padding token
+            shown = int(cls.endswith("ForCTC") and getattr(config, "pad_token_id", None) == 0)
             made |= {
-                k: tokens(*(size.get(d) or int(d) for d in s.split()))
+                k: tokens(*(size.get(d) or int(d) for d in s.split())) + shown
                 for k, s in labels.items()
                 if k in takes
             }
@@ -312,7 +325,6 @@ def from_config(path, o):
     tf = package("transformers", f"hf:{path}")
     config, fields = hf_config(tf, path, o.options)
     names = fields.get("architectures")
-    without_values(importlib.import_module("transformers.masking_utils"))
     cls = hf_class(tf, config, path, names)
     if o.train and cls.__name__.endswith(HF_DETECTION):
         raise Problem(
@@ -341,7 +353,7 @@ def from_config(path, o):
     def forward(**inputs):
         out = module(**inputs, **more)
         if o.train and out.get("loss") is not None:
-            return out.loss
+            return out if o.keep else out.loss
         first = (
             out.logits if "logits" in out else next(v for v in out.values() if isinstance(v, torch.Tensor))
         )
@@ -454,6 +466,16 @@ def from_file(path, name, o):
     return (module, inputs, forward, {"N": batch}), f"{os.path.basename(path)}:{name}", "torch"
 
 
+def refuse_compiled(module, source):
+    """what a compiled module allocates is not what its eager program does"""
+    for name, m in module.named_modules():
+        compiled = type(m).__name__ == "OptimizedModule" or getattr(m, "_compiled_call_impl", None)
+        if compiled:
+            raise Problem(
+                f"{source}: {name or 'the module'} is compiled (torch.compile); export the module as it is without"
+            )
+
+
 SOURCES = {"torchvision": from_torchvision, "timm": from_timm, "hf": from_hf}
 
 
@@ -469,6 +491,7 @@ def load(
     samples=16000,
     options={},
     checkpointing=None,
+    keep=False,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -481,6 +504,7 @@ def load(
         target_seq=target_seq,
         samples=samples,
         options=options,
+        keep=keep,
     )
     kind, _, rest = source.partition(":")
     path, _, function = source.rpartition(":")
@@ -498,8 +522,12 @@ def load(
     module.train(train)
     if checkpointing and train:
         export_checkpoint.switch_on(module, source, checkpointing)
+    refuse_compiled(module, source)
+    if "transformers" in sys.modules:
+        without_values(importlib.import_module("transformers.masking_utils"))
     if batch:
         dims["N"] = batch
+    asked = {"N": batch, "S": seq, "T": target_seq or seq}
     by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
     mode = "train" if train else "eval"
     return Loaded(
@@ -511,4 +539,6 @@ def load(
         f"{comment}; {', '.join(by)}, {mode} mode",
         tuple(notes),
         getattr(module, "vram_dtypes", None),
+        keep,
+        tuple(n for n in dims if asked.get(n) == 1),
     )

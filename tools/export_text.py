@@ -1,6 +1,6 @@
 """Recorded passes as text: dtypes told apart by further runs, sizes that follow dims, notes."""
 
-import math, re
+import contextlib, math, re
 
 import torch
 
@@ -8,10 +8,33 @@ import export_device
 from export_device import to_fake_device
 from export_dtypes import one_program
 from export_recorder import Answers
-from export_rows import DTYPES, Ref, shape_text
+from export_rows import DTYPES, Problem, RNN, Ref, shape_text
 
 
-def write(rec, name, comment):
+def without_grad(rec):
+    """the nodes that the program runs under no_grad, where that makes a difference: something that they use wants a gradient"""
+    wants = {n for n, t in rec.inputs.items() if t.requires_grad}
+    found, part, matters = set(), [], False
+    for n in [*rec.nodes, None] if rec.grad else []:
+        asks = n is not None and (
+            n.op in RNN.values()
+            or any(
+                i.name in wants or (i.own in rec.params and rec.tensors[i.own].requires_grad) for i in n.ins
+            )
+        )
+        if n is not None and n.no_grad:
+            part.append(id(n))
+            matters |= asks
+            continue
+        if matters:
+            found.update(part)
+        part, matters = [], False
+        if asks:
+            wants.update(n.outs)
+    return found
+
+
+def write(rec, name, comment, keep=False):
     tensors, params = rec.tensors, rec.params
     uses = {}
     for n in rec.nodes:
@@ -107,10 +130,17 @@ def write(rec, name, comment):
     for k, n in enumerate(rec.nodes):
         for o in n.outs:
             d = rec.dead.get(o)
-            if d is not None and d - 1 > last[o]:
+            if d is not None and d - 1 > last[o] and o not in rec.kept:
                 drops.setdefault(d - 1, []).append(o)
+    taken = {}
+    for o in sorted(rec.kept):
+        taken.setdefault(rec.assigned.get(o, len(rec.nodes)), []).append(o)
     first_owner = {}
+    quiet, is_quiet = without_grad(rec), False
     for k, n in enumerate(rec.nodes):
+        if (id(n) in quiet) != is_quiet:
+            is_quiet = not is_quiet
+            text.append("no_grad" if is_quiet else "enable_grad")
         if n.op == "checkpoint":
             blocks.append(len(text))
         elif n.op == "end":
@@ -150,7 +180,9 @@ def write(rec, name, comment):
         if held - {None}:
             keys["dtype"] = max(held - {None})
         if len(held) > 1:
-            rec.note(f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one")
+            rec.note(
+                f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one"
+            )
         if n.held:
             keys = {"holds": ",".join(ins[-n.held :]), **keys}
             del ins[-n.held :]
@@ -158,6 +190,8 @@ def write(rec, name, comment):
         text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))
+        if k + 1 in taken and k + 1 < len(rec.nodes):
+            text.append("keep " + " ".join(taken.pop(k + 1)))
     used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules
     head = [f"# {comment}" for comment in comment.split("\n")] + [
         f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)} dtype={DTYPES[rec.dtype]}"
@@ -181,11 +215,32 @@ def write(rec, name, comment):
     for o, n in rec.buffers.items():
         if o not in name_param and o not in rec.stats and n not in counted:
             declare(Ref(own=o))
-    text.append("output " + " ".join(rec.outputs + sorted(rec.kept)))
+    kept = (rec.outputs if keep else []) + [o for at in taken.values() for o in at]
+    text.append("output " + " ".join(rec.outputs[:1] if keep and rec.grad else rec.outputs))
     given = [n for n in rec.given if n not in rec.inputs]
     if rec.train and given and given != rec.outputs:
         text.append("infer " + " ".join(given))  # what there is without the loss
+    if kept:
+        text.append("keep " + " ".join(kept))
     return "\n".join(head + text) + "\n"
+
+
+@contextlib.contextmanager
+def one_backward(name):
+    """a forward pass that runs backward itself is no forward pass that the text form can say"""
+
+    def refused(*args, **options):
+        raise Problem(
+            f"{name}: the forward pass runs backward itself (torch.autograd.grad or backward, a gradient of a gradient), "
+            "which the text form has no line for"
+        )
+
+    kept = torch.autograd.grad, torch.autograd.backward
+    torch.autograd.grad = torch.autograd.backward = refused
+    try:
+        yield
+    finally:
+        torch.autograd.grad, torch.autograd.backward = kept
 
 
 def one_text(loaded, sizes):
@@ -194,19 +249,21 @@ def one_text(loaded, sizes):
     if export_device.fake_device:
         inputs = to_fake_device(module, inputs)
     answers = Answers()
-    with torch.enable_grad() if module.training else torch.no_grad(), answers:
+    with torch.enable_grad() if module.training else torch.no_grad(), answers, one_backward(loaded.name):
         with torch.backends.cudnn.flags(enabled=not export_device.fake_device):
             rec = one_program(loaded, inputs)
     for n in answers.notes:
         rec.note(n)
-    return write(rec, loaded.name, loaded.comment), rec.notes
+    return write(rec, loaded.name, loaded.comment, loaded.keep), rec.notes
 
 
 NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
 
 
 class NotProportional(Exception):
-    pass
+    """the name of a dim that numbers do not follow as a product, or what else differs; why: instead of that"""
+
+    why = None
 
 
 def monomial(values, dims):
@@ -290,6 +347,18 @@ def condensed(notes):
     return [k[0] + (f" (and {len(k) - 1} more like this)" if len(k) > 1 else "") for k in kinds.values()]
 
 
+def grown_text(loaded, sizes, name):
+    """the text with that dim at another value, if the module runs with it"""
+    try:
+        return one_text(loaded, sizes)[0]
+    except (Problem, DataDependentOutputException, DynamicOutputShapeException):
+        raise
+    except Exception as e:
+        refused = NotProportional(name)
+        refused.why = f"the module does not run with {name}={sizes[name]} ({one_line(e)})"
+        raise refused from e
+
+
 def export(loaded):
     """The text form of a Loaded, and notes on what it cannot say. make_inputs is called with every dim at its
     default, and with each at twice that, to see which numbers follow it."""
@@ -299,17 +368,18 @@ def export(loaded):
     text, notes = one()
     while dims:
         try:
-            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims, dict(loaded.dims)), [
-                *loaded.notes,
-                *condensed(notes),
-            ]
+            grown = [grown_text(loaded, {**default, n: b}, n) for n, _, b in dims]
+            return merge([text] + grown, dims, dict(loaded.dims)), [*loaded.notes, *condensed(notes)]
         except NotProportional as e:
             n, a, b = gone = next((d for d in dims if d[0] == str(e)), dims[-1])
-            if a == 1:  # axes of one element are left out of some copies and sums
+            if (
+                a == 1 and n not in loaded.ones and not e.why
+            ):  # axes of one element are left out of some copies and sums
                 default[n], dims[dims.index(gone)] = 2, (n, 2, 4)
                 text, notes = one()
                 notes.append(f"{n}=1 runs other operations; the text is that of {n}=2 and more")
                 continue
-            notes.append(f"{n} stays a number: {e} does not follow it as a product")
+            why = e.why or f"{e} does not follow it as a product"
+            notes.append(f"{n} stays a number: {why}")
             dims.remove(gone)
     return text, [*loaded.notes, *condensed(notes)]

@@ -108,6 +108,11 @@ def command_line():
         help="hf and timm: the library's own gradient checkpointing switched on, in its default form or in this one",
     )
     a.add_argument(
+        "--keep",
+        action="store_true",
+        help="the loop keeps all that the module returns until the next step (out = model(...))",
+    )
+    a.add_argument(
         "--real",
         action="store_true",
         help="run with real tensors on the CPU (default: tensors without memory)",
@@ -131,6 +136,7 @@ def loaded_text(o, real):
                 o.samples,
                 dict(o.set),
                 o.checkpointing,
+                o.keep,
             )
         )
 

@@ -12,7 +12,7 @@ allocation in order. Exit status: 0 the bounds of the estimate hold, 3 one is br
 --events FILE writes every allocation and free for `vram diff MODEL FILE` and `vram replay FILE`.
 """
 
-import argparse, collections, contextlib, csv, gc, json, os, re, signal, subprocess, sys, tempfile
+import argparse, collections, contextlib, csv, gc, json, os, re, signal, subprocess, sys, tempfile, weakref
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASES = ("forward", "backward", "optimizer")
@@ -115,6 +115,9 @@ class Measurement:
                 )
             else:
                 r = self.forward(**self.inputs)
+            if self.o.keep:  # what the step before left goes now
+                self.kept = r
+                r = next(iter(r.values())) if isinstance(r, dict) else r[0] if isinstance(r, tuple) else r
             if isinstance(r, self.torch.Tensor):
                 self.summed = r.numel() > 1
                 return r.sum() if self.summed else r
@@ -129,17 +132,22 @@ class Measurement:
         if not self.o.train:
             with self.torch.no_grad(), self.autocast():
                 out = self.forward(**self.inputs)
+                if self.o.keep:
+                    self.kept = out
             mark("forward")
             del out
             return
         for t in self.inputs.values():
             t.grad = None
-        if self.optimizer:
-            self.optimizer.zero_grad(set_to_none=not self.o.keep_grads)
+        zero_grad = self.optimizer.zero_grad if self.optimizer else lambda set_to_none: None
+        if not self.o.zero_grad_late:
+            zero_grad(set_to_none=not self.o.keep_grads)
         mark("zero_grad")
-        for _ in range(self.o.accumulate):
+        for k in range(self.o.accumulate):
             loss = self.loss()
             mark("forward")
+            if self.o.zero_grad_late and not k:
+                zero_grad(set_to_none=not self.o.keep_grads)
             between(loss)
             (self.scaler.scale(loss) if self.scaler else loss).backward()
             mark("backward")
@@ -173,17 +181,22 @@ class Measurement:
             storage(t).data_ptr()
             for t in (*self.module.parameters(), *self.module.buffers(), *self.inputs.values())
         }
-        kept = {}
+        packed = weakref.WeakSet()  # a dead branch of the graph lets go of what it saved
 
-        def pack(t):
-            if t.is_cuda and storage(t).nbytes() and storage(t).data_ptr() not in own:
-                kept.setdefault(storage(t).data_ptr(), t)  # held, so that no other takes its address
-            return t
+        class Saved:
+            def __init__(self, t):
+                self.t = t
+                packed.add(self)
 
-        with self.torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        with self.torch.autograd.graph.saved_tensors_hooks(Saved, lambda s: s.t):
             loss = self.loss()
+        alive = {
+            storage(s.t).data_ptr(): storage(s.t).nbytes()
+            for s in packed
+            if s.t.is_cuda and storage(s.t).data_ptr() not in own
+        }
         del loss
-        return sum(storage(t).nbytes() for t in kept.values())
+        return sum(alive.values())
 
     def events(self):
         """the step's events: phase, action, id (-1: allocated before), requested bytes"""
@@ -300,7 +313,8 @@ def exporter_options(o):
         if getattr(o, name) is not None:
             w += ["--" + name.replace("_", "-"), str(getattr(o, name))]
     w += [x for pair in o.set for x in ("--set", pair)]
-    return w + ["--batch", str(o.batch)] * (o.batch is not None) + ["--eval"] * (o.train is None)
+    w += ["--batch", str(o.batch)] * (o.batch is not None) + ["--eval"] * (o.train is None)
+    return w + ["--keep"] * o.keep
 
 
 def export(o):
@@ -339,7 +353,7 @@ def vram_options(o, device, text):
         w += ["--accumulate", str(o.accumulate)]
     if o.checkpoint:
         w += ["--checkpoint", str(o.checkpoint)]
-    w += ["--keep-grads"] * o.keep_grads
+    w += ["--keep-grads"] * o.keep_grads + ["--zero-grad-late"] * o.zero_grad_late
     if o.batch is not None and re.search(r"^dim ", text, re.MULTILINE):  # else it was exported at this batch
         w += ["--batch", str(o.batch)]
     for d in o.dim:
@@ -360,6 +374,7 @@ def measure(o):
             train=bool(o.train),
             batch=o.batch,
             options=dict(export_torch.setting(pair) for pair in o.set),
+            keep=o.keep,
             **{name: getattr(o, name) for name in EXPORTER if getattr(o, name) is not None},
         )
     except export_torch.Problem as e:
@@ -699,6 +714,11 @@ def arguments():
     g.add_argument("--infer", action="store_true", help="forward under no_grad (default)")
     g.add_argument("--train", metavar="OPT", help="a training step with optimizer OPT")
     g.add_argument("--optim-impl", choices=list(IMPLEMENTATIONS), help="default: what PyTorch picks")
+    g.add_argument(
+        "--keep",
+        action="store_true",
+        help="what the module returns lives until the next step (out = model(...))",
+    )
     g.add_argument("--step", choices=["first", "steady"], default="steady")
     g.add_argument("--amp", choices=["bf16", "fp16"], help="autocast; fp16 with GradScaler")
     g.add_argument("--dtype", choices=["bf16", "f16", "f32"], help="the whole model in that dtype")
@@ -710,6 +730,7 @@ def arguments():
         help="K micro-batches before the optimizer's step",
     )
     g.add_argument("--keep-grads", action="store_true", help="zero_grad(set_to_none=False)")
+    g.add_argument("--zero-grad-late", action="store_true", help="zero_grad() between forward and backward")
     g.add_argument(
         "--checkpoint",
         metavar="K",

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Training loops as people write them, on a device or a pretended one.
 usage: loops.py     prints the rows of tests/golden/loops/loops.txt: text, options of vram estimate, and of the fourth step for
-each phase the requested bytes at its end and the most within it. The texts beside it say what each loop does."""
+each phase the requested bytes at its end and the most within it. The texts beside it say what each loop does.
+"""
 
 import contextlib, gc
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -164,8 +165,12 @@ LOOPS = (
 )
 
 if __name__ == "__main__":
-    print("# The fourth step of training loops: requested bytes at the end of each phase and the most within it.")
-    print(f"# Written by tests/measured/loops.py; do not edit. Source: PyTorch {torch.__version__} (host code).")
+    print(
+        "# The fourth step of training loops: requested bytes at the end of each phase and the most within it."
+    )
+    print(
+        f"# Written by tests/measured/loops.py; do not edit. Source: PyTorch {torch.__version__} (host code)."
+    )
     for name, loop, options in LOOPS:
         rows = loop(**options)
         gc.collect()
