@@ -7501,16 +7501,16 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 
 /* >>model    graph and text form */
 
-#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u     /* node: a loss */
-#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u  /* node: may write to its first input */
-#define VRAM__DROPS 32u   /* node: a `drop` line, which has no name of its own */
-#define VRAM__GRAD 1u     /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u   /* value: named by `output` */
-#define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
+#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u      /* node: a loss */
+#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u   /* node: may write to its first input */
+#define VRAM__DROPS 32u    /* node: a `drop` line, which has no name of its own */
+#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u    /* value: named by `output` */
+#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
 #define VRAM__INFERRED 16u /* value: named by `infer` */
-#define VRAM__OF_MODEL 8u /* value: an input whose dtype is the model's */
+#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 
@@ -39018,8 +39018,7 @@ static int vram__low_is_loss(const vram_node *n) {
 }
 
 static int vram__low_is_output(const vram_graph *g, const vram_value *v) {
-  return g->inferred ? (v->flags & VRAM__INFERRED) != 0
-                     : (v->flags & VRAM__OUTPUT) || v == g->root;
+  return g->inferred ? (v->flags & VRAM__INFERRED) != 0 : (v->flags & VRAM__OUTPUT) || v == g->root;
 }
 
 static void vram__low_need(vram__low *l) {

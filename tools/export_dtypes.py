@@ -77,15 +77,25 @@ class Passage:
     """one of the runs, on the way through its nodes"""
 
     def __init__(self, rec):
-        self.rec, self.left, self.at = rec, list(reversed(rec.nodes)), []  # at: for each node its place in the text
-        self.same = {n: n for n in rec.inputs}  # its names as all runs have them: a conversion that not all do is its input
+        self.rec, self.left, self.at = (
+            rec,
+            list(reversed(rec.nodes)),
+            [],
+        )  # at: for each node its place in the text
+        self.same = {
+            n: n for n in rec.inputs
+        }  # its names as all runs have them: a conversion that not all do is its input
         self.text = dict(self.same)  # its names in the text
         self.dtype = {n: DTYPES[t.dtype] for n, t in rec.inputs.items()}  # by the names of all runs
         self.ids = {n: i for names in (rec.params, rec.buffers) for i, n in names.items()}
 
     def word(self, i):
         """an input as all runs have it"""
-        return ("own", self.rec.params.get(i.own) or self.rec.buffers[i.own]) if i.own else self.same.get(i.name, i.name)
+        return (
+            ("own", self.rec.params.get(i.own) or self.rec.buffers[i.own])
+            if i.own
+            else self.same.get(i.name, i.name)
+        )
 
     def head(self, k=1):
         """what the next node is (the k-th), as all runs have it"""
@@ -110,7 +120,9 @@ class Runs:
 
     def __init__(self, recs):
         self.passages, self.nodes, self.order = [Passage(r) for r in recs], [], {}
-        self.lives_in = {}  # of what some runs convert: these; in the others it stands for what is made of it, too
+        self.lives_in = (
+            {}
+        )  # of what some runs convert: these; in the others it stands for what is made of it, too
         self.taken = set(recs[0].taken)
         while any(p.left for p in self.passages):
             heads = [p.head() for p in self.passages]
@@ -141,10 +153,14 @@ class Runs:
         p, first = found[0]
         words = [p.word(i) for i in first.ins]
         ins = [self.input([(p, n.ins[k]) for p, n in found]) for k in range(len(words))]
-        node = Node(first.op, first.outs if nodes[0] else [self.free(o) for o in first.outs], ins, dict(first.keys))
+        node = Node(
+            first.op, first.outs if nodes[0] else [self.free(o) for o in first.outs], ins, dict(first.keys)
+        )
         node.params, node.custom, node.stats = first.params, first.custom, first.stats
         node.dtypes = [dtype_written(n) if n else q.dtype_of(words[0]) for q, n in zip(self.passages, nodes)]
-        node.sources = sources([p for p, _ in found], [n for _, n in found]) if len(found) == len(nodes) else ()
+        node.sources = (
+            sources([p for p, _ in found], [n for _, n in found]) if len(found) == len(nodes) else ()
+        )
         for o in node.outs:
             self.order[o] = len(self.nodes)
         if len(found) < len(nodes) and ins[0].name:
@@ -209,7 +225,9 @@ def follow(runs, own, note):
                 n.ins.append(Ref(source))
             else:
                 n.keys["dtype"] = known[0]
-                note(f"{n.outs[0]}: a dtype that changes from run to run ({', '.join(known)}), from an unknown tensor; written as {known[0]}")
+                note(
+                    f"{n.outs[0]}: a dtype that changes from run to run ({', '.join(known)}), from an unknown tensor; written as {known[0]}"
+                )
         if n.keys.get("dtype") == "f32" and not n.ins:
             del n.keys["dtype"]  # what is created is in f32
 
@@ -262,7 +280,9 @@ def one_program(loaded, inputs):
             if own != torch.float32:
                 amp = run(module, forward, converted, torch.bfloat16)
     except Exception as e:
-        rec.note(f"in {DTYPES[other]} the program fails: {one_line(e)}{place(e)}; dtypes are as they are in {DTYPES[own]}")
+        rec.note(
+            f"in {DTYPES[other]} the program fails: {one_line(e)}{place(e)}; dtypes are as they are in {DTYPES[own]}"
+        )
     for r in (second, amp):
         for n in r.notes if r else ():
             rec.note(n)

@@ -3,7 +3,12 @@
 import argparse, contextlib, copy, dataclasses, difflib, importlib, importlib.util, inspect, json, os, re, socket, sys, typing
 
 import torch, torch.nn as nn, torch.nn.functional as F
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    unset_fake_temporarily,
+)
 
 from export_rows import Problem, one_line, place
 
@@ -19,7 +24,9 @@ class Loaded:
     dims: tuple = (("N", 2),)  # name and default of each dim, the batch first
     comment: str = ""
     notes: tuple = ()  # what the user should know of how it was loaded
-    dtypes: typing.Callable = None  # a dtype -> {name: dtype} of the module where it is loaded in that one; None: all of it
+    dtypes: typing.Callable = (
+        None  # a dtype -> {name: dtype} of the module where it is loaded in that one; None: all of it
+    )
 
 
 def built(make):
@@ -165,7 +172,9 @@ def offline():
 def elsewhere(path, e):
     """raises a Problem if that is why: the configuration names a model of the hub"""
     if isinstance(e, OSError) or NOT_LOOKED_UP in str(e):
-        raise Problem(f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}")
+        raise Problem(
+            f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}"
+        )
 
 
 def hf_class(tf, config, path, names):

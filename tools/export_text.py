@@ -144,7 +144,9 @@ def write(rec, name, comment):
         if held - {None}:
             keys["dtype"] = max(held - {None})
         if len(held) > 1:
-            rec.note(f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one")
+            rec.note(
+                f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one"
+            )
         text.append(" ".join([n.op, ",".join(n.outs)] + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))

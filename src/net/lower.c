@@ -7,8 +7,7 @@ static int vram__low_is_loss(const vram_node *n) {
 }
 
 static int vram__low_is_output(const vram_graph *g, const vram_value *v) {
-  return g->inferred ? (v->flags & VRAM__INFERRED) != 0
-                     : (v->flags & VRAM__OUTPUT) || v == g->root;
+  return g->inferred ? (v->flags & VRAM__INFERRED) != 0 : (v->flags & VRAM__OUTPUT) || v == g->root;
 }
 
 static void vram__low_need(vram__low *l) {
