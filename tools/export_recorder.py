@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-import export_device
+import export_checkpoint, export_device
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -367,8 +367,15 @@ class Recorder(TorchFunctionMode):
                 return
             args = (args[1], args[0]) + tuple(args[2:])
         handler = handler or getattr(self, "op_" + plain, None)
-        if "out" in kwargs:
-            self.note(f"{name}(out=) ({self.paths[-1]})")
+        if self.on_device(kwargs.get("out")):
+            grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
+            if plain not in self.rows[0] or self.rows[0][plain].most > 2 or grad or r is not kwargs["out"]:
+                self.note(f"{name}(out=) ({self.paths[-1]})")
+            else:  # a kernel that writes to what there is
+                for a in args:
+                    if self.on_device(a):
+                        self.made("add", [self.ref(r), self.ref(a)], {"inplace": 1})
+                return
         if self.amp and not torch.is_autocast_enabled(self.device):
             self.note(f"the program turns autocast off: {name} ({self.paths[-1]})")
         sig = SIGNATURES.get(name, SIGNATURES.get(plain))
@@ -1006,16 +1013,30 @@ class Recorder(TorchFunctionMode):
         if not self.on_device(x):
             return r
         steps, used = self.index_steps(x, idx)
-        tensor, grad = self.on_device(v), self.had_grad or getattr(v, "requires_grad", False)
-        if used and (grad or used[0][0] != 0 or not tensor) or grad and not tensor:
+        tensor = self.on_device(v)
+        places = [at for at, _ in used]
+        apart = places != list(range(places[0], places[0] + len(used))) if used else False
+        masked = any(getattr(i, "dtype", None) in (torch.bool, torch.uint8) for _, i in used)
+        if apart or masked and len(used) > 1:
             self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form", start)
             return r
         state = self.ref(x)
         for op, keys in steps:
             state = self.made(op, [state], keys)
-        if used:
-            index = [t if isinstance(t, Ref) else self.ref(t) for _, t in used]
-            self.made("index_put", [state] + index + [self.ref(v)], {"inplace": 1})
+        index = [t if isinstance(t, Ref) else self.ref(t) for _, t in used]
+        if used and tensor:
+            self.made("index_put", [state] + index + [self.ref(v)], {"dim": places[0] or None, "inplace": 1})
+        elif used and masked:  # PyTorch fills where a mask selects, and rows that an index names
+            for _ in range(x.dim() - places[0] - used[0][1].dim()):
+                index = [self.made("unsqueeze", index, {"dim": -1})]
+            self.made("masked_fill", [state] + index, {"inplace": 1})
+        elif len(used) == 1:
+            if used[0][1].dim() > 1 if isinstance(used[0][1], torch.Tensor) else False:
+                index = [self.made("flatten", index, {})]
+            self.made("index_fill", [state] + index, {"dim": places[0], "inplace": 1})
+        elif used:
+            number = self.made("full", [], {"shape": "[]", "dtype": DTYPES[x.dtype]})
+            self.made("index_put", [state] + index + [number], {"dim": places[0] or None, "inplace": 1})
         elif tensor:  # from another device nothing is allocated
             self.copied(state, v)
         else:
@@ -1028,14 +1049,27 @@ class Recorder(TorchFunctionMode):
         self.made("sub" if self.had_grad else "add", [state, self.ref(v)], {"inplace": 1})
 
     def op_index_put(self, a, r, inplace):
-        if a["x"].requires_grad or a["values"].requires_grad or not inplace:
-            raise NoWord("a gradient")
-        self.emit(
-            "index_put",
-            [a["x"]] + [i for i in a["indices"] if i is not None] + [a["values"]],
-            r,
-            {"inplace": 1, "accumulate": 1 if a.get("accumulate") else None},
-        )
+        places = [k for k, i in enumerate(a["indices"]) if i is not None]
+        if not places or places != list(range(places[0], places[-1] + 1)):
+            raise NoWord("index tensors on axes that are not side by side")
+        keys = {"dim": places[0] or None, "inplace": inplace, "accumulate": 1 if a.get("accumulate") else None}
+        self.emit("index_put", [a["x"], *(a["indices"][k] for k in places), a["values"]], r, keys)
+
+    def op_index_fill(self, a, r, inplace):
+        args, kwargs = a
+        if self.on_device(args[3] if len(args) > 3 else kwargs["value"]):
+            raise NoWord("a value that is a tensor")
+        index = args[2] if len(args) > 2 else kwargs["index"]
+        dim = args[1] if len(args) > 1 else kwargs["dim"]
+        self.emit("index_fill", [args[0], index], r, {"dim": dim, "inplace": inplace})
+
+    def op_pairwise_distance(self, a, r, _):
+        args, kwargs = a
+        if (args[2] if len(args) > 2 else kwargs.get("p", 2)) != 2:
+            raise NoWord("a norm that is not the 2-norm")
+        keep = args[4] if len(args) > 4 else kwargs.get("keepdim")
+        xs = list(args[:2]) + [kwargs[k] for k in ("x1", "x2") if k in kwargs]
+        self.emit("pairwise_distance", xs, r, {"keepdim": 1 if keep else None})
 
     def op_histc(self, a, r, _):
         self.emit("histc", [a[0][0]], r, {"bins": a[0][1] if len(a[0]) > 1 else a[1].get("bins", 100)})
@@ -1344,6 +1378,8 @@ def run(module, forward, inputs, amp=None):
         call, start = apply.__get__(None, cls), len(rec.nodes)
         if rec.unit or cls is Same:
             return call(*args, **kwargs)
+        if export_checkpoint.is_call(cls):
+            return export_checkpoint.reentrant(rec, *args)
         rec.unit += 1
         try:
             r = call(*args, **kwargs)
@@ -1360,9 +1396,7 @@ def run(module, forward, inputs, amp=None):
         nn.Module.__call__ = hooked
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
-        with hooks, autocast(rec.device, amp), torch.backends.cudnn.flags(
-            enabled=not export_device.fake_device
-        ), rec:
+        with hooks, export_checkpoint.recorded(rec), autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
             out = forward(**inputs)
     finally:
         gc.enable()

@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import (
     unset_fake_temporarily,
 )
 
+import export_checkpoint
 from export_rows import Problem, one_line, place
 
 
@@ -476,6 +477,7 @@ def load(
     target_seq=None,
     samples=16000,
     options={},
+    checkpointing=None,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -503,6 +505,8 @@ def load(
         )
     module, inputs, forward, dims = made
     module.train(train)
+    if checkpointing and train:
+        export_checkpoint.switch_on(module, source, checkpointing)
     if batch:
         dims["N"] = batch
     by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]

@@ -54,7 +54,7 @@ def write(rec, name, comment):
             for u in sharing.values()
         ):
             plan[id(n)] = own
-    text = []
+    text, blocks = [], []  # blocks: lines of those that are open
     name_param = {}
 
     def declare(i):
@@ -71,7 +71,9 @@ def write(rec, name, comment):
         extra = (f" dtype={DTYPES[t.dtype]}" if i.own not in rec.follow else "") + (
             " frozen=1" if kind == "parameter" and not t.requires_grad else ""
         )
-        text.append(f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        at = blocks[0] if blocks else len(text)  # in front of the checkpoint blocks around it
+        text.insert(at, f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        blocks[:] = [b + 1 for b in blocks]
         return label
 
     kept = {t.untyped_storage()._cdata for t in list(tensors.values()) + list(rec.inputs.values())}
@@ -109,6 +111,10 @@ def write(rec, name, comment):
                 drops.setdefault(d - 1, []).append(o)
     first_owner = {}
     for k, n in enumerate(rec.nodes):
+        if n.op == "checkpoint":
+            blocks.append(len(text))
+        elif n.op == "end":
+            blocks.pop()
         keys = dict(n.keys)
         ins = []
         own = plan.get(id(n))
@@ -144,10 +150,12 @@ def write(rec, name, comment):
         if held - {None}:
             keys["dtype"] = max(held - {None})
         if len(held) > 1:
-            rec.note(
-                f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one"
-            )
-        text.append(" ".join([n.op, ",".join(n.outs)] + ins + [f"{a}={b}" for a, b in keys.items()]))
+            rec.note(f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one")
+        if n.held:
+            keys = {"holds": ",".join(ins[-n.held :]), **keys}
+            del ins[-n.held :]
+        outs = [",".join(n.outs)] if n.outs else []
+        text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))
     used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules

@@ -40,7 +40,7 @@ OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, it
     "adafactor": ("Adafactor", {}),
 }
 DTYPES = {None: None, "f32": "float32", "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
-EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn")  # options of export_torch.py
+EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn", "checkpointing")  # options of export_torch.py
 IMPLEMENTATIONS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "loop": {"foreach": False}}
 
 
@@ -719,9 +719,10 @@ def arguments():
     g.add_argument("--batch", metavar="N", type=positive)
     g.add_argument("--dim", metavar="NAME=N", action="append", default=[])
     g = a.add_argument_group("the model, as in export_torch.py")
-    for name in EXPORTER[:-1]:
+    for name in EXPORTER[:-2]:
         g.add_argument("--" + name.replace("_", "-"), metavar="N", type=positive)
     g.add_argument("--attn", choices=["sdpa", "eager"])
+    g.add_argument("--checkpointing", choices=["default", "reentrant", "non-reentrant"])
     g.add_argument("--set", metavar="NAME=VALUE", action="append", default=[])
     g.add_argument("--text", metavar="FILE", help="compare with this text instead of the exported one")
     g = a.add_argument_group("output")

@@ -107,6 +107,12 @@ static int set_dtype(job *j, const char *a, const char *v) { /* --amp, --dtype *
   return 1;
 }
 
+static int set_adapters(job *j, const char *a, const char *v) { /* --lora, --quant */
+  const int lora = a[2] == 'l';
+  *(lora ? &j->lora : &j->quant) = v;
+  return !lora || j->o.train || set_train(j, a, "adamw");
+}
+
 static int set_dim(job *j, const char *a, const char *v) { /* --batch, --dim */
   const size_t len = strcspn(v, "=");
   int64_t n;
@@ -209,6 +215,7 @@ static int job_flag(job *j, const char *a) {
     int value, training;
   } flag[] = {{"--infer", offsetof(job, o.train), 0, 0},
               {"--keep-grads", offsetof(job, o.keep_grads), 1, 1},
+              {"--zero-grad-late", offsetof(job, o.zero_grad_late), 1, 1},
               {"--master-weights", offsetof(job, o.master_weights), 1, 1},
               {"--capturable", offsetof(job, o.capturable), 1, 1},
               {"--reentrant", offsetof(job, o.reentrant), 1, 1},
@@ -242,6 +249,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--checkpoint-nodes", set_checkpoint_nodes},
                 {"--prefetch --pinned", set_batches},
                 {"--amp --dtype", set_dtype},
+                {"--lora --quant", set_adapters},
                 {"--batch --dim", set_dim},
                 {"--budget --context", set_bytes},
                 {"--gpu", set_gpu},
@@ -279,11 +287,13 @@ void job_mode(const job *j, char *to, size_t cap) {
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     snprintf(segments, sizeof segments, "%" PRIu32,
              o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments);
-  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
            o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "",
            dtype, o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
-           o->master_weights ? " master-weights" : "", *count ? " accumulate " : "", count,
-           o->keep_grads ? " keep-grads" : "", *segments ? " checkpoint " : "", segments,
+           j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
+           j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
+           *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
+           o->zero_grad_late ? " zero-grad-late" : "", *segments ? " checkpoint " : "", segments,
            o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
 }
 
@@ -316,7 +326,7 @@ int job_arguments(job *j, int argc, char **argv) {
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       j->model = NULL;
-      return fputs(is_command(j, "fit") ? help_fit : help_estimate, stdout), FITS;
+      return cmd_help(is_command(j, "fit") ? help_fit : help_estimate, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       int n = job_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
@@ -418,7 +428,8 @@ void model_unload(loaded *l) {
 
 int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_error err;
-  uint64_t need = vram_graph_parse_bytes(text, len, j->dims, j->ndims);
+  uint64_t need = j->lora || j->quant ? vram_graph_adapted_bytes(text, len, j->dims, j->ndims)
+                                      : vram_graph_parse_bytes(text, len, j->dims, j->ndims);
   int status;
   memset(l, 0, sizeof *l);
   l->text = text;
@@ -430,6 +441,8 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     return OTHER;
   }
   vram_graph_init(&l->g, l->mem, need);
+  if (vram_graph_adapt(&l->g, j->lora, j->quant))
+    return cmd_bad(l->g.error.text, NULL, NULL);
   if (vram_graph_parse(&l->g, text, len, j->dims, j->ndims, &err))
     return model_error(j, &err);
   status = job_model_dtype(j, l->g.dtype);

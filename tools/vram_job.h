@@ -14,10 +14,14 @@
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|steady   first step, or one with optimizer state (default)\n"                    \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
-  "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
+  "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
+  "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
+  "                        live over the forward pass\n"                                           \
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
   "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
+  "  --lora r=16,...       adapters learn, all else is frozen\n"                                   \
+  "  --quant nf4,...       linear weights in 4 bits (nf4, fp4) or 8 (int8)\n"                      \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
   "  --checkpoint-nodes A..B,C..D\n"                                                               \
@@ -46,6 +50,7 @@
 typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
+  const char *lora, *quant;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_dtype own_dtype;   /* of the model, as its text names it */

@@ -1,10 +1,11 @@
 /* vram list: what the library knows. */
 #include "vram_job.h"
 
-const char help_list[] =
+cmd_text help_list = {
     "vram list models|ops|dtypes|optimizers|gpus\n"
     "\n"
-    "  --json                ops: one JSON array on standard output, nothing else\n";
+    "  --json                ops: one JSON array on standard output, nothing else\n",
+    NULL};
 
 static void print_id(int id, int width) {
   if (id < 0)
@@ -164,7 +165,7 @@ int list_command(int argc, char **argv) {
   int i;
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
-      return fputs(help_list, stdout), FITS;
+      return cmd_help(help_list, stdout), FITS;
   if (json)
     return list_ops_json();
   for (k = 0; what && k < sizeof known / sizeof *known; k++)

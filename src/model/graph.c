@@ -216,14 +216,22 @@ static vram_param *vram__param_take(vram_graph *g) {
   return p;
 }
 
+/* An adapter learns in place of what it is added to. */
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
+  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
+         vram__adapt_freezes(g);
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind) {
   const vram_dims *d = vram__graph_dims(g, ndim, size);
+  const int as_is = (kind & VRAM__AS_IS) != 0;
   vram_param *p;
   int lent;
   if (!d)
     return 0;
+  kind &= (uint8_t)~VRAM__AS_IS;
   lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
   if (lent != 2)
     return lent;
@@ -240,14 +248,16 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
-                               : vram__weight_dtype(g, n, ndim, dtype);
+  if (!as_is)
+    dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
+                                 : vram__weight_dtype(g, n, ndim, dtype);
   p->dtype = vram__graph_own_dtype(g, dtype);
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
+  if (kind == VRAM__PARAM &&
+      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
   if (!vram__whole_blocks(g, d, p->dtype))
     return 0;
@@ -363,7 +373,7 @@ VRAM__FN vram__span vram__node_label(const vram_node *n) {
   const vram_value *v;
   vram__span label;
   if (n->flags & VRAM__DROPS)
-    return vram__span_all("drop");
+    return vram__span_all(vram_op_name(n->op));
   v = n->nout ? n->out : n->in[n->nin - 1];
   label.text = v->name;
   label.len = v->name_len;
@@ -434,21 +444,28 @@ VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint3
   return g->error.code;
 }
 
-VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+/* The values of a call as lines of that op, of 64 each at most. */
+static vram_result vram__graph_lifetimes(vram_graph *g, uint32_t op, vram_value *const *v,
+                                         uint32_t n, const char *missing) {
   vram_value *in[64];
-  vram_node *node;
   uint32_t i, count;
   for (; n && !g->error.code; v += count, n -= count) {
     count = n < 64 ? n : 64;
     for (i = 0; i < count; i++) {
       in[i] = v[i];
       if (!in[i])
-        vram__graph_fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
+        vram__graph_fail(g, VRAM_ERR_VALUE, missing);
     }
-    node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
-    if (!node)
+    if (g->error.code || !vram__node_lifetime(g, op, in, count))
       break;
-    node->flags |= VRAM__DROPS;
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
+}
+
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }

@@ -65,6 +65,7 @@ static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor 
       size[i] = i == 1 ? (int64_t)in[1].d->numel : 1;
     vram__tensor_replace(s, &in[1], vram__torch_reshape(s, in[1], ndim, size));
   }
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[0]);
@@ -107,15 +108,15 @@ static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, x_copy);
   if (f) {
-    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
     vram__save_tensor(s, f, noise);
+    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
   }
   vram__tensor_release(s, noise);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], VRAM__SLOTS(f)[0].g);
+  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], VRAM__SLOTS(f)[0].g);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -218,13 +218,14 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
 }
 
 /* The padded input with a batch axis. a: weight and bias at 1 and 2. Autocast comes before the
-   batch axis, the module's padding before both: *cast is the first of a that is cast already. */
+   batch axis (behind it with padding=same: _convolution_mode is on no list), the module's padding
+   before both: *cast is the first of a that is cast already. */
 static vram__tensor vram__conv_batched(vram__step *s, const vram_node *n, vram__tensor x,
                                        vram__tensor *a, uint32_t *cast) {
   const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
   vram__tensor p, t;
   uint32_t i;
-  *cast = s->amp && zeros ? 1 : 3;
+  *cast = s->amp && zeros && VRAM__INT(n, padding, 0) != VRAM__SAME ? 1 : 3;
   for (i = 3; i-- > *cast;)
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
@@ -300,6 +301,7 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   for (i = cast; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  vram__refuse_unlike(s, a, 3);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[0]);
@@ -307,6 +309,8 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   }
   y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (!batched && cast == 1) /* a[0] is the same */
+    vram__tensor_replace(s, &p, vram__tensor_none());
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
   vram__tensor_release(s, p);
@@ -448,6 +452,7 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
   for (i = s->amp ? 3 : 0; i-- > 0;)
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
+  vram__refuse_unlike(s, a, 3);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[0]);

@@ -189,12 +189,12 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
     if (max)
       vram__save_tensor(s, f, idx);
   }
-  vram__tensor_release(s, idx);
-  vram__tensor_release(s, bag);
-  vram__tensor_release(s, size);
   vram__tensor_release(s, wide);
+  vram__tensor_release(s, bag); /* ret, _, _, _ = torch.embedding_bag(...) */
+  vram__tensor_release(s, size);
   vram__tensor_release(s, in);
   vram__tensor_release(s, offsets);
+  vram__tensor_release(s, idx);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 

@@ -203,6 +203,28 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
   return n->op;
 }
 
+/* A record that saves what it overwrites itself never runs. If it saves the very tensor that it
+   makes, that one holds it for ever. */
+static void vram__pointwise_hold_itself(vram__step *s, vram__grad_fn *f, uint32_t need,
+                                        const vram__tensor *in, uint32_t nin) {
+  uint32_t i;
+  for (i = 1; i < nin; i++) {
+    if (!(need >> i & 1) || !in[i].st || !in[0].st ||
+        vram__slot_at(s, in[i].st)->base != vram__slot_at(s, in[0].st)->base)
+      continue;
+    f->aux |= VRAM__AUX_STALE;
+    if (in[i].st == in[0].st)
+      f->refs++;
+  }
+}
+
+/* lerp takes tensors of one dtype; what div and its like do in place keeps the kind of number. */
+static void vram__pointwise_refuse(vram__step *s, uint32_t kind, const vram__tensor *in,
+                                   uint32_t nin) {
+  if (kind == VRAM_OP_lerp || kind == VRAM__K_lerp_tensor)
+    vram__refuse_unlike(s, in, nin);
+}
+
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
@@ -223,6 +245,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
     } else
       vram__recipe_save(s, f, need, in, nin, y);
     f->aux |= VRAM__AUX_INPLACE;
+    vram__pointwise_hold_itself(s, f, need, in, nin);
   }
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -253,6 +276,7 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
   const uint32_t kind = vram__pointwise_kind(n);
   uint32_t i, own;
   vram__tensor in[3];
+  vram__pointwise_refuse(s, kind, x, n->nin);
   if (n->flags & VRAM__INPLACE) {
     y[0] = vram__pointwise_inplace(s, kind, x, n->nin);
     return;

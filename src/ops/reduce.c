@@ -313,6 +313,8 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
     vram__tensor_release(s, b);
     vram__tensor_release(s, a);
     to[0] = vram__pointwise_empty2(s, g, d);
+    vram__tensor_release(s, d);
+    d = vram__tensor_none();
   } else {
     g = vram__dims_kept(s, g, x.d, mask);
     mean = vram__tensor_sum(s, x, mask, 1, x.dt);

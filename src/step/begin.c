@@ -54,7 +54,7 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -89,9 +89,10 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
 
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
+  const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   const vram_param *p;
   vram__memory_zero(o, sizeof *o);
-  if (s->dtype != vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
+  if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
       vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
   else if (s->g->owned)

@@ -63,7 +63,7 @@ VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor 
                p = vram__tensor_none(), q = p;
   if (!a.d->numel)
     return y;
-  if (VRAM__STRIDE(v.d)[0] == 0 && !s->ideal)
+  if (VRAM__STRIDE(v.d)[0] == 0 && !(v.d->flags & VRAM__CONTIG) && !s->ideal)
     p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
   if (!vram__blas_reads(a.d) && !s->ideal)
     q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);

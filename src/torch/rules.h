@@ -115,4 +115,11 @@ typedef struct vram__rules {
               (min_8bit_size), elements with one scale (blocksize) */
     uint64_t least, block;
   } eight_bit;
+
+  struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always
+              multiplied by F.linear (_gemm_4bit_custom_max_m), so few never
+              (_GEMM_4BIT_CUSTOM_FLOOR_M); functional.py, quantize_4bit: values with one scale,
+              and scales with one of their own */
+    int64_t rows, few_rows, block, nested_block;
+  } four_bit;
 } vram__rules;

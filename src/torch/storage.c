@@ -137,24 +137,19 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) 
   s->free_slot = i;
 }
 
-/* The same of a tensor on another one's storage; what it is a view of may go with it. */
+/* The same of a tensor on another one's storage. What it is a view of (which is no view itself)
+   goes before its own history does. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
-  for (;;) {
-    const uint32_t base = st->base, of = st->of;
-    vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
-    if (base != i) {
-      st->id = s->free_slot;
-      st->base = i;
-      st->srefs = 0;
-      s->free_slot = i;
-    }
-    vram__storage_release(s, base);
-    i = of;
-    st = vram__slot_at(s, i);
-    if (!i || --st->refs)
-      return;
-  }
+  const uint32_t base = st->base;
+  if (st->of)
+    vram__slot_release(s, st->of);
+  vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
+  st->id = s->free_slot;
+  st->base = i;
+  st->srefs = 0;
+  s->free_slot = i;
+  vram__storage_release(s, base);
 }
 
 /* Nothing leads to the record that made the tensor of slot i any more. */

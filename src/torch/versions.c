@@ -26,7 +26,8 @@ static const vram__rules vram__rules_2_15 = {
     /* efficient */ {32, 128, 16, 16, 256, 200},
     /* layer_norm */ {65536, 32768},
     /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8},
-    /* eight_bit */ {4096, 256}};
+    /* eight_bit */ {4096, 256},
+    /* four_bit */ {1536, 4, 64, 256}};
 /* clang-format on */
 
 /* The rules of a version; there is one so far. */
