@@ -206,6 +206,25 @@ static void calls(void) {
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_ERR_VALUE);
   TEXT(g.error.text, "outputs named twice");
+  FRESH();
+  CHECK(!vram_graph_input(&g, "x", VRAM_DTYPE_MODEL, 2, size, 0)); /* whose dtype nobody named */
+  FRESH();
+  EQUAL(vram_graph_dtype(&g, VRAM_I8), VRAM_ERR_VALUE);
+  FRESH();
+  EQUAL(vram_graph_dtype(&g, VRAM_BF16), VRAM_OK);
+  x = vram_graph_input(&g, "x", VRAM_DTYPE_MODEL, 2, size, 0);
+  EQUAL(x ? x->dtype : 0, VRAM_BF16);
+  n = vram_graph_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=4");
+  EQUAL(n ? n->param[0]->dtype : 0, VRAM_BF16);
+  n = vram_graph_apply(&g, VRAM_OP_to, "z", &x, 1, "dtype=f32");
+  EQUAL(n ? n->out[0].dtype : 0, VRAM_F32);
+  EQUAL(vram_graph_infer(&g, &x, 1), VRAM_OK);
+  EQUAL(vram_graph_infer(&g, &x, 1), VRAM_ERR_VALUE);
+  TEXT(g.error.text, "results of inference named twice");
+  FRESH();
+  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
+  EQUAL(vram_graph_dtype(&g, VRAM_F16), VRAM_ERR_VALUE);
+  TEXT(g.error.text, "the model's dtype behind inputs or nodes");
   /* many values are let go with one call; what is kept stays */
   FRESH();
   x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);

@@ -1,12 +1,12 @@
 """Which dtypes of a program are fixed, and which follow the model's: the program runs in two dtypes and under autocast."""
 
-import contextlib
+import contextlib, copy
 
 import torch, torch.nn as nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from export_recorder import run
-from export_rows import DTYPES, Node, Problem, Ref, one_line, place
+from export_rows import DTYPES, Problem, Ref, one_line, place
 
 
 def model_dtype(module, inputs={}):
@@ -135,7 +135,7 @@ class Runs:
         candidates = [h for h in heads if h and h[0] == "to"]
         if not candidates:
             n = next(p.left[-1] for p in self.passages if p.left)
-            raise Different(f"from {n.op} {n.outs[0]} on")
+            raise Different(f"from {' '.join([n.op, *n.outs[:1]])} on")
         soon = lambda p, h: any(p.head(k) == h for k in range(2, 10))
         others = lambda h: [p for p, g in zip(self.passages, heads) if g != h]
         return next((h for h in candidates if not any(soon(p, h) for p in others(h))), candidates[0])
@@ -154,11 +154,9 @@ class Runs:
         p, first = found[0]
         words = [p.word(i) for i in first.ins]
         ins = [self.input([(p, n.ins[k]) for p, n in found]) for k in range(len(words))]
-        node = Node(
-            first.op, first.outs if nodes[0] else [self.free(o) for o in first.outs], ins, dict(first.keys)
-        )
-        node.params, node.custom, node.stats = first.params, first.custom, first.stats
-        node.held, node.no_grad = first.held, first.no_grad
+        node = copy.copy(first)
+        node.outs = first.outs if nodes[0] else [self.free(o) for o in first.outs]
+        node.ins, node.keys = ins, dict(first.keys)
         node.dtypes = [dtype_written(n) if n else q.dtype_of(words[0]) for q, n in zip(self.passages, nodes)]
         node.sources = (
             sources([p for p, _ in found], [n for _, n in found]) if len(found) == len(nodes) else ()
@@ -172,7 +170,8 @@ class Runs:
             for o, own in zip(node.outs, n.outs):
                 p.text[own] = o
                 p.same[own] = o if len(found) == len(nodes) else words[0]
-            p.dtype[p.same[n.outs[0]]] = n.result
+            if n.outs:
+                p.dtype[p.same[n.outs[0]]] = n.result
         self.nodes.append(node)
 
     def free(self, name):

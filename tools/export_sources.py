@@ -25,9 +25,7 @@ class Loaded:
     dims: tuple = (("N", 2),)  # name and default of each dim, the batch first
     comment: str = ""
     notes: tuple = ()  # what the user should know of how it was loaded
-    dtypes: typing.Callable = (
-        None  # a dtype -> {name: dtype} of the module where it is loaded in that one; None: all of it
-    )
+    dtypes: typing.Callable = None  # dtype -> {name: dtype} of the module loaded in that one; None: all of it
     keep: bool = False  # the loop around the module keeps all that it returns until the next step
     ones: tuple = ()  # dims that were asked to be 1, where a module may run other operations
 
