@@ -2414,8 +2414,8 @@ typedef struct vram_graph {
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  vram_value *root;          /* the first output: what backward starts from */
-  vram_error error;          /* the first error; sticky */
+  vram_value *root;                             /* the first output: what backward starts from */
+  vram_error error;                             /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -10860,15 +10860,16 @@ typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
   uint32_t most_args; /* of one range */
-  vram__tensor *kept; /* what functions of reentrant calls refer to: as long as the graph is there */
+  vram__tensor
+      *kept; /* what functions of reentrant calls refer to: as long as the graph is there */
   uint32_t nkept, kept_room;
   uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
-  vram__frame *frame; /* the checkpointed call that runs, */
-  uint8_t again;      /* in its recomputation: */
-  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
-  uint32_t saved;     /* tensors saved so far */
-  uint32_t cursor;    /* record of the call whose saved tensors come next */
-  uint32_t full;      /* record that saved the last of them */
+  vram__frame *frame;     /* the checkpointed call that runs, */
+  uint8_t again;          /* in its recomputation: */
+  uint8_t mute;           /* it has all it needs, nothing is allocated any more */
+  uint32_t saved;         /* tensors saved so far */
+  uint32_t cursor;        /* record of the call whose saved tensors come next */
+  uint32_t full;          /* record that saved the last of them */
   void (*recompute)(vram__step *, vram__frame *);
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
@@ -12633,7 +12634,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
 VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f) {
   const vram__frame *c = s->call.frame;
   const vram__grad_fn *o = vram__grad_fn_at(s, c->final);
-  if (s->call.saved == c->before && !c->late && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON) && f->node == o->node && f->kind == o->kind)
+  if (s->call.saved == c->before && !c->late && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON) &&
+      f->node == o->node && f->kind == o->kind)
     s->call.mute = 1;
 }
 
@@ -27989,8 +27991,7 @@ static void vram__call_results(vram__step *s, uint32_t k, const uint32_t *last) 
       r->out[r->nout - 1] = r->block->out[i];
   for (n = r->first; n != r->last->next; n = n->next)
     for (i = 0; i < n->nout && !s->failed; i++)
-      if (last[n->out[i].index] > r->last->index &&
-          vram__call_value(s, &n->out[i], k, &r->nout))
+      if (last[n->out[i].index] > r->last->index && vram__call_value(s, &n->out[i], k, &r->nout))
         r->out[r->nout - 1] = &n->out[i];
 }
 
@@ -28375,8 +28376,7 @@ static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *
   return f;
 }
 
-static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c,
-                                            vram__grad_fn *f) {
+static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
   uint32_t i;
   s->node = c->range->first;
   for (i = 0; i < c->range->nnamed; i++)
@@ -34049,8 +34049,8 @@ static uint64_t vram__cuts_stages(vram__cutting *t) {
       const uint64_t one = vram_node_flops(n);
       flops = vram__sum_or_overflow(flops, one);
       if (n->block)
-        again = vram__sum_or_overflow(again,
-                                      vram__product_or_overflow(one, vram_node_recomputed(n)));
+        again =
+            vram__sum_or_overflow(again, vram__product_or_overflow(one, vram_node_recomputed(n)));
     }
     all = vram__sum_or_overflow(all, flops);
     way->saved_bytes = q->saved;

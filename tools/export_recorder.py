@@ -1347,7 +1347,9 @@ def run(module, forward, inputs, amp=None):
         nn.Module.__call__ = hooked
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
-        with hooks, export_checkpoint.recorded(rec), autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
+        with hooks, export_checkpoint.recorded(rec), autocast(rec.device, amp), torch.backends.cudnn.flags(
+            enabled=not export_device.fake_device
+        ), rec:
             out = forward(**inputs)
     finally:
         gc.enable()

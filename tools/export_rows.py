@@ -4,7 +4,6 @@ import dataclasses, functools, json, os, subprocess, traceback
 
 import torch
 
-
 DTYPES = {
     torch.float64: "f64",
     torch.float32: "f32",
@@ -206,13 +205,17 @@ def rows():
     try:
         p = subprocess.run([command, "list", "ops", "--json"], capture_output=True, text=True)
     except OSError as e:
-        raise Problem(f"{command}: {e.strerror}; it has the table of ops: make vram, or set VRAM to the command")
+        raise Problem(
+            f"{command}: {e.strerror}; it has the table of ops: make vram, or set VRAM to the command"
+        )
     try:
         ops = json.loads(p.stdout) if p.returncode == 0 else None
     except ValueError:
         ops = None
     if not ops:
-        raise Problem(f"{command} list ops --json: {' '.join(p.stderr.split()) or 'no table'}; is it of another version?")
+        raise Problem(
+            f"{command} list ops --json: {' '.join(p.stderr.split()) or 'no table'}; is it of another version?"
+        )
     exact, alike = {}, {}
     for op in ops:
         own, like = row_of(op)

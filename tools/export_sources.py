@@ -3,7 +3,12 @@
 import argparse, contextlib, dataclasses, difflib, importlib, importlib.util, inspect, json, os, socket, sys, typing
 
 import torch, torch.nn as nn, torch.nn.functional as F
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    unset_fake_temporarily,
+)
 
 import export_checkpoint
 from export_rows import Problem, one_line, place
@@ -165,7 +170,9 @@ def offline():
 def elsewhere(path, e):
     """raises a Problem if that is why: the configuration names a model of the hub"""
     if isinstance(e, OSError) or NOT_LOOKED_UP in str(e):
-        raise Problem(f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}")
+        raise Problem(
+            f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}"
+        )
 
 
 def hf_class(tf, config, path, names):

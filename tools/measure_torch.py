@@ -40,7 +40,15 @@ OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, it
     "adafactor": ("Adafactor", {}),
 }
 DTYPES = {None: None, "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
-EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn", "checkpointing")  # options of export_torch.py
+EXPORTER = (
+    "seq",
+    "target_seq",
+    "size",
+    "frames",
+    "samples",
+    "attn",
+    "checkpointing",
+)  # options of export_torch.py
 IMPLEMENTATIONS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "loop": {"foreach": False}}
 
 

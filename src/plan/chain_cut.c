@@ -328,8 +328,8 @@ static uint64_t vram__cuts_stages(vram__cutting *t) {
       const uint64_t one = vram_node_flops(n);
       flops = vram__sum_or_overflow(flops, one);
       if (n->block)
-        again = vram__sum_or_overflow(again,
-                                      vram__product_or_overflow(one, vram_node_recomputed(n)));
+        again =
+            vram__sum_or_overflow(again, vram__product_or_overflow(one, vram_node_recomputed(n)));
     }
     all = vram__sum_or_overflow(all, flops);
     way->saved_bytes = q->saved;

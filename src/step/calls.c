@@ -251,8 +251,7 @@ static void vram__call_results(vram__step *s, uint32_t k, const uint32_t *last) 
       r->out[r->nout - 1] = r->block->out[i];
   for (n = r->first; n != r->last->next; n = n->next)
     for (i = 0; i < n->nout && !s->failed; i++)
-      if (last[n->out[i].index] > r->last->index &&
-          vram__call_value(s, &n->out[i], k, &r->nout))
+      if (last[n->out[i].index] > r->last->index && vram__call_value(s, &n->out[i], k, &r->nout))
         r->out[r->nout - 1] = &n->out[i];
 }
 

@@ -329,8 +329,7 @@ static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *
   return f;
 }
 
-static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c,
-                                            vram__grad_fn *f) {
+static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
   uint32_t i;
   s->node = c->range->first;
   for (i = 0; i < c->range->nnamed; i++)
