@@ -39,7 +39,9 @@ def begin(rec, function, args, kwargs, keys):
     """the line that opens a block"""
     names = names_of(rec, args)
     beside = [n for n in names_of(rec, tree_leaves([args, kwargs]) + held(function)) if n not in names]
-    node = Node("checkpoint", [], [Ref(n) for n in names + beside], {k: v for k, v in keys.items() if v is not None})
+    node = Node(
+        "checkpoint", [], [Ref(n) for n in names + beside], {k: v for k, v in keys.items() if v is not None}
+    )
     node.held = len(beside)
     rec.nodes.append(node)
 
@@ -64,10 +66,21 @@ def reentrant(rec, function, preserve, *args):
         r = function(*args)
     rec.grad = grad
     outputs = list(r) if isinstance(r, tuple) else [r]
-    if any(t.requires_grad for t in tree_leaves([o for o in outputs if not isinstance(o, torch.Tensor)]) if isinstance(t, torch.Tensor)):
-        rec.note("a reentrant checkpoint gives tensors in a structure: PyTorch keeps no gradient of them, the text does")
+    if any(
+        t.requires_grad
+        for t in tree_leaves([o for o in outputs if not isinstance(o, torch.Tensor)])
+        if isinstance(t, torch.Tensor)
+    ):
+        rec.note(
+            "a reentrant checkpoint gives tensors in a structure: PyTorch keeps no gradient of them, the text does"
+        )
     for k, t in enumerate(outputs):  # an argument that is handed on becomes a tensor of its own
-        if any(t is a for a in args) and isinstance(t, torch.Tensor) and t.is_floating_point() and rec.on_device(t):
+        if (
+            any(t is a for a in args)
+            and isinstance(t, torch.Tensor)
+            and t.is_floating_point()
+            and rec.on_device(t)
+        ):
             rec.unit += 1
             outputs[k] = rec.same(t)
             rec.unit -= 1
@@ -87,10 +100,21 @@ def generator(rec, original):
         early = getattr(source, "_enable_checkpoint_early_stop", None)
         early = a.get("early_stop", True) if early is None else early
         if a["context_fn"] is not source.noop_context_fn:
-            rec.note("a checkpoint with a context_fn (selective checkpointing): what that keeps is written as computed again")
+            rec.note(
+                "a checkpoint with a context_fn (selective checkpointing): what that keeps is written as computed again"
+            )
         start = len(rec.nodes)
         function = a.get("fn", a.get("function"))
-        begin(rec, function, a["args"], a["kwargs"], {"preserve_rng_state": None if a["preserve_rng_state"] else 0, "early_stop": None if early else 0})
+        begin(
+            rec,
+            function,
+            a["args"],
+            a["kwargs"],
+            {
+                "preserve_rng_state": None if a["preserve_rng_state"] else 0,
+                "early_stop": None if early else 0,
+            },
+        )
         yield
         end(rec, start)
 

@@ -6,20 +6,27 @@ FILE - is standard input. Both texts take the same bytes in the same order; only
 
 import argparse, re, sys
 
-NAMELESS = ("drop", "keep", "output", "infer", "no_grad", "enable_grad")
+NAMELESS = ("drop", "keep", "output", "infer", "end", "no_grad", "enable_grad")
 
 # ---- a line as op, names that it defines, names that it uses, the rest
 
 
 class Line:
     def __init__(self, text):
-        self.text, self.op, self.outs, self.uses, self.rest, self.tied = text, "", [], [], [], 0
+        self.text, self.op, self.outs, self.uses, self.rest, self.tied, self.held = text, "", [], [], [], 0, 0
         w = text.split("#", 1)[0].split()
         if not w:
             return
         self.op = w[0]
         if self.op in NAMELESS:
             self.uses = w[1:]
+        elif self.op in ("autocast", "rules"):
+            self.rest = w[1:]
+        elif self.op == "checkpoint":
+            keys = [a for a in w[1:] if "=" in a]
+            held = [n for a in keys if a.startswith("holds=") for n in a[6:].split(",")]
+            self.uses, self.held = [a for a in w[1:] if "=" not in a] + held, len(held)
+            self.rest = [a for a in keys if not a.startswith("holds=")]
         elif self.op == "input":
             self.outs, self.rest = [w[1]], w[2:]
         elif self.op in ("loop", "next"):
@@ -36,8 +43,12 @@ class Line:
     def written(self, name):
         """the line with other names"""
         uses = [name(u) for u in self.uses]
-        if self.op in NAMELESS:
-            return " ".join([self.op, *dict.fromkeys(uses)])
+        if self.op == "checkpoint":
+            at = len(uses) - self.held
+            holds = ["holds=" + ",".join(uses[at:])] if self.held else []
+            return " ".join([self.op, *uses[:at], *holds, *self.rest])
+        if self.op in (*NAMELESS, "autocast", "rules"):
+            return " ".join([self.op, *dict.fromkeys(uses), *self.rest])
         at = len(uses) - self.tied
         keys = self.rest + ["weights=" + u for u in uses[at:]]
         return " ".join([self.op, ",".join(map(name, self.outs)), *uses[:at], *keys])
@@ -128,15 +139,28 @@ def repeats(lines):
             if period <= 0 or b - a < 2 or at[a + 1][0] != at[a][0] + 1:
                 continue
             for rounds in (b - a + 1, b - a):  # what follows the last layer may drop what it made
-                for shift in range(min(4, period)):  # a drop of the layer before may come first
+                # a drop of the layer before may come first; a checkpoint begins in front of the first name
+                for shift in range(-min(2, at[a][1]), min(4, period)):
                     out.append((at[a][1] + shift, period, rounds, f"{prefix}{at[a][0]}."))
     return sorted(out, key=lambda r: (-r[1] * r[2], r[0]))
+
+
+def balanced(lines):
+    """whether every checkpoint block that begins here ends here, and none else does"""
+    open_blocks = 0
+    for l in lines:
+        open_blocks += {"checkpoint": 1, "end": -1}.get(l.op, 0)
+        if open_blocks < 0:
+            return False
+    return not open_blocks
 
 
 def rolled(lines, start, period, rounds, prefix, count):
     """the lines with that loop; None: the layers are not alike, or are used from outside"""
     P, end = [Line(l) for l in lines], start + period * rounds
     if end > len(lines) or any(l.op in ("loop", "next", "") for l in P[start:end]):
+        return None
+    if not balanced(P[start : start + period]):
         return None
     inputs = [l.outs[0] for l in P if l.op == "input"]
     where = {}  # name -> (line, place among its outputs)
@@ -165,7 +189,7 @@ def rolled(lines, start, period, rounds, prefix, count):
         for b in range(rounds):
             l = P[start + b * period + j]
             mine = [slot(u, b) for u in l.uses]
-            if (l.op, len(l.outs), l.tied) != (want.op, len(want.outs), want.tied):
+            if (l.op, len(l.outs), l.tied, l.held) != (want.op, len(want.outs), want.tied, want.held):
                 return None
             if None in mine + model[j] or (
                 l.op != "drop" and (l.rest != want.rest or len(mine) != len(model[j]))
