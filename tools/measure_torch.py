@@ -749,6 +749,7 @@ def arguments():
     g = a.add_argument_group("output")
     g.add_argument("--json", action="store_true", help="one JSON object")
     g.add_argument("--markdown", action="store_true", help="one row of a table")
+    g.add_argument("--debug", action="store_true", help="a traceback where it fails")
     g.add_argument("--markdown-head", action="store_true", help="the head of that table, nothing else")
     g.add_argument("--record", metavar="FILE", help="keep the measurement")
     g.add_argument("--events", metavar="FILE", help="every allocation and free of the step as CSV")
@@ -826,6 +827,10 @@ def main():
         ours, our_events = estimate(record, os.environ.get("VRAM", os.path.join(HERE, "..", "vram")))
     except Problem as e:
         fail(e)
+    except Exception as e:  # of the module: one line, as every bad input
+        if o.debug:
+            raise
+        fail(f"{o.source}: {type(e).__name__}: {' '.join(str(e).split())[:300]}")
     c = compare(record, ours, our_events)
     if o.json:
         print(json.dumps(c))
