@@ -2388,6 +2388,7 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  uint8_t autocast_off;      /* new nodes do not take part in autocast */
   vram_value *root;          /* the first output: what backward starts from */
   vram_error error;          /* the first error; sticky */
 } vram_graph;
@@ -7487,6 +7488,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u /* node: may write to its first input */
 #define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
+#define VRAM__FULL 64u   /* node: autocast is off around it */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
@@ -7769,6 +7771,7 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
+  uint8_t full; /* autocast was off in front of it */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -8420,9 +8423,10 @@ static int vram__dims_same_sizes(const vram_dims *a, const vram_dims *b) {
   return 1;
 }
 
-/* Slot i becomes the weight of that role that `weights=` lends; 0: an error, 2: it lends none. */
+/* Slot i becomes the weight or buffer of that role that `weights=` lends; 0: an error, 2: it lends
+   none. */
 static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                             const vram_dims *d) {
+                             const vram_dims *d, int buffer) {
   const int64_t *from = vram__node_list(n, VRAM__KEY_weights, NULL);
   const vram_node *lender;
   uint32_t k;
@@ -8431,7 +8435,8 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
   lender = (const vram_node *)(uintptr_t)*from;
   for (k = 0; k < lender->nparam; k++) {
     vram_param *p = lender->param[k];
-    if (!p || p->kind == VRAM__BUFFER || !vram__text_is(role, vram__text_len(role), p->role))
+    if (!p || (p->kind == VRAM__BUFFER) != buffer ||
+        !vram__text_is(role, vram__text_len(role), p->role))
       continue;
     if (vram__dims_same_sizes(p->d, d)) {
       n->param[i] = p;
@@ -8487,7 +8492,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   int lent;
   if (!d)
     return 0;
-  lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
+  lent = vram__node_borrow(g, n, i, role, d, kind == VRAM__BUFFER);
   if (lent != 2)
     return lent;
   if (!g->owned) { /* the first parameter */
@@ -8914,6 +8919,8 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
     n->flags |= VRAM__WRITES;
+  if (g->autocast_off)
+    n->flags |= VRAM__FULL;
   return n;
 }
 
@@ -9928,6 +9935,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->round = 0;
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
+  loop->full = p->g->autocast_off;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -9979,6 +9987,10 @@ static int vram__next_line(vram__parser *p) {
   if (!p->depth)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "next without loop", NULL);
   loop = &p->loop[p->depth - 1];
+  if (p->g->autocast_off != loop->full)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "autocast is not as it was where the loop began",
+                              loop->full ? "autocast off" : "autocast on");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -9994,6 +10006,23 @@ static int vram__next_line(vram__parser *p) {
   for (i = 0; i < loop->ncarried; i++)
     if (!vram__symbol_define(p, loop->carried[i].name, value[i], 1))
       return 0;
+  return 1;
+}
+
+/* `autocast off` ... `autocast on`: what a module runs with autocast switched off. */
+static int vram__autocast_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  const int word = vram__parse_token(p);
+  const int off = word && vram__parse_word_is(p, "off");
+  if (!off && !(word && vram__parse_word_is(p, "on")))
+    return vram__parse_refuse(p, word ? p->token.text : at, VRAM_ERR_SYNTAX,
+                              "autocast neither off nor on", "autocast off or autocast on");
+  if (off == p->g->autocast_off)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
+                              off ? "autocast is off already" : "autocast is on already", NULL);
+  if (vram__parse_token(p))
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "more than one word", NULL);
+  p->g->autocast_off = (uint8_t)off;
   return 1;
 }
 
@@ -10014,6 +10043,8 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))
     return vram__next_line(p);
+  if (vram__parse_word_is(p, "autocast"))
+    return vram__autocast_line(p);
   return vram__op_line(p);
 }
 
@@ -11539,8 +11570,8 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) 
   s->free_slot = i;
 }
 
-/* The same of a tensor on another one's storage. What it is a view of (which is no view itself) goes
-   before its own history does. */
+/* The same of a tensor on another one's storage. What it is a view of (which is no view itself)
+   goes before its own history does. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
   const uint32_t base = st->base;
@@ -12520,8 +12551,8 @@ VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node
   s->problem_node = n;
 }
 
-/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the line
-   says are only stored so. */
+/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the
+   line says are only stored so. */
 VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n) {
   uint32_t i;
   for (i = 1; i < n; i++)
@@ -12541,14 +12572,16 @@ VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d) {
                         "an expanded tensor is overwritten in place: PyTorch refuses");
 }
 
-/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE). */
+/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE).
+ */
 static int vram__view_of_several(vram__step *s, uint32_t fn) {
-  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : VRAM_OP_add;
+  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : 0u;
   if (kind != VRAM_OP_split && kind != VRAM_OP_unbind && kind != VRAM_OP_chunk)
     return 0;
-  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
-                    "a view of several that one operation gave is overwritten in place, or its base "
-                    "is: PyTorch refuses");
+  vram__step_refuse(
+      s, VRAM_ERR_UNSUPPORTED, s->node,
+      "a view of several that one operation gave is overwritten in place, or its base "
+      "is: PyTorch refuses");
   return 1;
 }
 
@@ -14004,6 +14037,11 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
     vram__refuse_stale(s, f);
     return;
   }
+  if (f->kind == VRAM_OP_floor_divide) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                      "floor_divide has no gradient: PyTorch stops with an error");
+    return;
+  }
   if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
@@ -14147,7 +14185,7 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 0);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram_dims *d[3];
@@ -14249,7 +14287,7 @@ static void vram__pointwise_refuse(vram__step *s, uint32_t kind, const vram__ten
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram__tensor y = vram__tensor_retain(s, in[0]);
@@ -16060,6 +16098,8 @@ static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor 
   const int64_t *lo = vram__node_list(n, VRAM__KEY_min, NULL),
                 *hi = vram__node_list(n, VRAM__KEY_max, NULL);
   vram__tensor a, b;
+  if (vram__is_half(x[0].dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "histc of 16 bits: PyTorch refuses");
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   if (!lo || !hi || *lo != *hi)
     return;
@@ -17175,8 +17215,8 @@ static uint64_t vram__flops_addmm(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants a
-   gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
+/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants
+   a gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
                                  uint32_t first, int second_first) {
   uint32_t i;
@@ -21422,8 +21462,8 @@ static void vram__batch_norm_scratch(vram__step *s, const vram__batch_norm *b) {
   if (b->train) {
     if (x.dt == VRAM_BF16)
       up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
-    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt),
-                         16, 2);
+    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt), 16,
+                         2);
     vram__tensor_release(s, up);
   }
   if (!b->in[1].d) {
@@ -21654,8 +21694,8 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
-  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) || !vram__batch_norm_is_usual(x->d, w->d) ||
-      !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
+  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) ||
+      !vram__batch_norm_is_usual(x->d, w->d) || !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);
     return;
   }
@@ -27076,7 +27116,8 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
 enum { VRAM__GRADIENTS_LEFT = 1, VRAM__GRADIENTS_LEAVES = 2 };
 
 /* Gradients that are as their end wants them and find nothing there are moved to it, which nobody
-   sees; up to the first that is not, as several may have one end. Says whether others are left, and whether edges lead to leaves. */
+   sees; up to the first that is not, as several may have one end. Says whether others are left, and
+   whether edges lead to leaves. */
 static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *t = s->gin;
   const vram__edge *const end = edge + n;
@@ -27344,6 +27385,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
+  const vram_dtype amp = s->amp;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -27360,7 +27402,10 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     vram__refuse_overlap(s, x[0].d);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
+  if (n->flags & VRAM__FULL) /* the cache of casts stays as it is */
+    s->amp = VRAM_DTYPE_NONE;
   vram__forward_op(s, n, x, y);
+  s->amp = amp;
   if (s->failed)
     return; /* y may be anything */
   i = 0;

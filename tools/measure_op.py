@@ -4,8 +4,8 @@
     ../shared/nullgpu/py tools/measure_op.py tests/cases/pointwise/logaddexp.vram ...     (make golden OP=pointwise/logaddexp)
 
 Needs a Python with torch (NULLGPU_PYTHON) and measure_text.py of the pretended GPU, which knows how most lines of the text form are
-run. An op that it does not know is the function of that name in torch, torch.special or torch.nn.functional, called with the line's
-inputs and its keys as keyword arguments. Writes CASE.MODE.csv beside the case for each mode of MODES, or those named by --mode.
+run; text_ops.py has the others and their keys. An op that neither knows is the function of that name in torch, torch.special or
+torch.nn.functional, called with the line's inputs and its keys as keyword arguments. Writes CASE.MODE.csv beside the case for each mode of MODES, or those named by --mode.
 """
 
 import ast, csv, os, re, sys
@@ -37,15 +37,30 @@ def value(key, text, flags):
     return bool(v) if key in flags else v
 
 
+def run(program, inputs, train=True, free=True):
+    """measure_text.Prog.run, but for the last result of a line, which does not outlive it"""
+    values = dict(inputs)
+    for i, (op, outs, ins, keys) in enumerate(program.nodes):
+        results = () if op == "drop" else program.op(op, outs, [values[a] for a in ins], keys, train)
+        values.update(zip(outs, results if isinstance(results, (tuple, list)) else [results]))
+        del results
+        for name in [*ins, *outs]:
+            if free and program.last.get(name) == i:
+                values.pop(name, None)
+    return [values[name] for name in program.outputs]
+
+
 def main():
     try:
-        import torch, measure_text
+        import torch, measure_text, text_ops
     except ImportError as e:
         sys.exit(f"measure_op.py: {e}: run it with nullgpu/py, with a Python that has torch (NULLGPU_PYTHON)")
     known = measure_text.Prog.op
     bools = flags()
 
     def op(self, op, outs, inputs, keys, train):
+        if op in text_ops.CALLS:
+            return text_ops.CALLS[op](text_ops.Line(self, op, outs, inputs, keys, train))
         try:
             return known(self, op, outs, inputs, keys, train)
         except Exception as e:  # measure_text raises no kind of its own
@@ -56,7 +71,9 @@ def main():
             return getattr(inputs[0], op + "_")(*inputs[1:], **keys)
         return function(torch, op)(*inputs, **keys)
 
-    measure_text.Prog.op = op
+    measure_text.Prog.op, measure_text.Prog.run = op, run
+    # no labels of nodes: what labels them holds graphs that nothing else does
+    measure_text.Prog.after = property(lambda program: None, lambda program, after: None)
     modes, paths = [], []
     words = iter(sys.argv[1:])
     for word in words:

@@ -100,6 +100,7 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  uint8_t autocast_off;      /* new nodes do not take part in autocast */
   vram_value *root;          /* the first output: what backward starts from */
   vram_error error;          /* the first error; sticky */
 } vram_graph;

@@ -7,6 +7,7 @@
 #define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u /* node: may write to its first input */
 #define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
+#define VRAM__FULL 64u   /* node: autocast is off around it */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
@@ -289,6 +290,7 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
+  uint8_t full; /* autocast was off in front of it */
   uint32_t ncarried;
   struct {
     vram__span name;

@@ -457,6 +457,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->round = 0;
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
+  loop->full = p->g->autocast_off;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -508,6 +509,10 @@ static int vram__next_line(vram__parser *p) {
   if (!p->depth)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "next without loop", NULL);
   loop = &p->loop[p->depth - 1];
+  if (p->g->autocast_off != loop->full)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "autocast is not as it was where the loop began",
+                              loop->full ? "autocast off" : "autocast on");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -523,6 +528,23 @@ static int vram__next_line(vram__parser *p) {
   for (i = 0; i < loop->ncarried; i++)
     if (!vram__symbol_define(p, loop->carried[i].name, value[i], 1))
       return 0;
+  return 1;
+}
+
+/* `autocast off` ... `autocast on`: what a module runs with autocast switched off. */
+static int vram__autocast_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  const int word = vram__parse_token(p);
+  const int off = word && vram__parse_word_is(p, "off");
+  if (!off && !(word && vram__parse_word_is(p, "on")))
+    return vram__parse_refuse(p, word ? p->token.text : at, VRAM_ERR_SYNTAX,
+                              "autocast neither off nor on", "autocast off or autocast on");
+  if (off == p->g->autocast_off)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
+                              off ? "autocast is off already" : "autocast is on already", NULL);
+  if (vram__parse_token(p))
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "more than one word", NULL);
+  p->g->autocast_off = (uint8_t)off;
   return 1;
 }
 
@@ -543,6 +565,8 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))
     return vram__next_line(p);
+  if (vram__parse_word_is(p, "autocast"))
+    return vram__autocast_line(p);
   return vram__op_line(p);
 }
 

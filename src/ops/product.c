@@ -84,8 +84,8 @@ static uint64_t vram__flops_addmm(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants a
-   gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
+/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants
+   a gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
                                  uint32_t first, int second_first) {
   uint32_t i;

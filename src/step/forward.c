@@ -119,6 +119,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
+  const vram_dtype amp = s->amp;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -135,7 +136,10 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     vram__refuse_overlap(s, x[0].d);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
+  if (n->flags & VRAM__FULL) /* the cache of casts stays as it is */
+    s->amp = VRAM_DTYPE_NONE;
   vram__forward_op(s, n, x, y);
+  s->amp = amp;
   if (s->failed)
     return; /* y may be anything */
   i = 0;

@@ -137,8 +137,8 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) 
   s->free_slot = i;
 }
 
-/* The same of a tensor on another one's storage. What it is a view of (which is no view itself) goes
-   before its own history does. */
+/* The same of a tensor on another one's storage. What it is a view of (which is no view itself)
+   goes before its own history does. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
   const uint32_t base = st->base;
