@@ -2437,6 +2437,7 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
+  uint8_t autocast_off; /* new nodes do not take part in autocast */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   vram_error error;     /* the first error; sticky */
@@ -7585,6 +7586,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
 #define VRAM__INFERRED 16u /* value: named by `infer` */
 #define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
+#define VRAM__FULL 128u    /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 #define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
@@ -7867,6 +7869,7 @@ typedef struct vram__loop {
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
   uint32_t blocks; /* `checkpoint` blocks around it */
+  uint8_t full;    /* autocast was off in front of it */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -8582,9 +8585,10 @@ static int vram__dims_same_sizes(const vram_dims *a, const vram_dims *b) {
   return 1;
 }
 
-/* Slot i becomes the weight of that role that `weights=` lends; 0: an error, 2: it lends none. */
+/* Slot i becomes the weight or buffer of that role that `weights=` lends; 0: an error, 2: it lends
+   none. */
 static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                             const vram_dims *d) {
+                             const vram_dims *d, int buffer) {
   const int64_t *from = vram__node_list(n, VRAM__KEY_weights, NULL);
   const vram_node *lender;
   uint32_t k;
@@ -8593,7 +8597,8 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
   lender = (const vram_node *)(uintptr_t)*from;
   for (k = 0; k < lender->nparam; k++) {
     vram_param *p = lender->param[k];
-    if (!p || p->kind == VRAM__BUFFER || !vram__text_is(role, vram__text_len(role), p->role))
+    if (!p || (p->kind == VRAM__BUFFER) != buffer ||
+        !vram__text_is(role, vram__text_len(role), p->role))
       continue;
     if (vram__dims_same_sizes(p->d, d)) {
       n->param[i] = p;
@@ -8668,7 +8673,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   if (!d)
     return 0;
   kind &= (uint8_t)~VRAM__AS_IS;
-  lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
+  lent = vram__node_borrow(g, n, i, role, d, kind == VRAM__BUFFER);
   if (lent != 2)
     return lent;
   if (!g->owned) { /* the first parameter */
@@ -9140,6 +9145,8 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
     n->flags |= VRAM__WRITES;
+  if (g->autocast_off)
+    n->flags |= VRAM__FULL;
   return n;
 }
 
@@ -10683,6 +10690,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
   loop->blocks = p->blocks;
+  loop->full = p->g->autocast_off;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -10737,6 +10745,10 @@ static int vram__next_line(vram__parser *p) {
   if (p->blocks != loop->blocks)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "next inside a checkpoint block that began in the loop", "end");
+  if (p->g->autocast_off != loop->full)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "autocast is not as it was where the loop began",
+                              loop->full ? "autocast off" : "autocast on");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -10829,6 +10841,25 @@ static int vram__end_line(vram__parser *p) {
   return 1;
 }
 
+/* ---- autocast ---- */
+
+/* `autocast off` ... `autocast on`: what a module runs with autocast switched off. */
+static int vram__autocast_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  const int word = vram__parse_token(p);
+  const int off = word && vram__parse_word_is(p, "off");
+  if (!off && !(word && vram__parse_word_is(p, "on")))
+    return vram__parse_refuse(p, word ? p->token.text : at, VRAM_ERR_SYNTAX,
+                              "autocast neither off nor on", "autocast off or autocast on");
+  if (off == p->g->autocast_off)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
+                              off ? "autocast is off already" : "autocast is on already", NULL);
+  if (vram__parse_token(p))
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "more than one word", NULL);
+  p->g->autocast_off = (uint8_t)off;
+  return 1;
+}
+
 /* ---- a text ---- */
 
 static int vram__parse_statement(vram__parser *p) {
@@ -10858,6 +10889,8 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__checkpoint_line(p);
   if (vram__parse_word_is(p, "end"))
     return vram__end_line(p);
+  if (vram__parse_word_is(p, "autocast"))
+    return vram__autocast_line(p);
   return vram__op_line(p);
 }
 
@@ -13478,8 +13511,8 @@ VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node
   s->problem_node = n;
 }
 
-/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the line
-   says are only stored so. */
+/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the
+   line says are only stored so. */
 VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n) {
   uint32_t i;
   for (i = 1; i < n; i++)
@@ -13499,14 +13532,16 @@ VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d) {
                         "an expanded tensor is overwritten in place: PyTorch refuses");
 }
 
-/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE). */
+/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE).
+ */
 static int vram__view_of_several(vram__step *s, uint32_t fn) {
-  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : VRAM_OP_add;
+  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : 0u;
   if (kind != VRAM_OP_split && kind != VRAM_OP_unbind && kind != VRAM_OP_chunk)
     return 0;
-  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
-                    "a view of several that one operation gave is overwritten in place, or its base "
-                    "is: PyTorch refuses");
+  vram__step_refuse(
+      s, VRAM_ERR_UNSUPPORTED, s->node,
+      "a view of several that one operation gave is overwritten in place, or its base "
+      "is: PyTorch refuses");
   return 1;
 }
 
@@ -15177,6 +15212,11 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
     vram__refuse_stale(s, f);
     return;
   }
+  if (f->kind == VRAM_OP_floor_divide) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                      "floor_divide has no gradient: PyTorch stops with an error");
+    return;
+  }
   if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
@@ -15320,7 +15360,7 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 0);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram_dims *d[3];
@@ -15422,7 +15462,7 @@ static void vram__pointwise_refuse(vram__step *s, uint32_t kind, const vram__ten
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram__tensor y = vram__tensor_retain(s, in[0]);
@@ -17475,6 +17515,8 @@ static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor 
   const int64_t *lo = vram__node_list(n, VRAM__KEY_min, NULL),
                 *hi = vram__node_list(n, VRAM__KEY_max, NULL);
   vram__tensor a, b;
+  if (vram__is_half(x[0].dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "histc of 16 bits: PyTorch refuses");
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   if (!lo || !hi || *lo != *hi)
     return;
@@ -24267,8 +24309,8 @@ static void vram__batch_norm_scratch(vram__step *s, const vram__batch_norm *b) {
   if (b->train) {
     if (x.dt == VRAM_BF16)
       up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
-    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt),
-                         16, 2);
+    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt), 16,
+                         2);
     vram__tensor_release(s, up);
   }
   if (!b->in[1].d) {
@@ -24499,8 +24541,8 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
-  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) || !vram__batch_norm_is_usual(x->d, w->d) ||
-      !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
+  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) ||
+      !vram__batch_norm_is_usual(x->d, w->d) || !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);
     return;
   }
@@ -30038,7 +30080,8 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
 enum { VRAM__GRADIENTS_LEFT = 1, VRAM__GRADIENTS_LEAVES = 2 };
 
 /* Gradients that are as their end wants them and find nothing there are moved to it, which nobody
-   sees; up to the first that is not, as several may have one end. Says whether others are left, and whether edges lead to leaves. */
+   sees; up to the first that is not, as several may have one end. Says whether others are left, and
+   whether edges lead to leaves. */
 static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *t = s->gin;
   const vram__edge *const end = edge + n;
@@ -30342,6 +30385,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
   const uint8_t grad = s->grad;
+  const vram_dtype amp = s->amp;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -30360,8 +30404,11 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
     s->grad = 0;
+  if (n->flags & VRAM__FULL) /* the cache of casts stays as it is */
+    s->amp = VRAM_DTYPE_NONE;
   vram__forward_op(s, n, x, y);
   s->grad = grad;
+  s->amp = amp;
   if (s->failed)
     return; /* y may be anything */
   i = 0;

@@ -4,7 +4,7 @@
     ../shared/nullgpu/py tools/measure_op.py tests/cases/pointwise/logaddexp.vram ...     (make golden OP=pointwise/logaddexp)
 
 Needs a Python with torch (NULLGPU_PYTHON) and measure_text.py of the pretended GPU, which knows how most lines of the text form are
-run. An op that it does not know is called as its row says (`vram list ops --json`: the function and the order of its arguments, which
+run, text_ops.py has others and their keys. An op that neither knows is called as its row says (`vram list ops --json`: the function and the order of its arguments, which
 are inputs and keys), or else is the function of that name in torch, torch.special or torch.nn.functional, called with the line's
 inputs and its keys as keyword arguments. Writes CASE.MODE.csv beside the case for each mode of MODES, or those named by --mode.
 """
@@ -58,6 +58,19 @@ def value(key, text, flags):
     return bool(v) if key in flags else v
 
 
+def run(program, inputs, train=True, free=True):
+    """measure_text.Prog.run, but for the last result of a line, which does not outlive it"""
+    values = dict(inputs)
+    for i, (op, outs, ins, keys) in enumerate(program.nodes):
+        results = () if op == "drop" else program.op(op, outs, [values[a] for a in ins], keys, train)
+        values.update(zip(outs, results if isinstance(results, (tuple, list)) else [results]))
+        del results
+        for name in [*ins, *outs]:
+            if free and program.last.get(name) == i:
+                values.pop(name, None)
+    return [values[name] for name in program.outputs]
+
+
 def index_put(torch, x, keys):
     at = (slice(None),) * keys.get("dim", 0) + tuple(x[1:-1])
     if keys.get("inplace") and not keys.get("accumulate"):
@@ -83,7 +96,7 @@ OWN = {
 
 def teach(torch, measure_text):
     """measure_text gets to know the ops that it has not heard of"""
-    import export_rows
+    import export_rows, text_ops
 
     known = measure_text.Prog.op
     bools = flags()
@@ -96,6 +109,8 @@ def teach(torch, measure_text):
         read = {k: value(k, v, bools) for k, v in keys.items()}
         if op in OWN:
             return OWN[op](torch, inputs, read)
+        if op in text_ops.CALLS:
+            return text_ops.CALLS[op](text_ops.Line(self, op, outs, inputs, keys, train))
         try:
             return known(self, op, outs, inputs, keys, train)
         except Exception as e:  # measure_text raises no kind of its own
@@ -107,7 +122,9 @@ def teach(torch, measure_text):
             return getattr(inputs[0], op + "_")(*inputs[1:], **read)
         return function(torch, op)(*inputs, **read)
 
-    measure_text.Prog.op = op
+    measure_text.Prog.op, measure_text.Prog.run = op, run
+    # no labels of nodes: what labels them holds graphs that nothing else does
+    measure_text.Prog.after = property(lambda program: None, lambda program, after: None)
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Ops of the text form with all their keys as calls of PyTorch: what measure_op.py runs beside what measure_text.py knows.
+"""Ops of the text form with all their keys as calls of PyTorch: what measure_op.py runs in place of what measure_text.py knows.
 
 CALLS has a function for each op; it gets a Line, which holds the tensors and the keys of one line of a text."""
 
@@ -105,6 +105,16 @@ def conv_transpose(l):
         w, b = l.inputs[1], l.inputs[2] if len(l.inputs) > 2 else None
     padding, more = l.axes("padding", n, 0), l.axes("output_padding", n, 0)
     return getattr(F, l.op)(x, w, b, l.axes("stride", n, 1), padding, more, g, l.axes("dilation", n, 1))
+
+
+@call("autocast")
+def autocast(l):
+    """`autocast off` and `autocast on` around what a module runs without it"""
+    if l.name.startswith("off"):  # of a loop's round: off[0]
+        l.program.plain = torch.autocast("cuda", enabled=False)
+        l.program.plain.__enter__()
+    else:
+        l.program.plain.__exit__(None, None, None)
 
 
 @call("embedding")
@@ -381,7 +391,8 @@ def gumbel_softmax(l):
 
 @call("clamp")
 def clamp(l):
-    keys = {k: float(l.keys[k]) for k in ("min", "max") if k in l.keys} or dict(max=3)
+    kind = float if l.x.is_floating_point() else lambda text: int(float(text))
+    keys = {k: kind(l.keys[k]) for k in ("min", "max") if k in l.keys} or dict(max=3)
     return getattr(torch, "clamp_" if l.flag("inplace", 0) else "clamp")(l.x, **keys)
 
 

@@ -134,6 +134,7 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
+  uint8_t autocast_off; /* new nodes do not take part in autocast */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   vram_error error;     /* the first error; sticky */

@@ -146,9 +146,10 @@ static int vram__dims_same_sizes(const vram_dims *a, const vram_dims *b) {
   return 1;
 }
 
-/* Slot i becomes the weight of that role that `weights=` lends; 0: an error, 2: it lends none. */
+/* Slot i becomes the weight or buffer of that role that `weights=` lends; 0: an error, 2: it lends
+   none. */
 static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                             const vram_dims *d) {
+                             const vram_dims *d, int buffer) {
   const int64_t *from = vram__node_list(n, VRAM__KEY_weights, NULL);
   const vram_node *lender;
   uint32_t k;
@@ -157,7 +158,8 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
   lender = (const vram_node *)(uintptr_t)*from;
   for (k = 0; k < lender->nparam; k++) {
     vram_param *p = lender->param[k];
-    if (!p || p->kind == VRAM__BUFFER || !vram__text_is(role, vram__text_len(role), p->role))
+    if (!p || (p->kind == VRAM__BUFFER) != buffer ||
+        !vram__text_is(role, vram__text_len(role), p->role))
       continue;
     if (vram__dims_same_sizes(p->d, d)) {
       n->param[i] = p;
@@ -232,7 +234,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   if (!d)
     return 0;
   kind &= (uint8_t)~VRAM__AS_IS;
-  lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
+  lent = vram__node_borrow(g, n, i, role, d, kind == VRAM__BUFFER);
   if (lent != 2)
     return lent;
   if (!g->owned) { /* the first parameter */

@@ -519,6 +519,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
   loop->blocks = p->blocks;
+  loop->full = p->g->autocast_off;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -573,6 +574,10 @@ static int vram__next_line(vram__parser *p) {
   if (p->blocks != loop->blocks)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "next inside a checkpoint block that began in the loop", "end");
+  if (p->g->autocast_off != loop->full)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "autocast is not as it was where the loop began",
+                              loop->full ? "autocast off" : "autocast on");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -665,6 +670,25 @@ static int vram__end_line(vram__parser *p) {
   return 1;
 }
 
+/* ---- autocast ---- */
+
+/* `autocast off` ... `autocast on`: what a module runs with autocast switched off. */
+static int vram__autocast_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  const int word = vram__parse_token(p);
+  const int off = word && vram__parse_word_is(p, "off");
+  if (!off && !(word && vram__parse_word_is(p, "on")))
+    return vram__parse_refuse(p, word ? p->token.text : at, VRAM_ERR_SYNTAX,
+                              "autocast neither off nor on", "autocast off or autocast on");
+  if (off == p->g->autocast_off)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
+                              off ? "autocast is off already" : "autocast is on already", NULL);
+  if (vram__parse_token(p))
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "more than one word", NULL);
+  p->g->autocast_off = (uint8_t)off;
+  return 1;
+}
+
 /* ---- a text ---- */
 
 static int vram__parse_statement(vram__parser *p) {
@@ -694,6 +718,8 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__checkpoint_line(p);
   if (vram__parse_word_is(p, "end"))
     return vram__end_line(p);
+  if (vram__parse_word_is(p, "autocast"))
+    return vram__autocast_line(p);
   return vram__op_line(p);
 }
 

@@ -86,8 +86,8 @@ static void vram__batch_norm_scratch(vram__step *s, const vram__batch_norm *b) {
   if (b->train) {
     if (x.dt == VRAM_BF16)
       up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
-    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt),
-                         16, 2);
+    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt), 16,
+                         2);
     vram__tensor_release(s, up);
   }
   if (!b->in[1].d) {
@@ -318,8 +318,8 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
-  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) || !vram__batch_norm_is_usual(x->d, w->d) ||
-      !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
+  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) ||
+      !vram__batch_norm_is_usual(x->d, w->d) || !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);
     return;
   }

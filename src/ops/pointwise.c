@@ -126,7 +126,7 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 0);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram_dims *d[3];
@@ -228,7 +228,7 @@ static void vram__pointwise_refuse(vram__step *s, uint32_t kind, const vram__ten
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram__tensor y = vram__tensor_retain(s, in[0]);

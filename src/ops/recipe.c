@@ -466,6 +466,11 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
     vram__refuse_stale(s, f);
     return;
   }
+  if (f->kind == VRAM_OP_floor_divide) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                      "floor_divide has no gradient: PyTorch stops with an error");
+    return;
+  }
   if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)

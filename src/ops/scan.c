@@ -144,6 +144,8 @@ static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor 
   const int64_t *lo = vram__node_list(n, VRAM__KEY_min, NULL),
                 *hi = vram__node_list(n, VRAM__KEY_max, NULL);
   vram__tensor a, b;
+  if (vram__is_half(x[0].dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "histc of 16 bits: PyTorch refuses");
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   if (!lo || !hi || *lo != *hi)
     return;

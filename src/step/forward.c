@@ -155,6 +155,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
   const uint8_t grad = s->grad;
+  const vram_dtype amp = s->amp;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -173,8 +174,11 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
     s->grad = 0;
+  if (n->flags & VRAM__FULL) /* the cache of casts stays as it is */
+    s->amp = VRAM_DTYPE_NONE;
   vram__forward_op(s, n, x, y);
   s->grad = grad;
+  s->amp = amp;
   if (s->failed)
     return; /* y may be anything */
   i = 0;

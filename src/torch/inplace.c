@@ -8,8 +8,8 @@ VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node
   s->problem_node = n;
 }
 
-/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the line
-   says are only stored so. */
+/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the
+   line says are only stored so. */
 VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n) {
   uint32_t i;
   for (i = 1; i < n; i++)
@@ -29,14 +29,16 @@ VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d) {
                         "an expanded tensor is overwritten in place: PyTorch refuses");
 }
 
-/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE). */
+/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE).
+ */
 static int vram__view_of_several(vram__step *s, uint32_t fn) {
-  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : VRAM_OP_add;
+  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : 0u;
   if (kind != VRAM_OP_split && kind != VRAM_OP_unbind && kind != VRAM_OP_chunk)
     return 0;
-  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
-                    "a view of several that one operation gave is overwritten in place, or its base "
-                    "is: PyTorch refuses");
+  vram__step_refuse(
+      s, VRAM_ERR_UNSUPPORTED, s->node,
+      "a view of several that one operation gave is overwritten in place, or its base "
+      "is: PyTorch refuses");
   return 1;
 }
 
