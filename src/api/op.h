@@ -31,7 +31,7 @@
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
   X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
   X(diagonal, I) X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I)
+  X(storage_offset, I) X(cublas, B) X(onesided, B)
 
 /* clang-format on */
 
