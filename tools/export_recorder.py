@@ -48,12 +48,19 @@ class NoWord(Exception):
     """what a line of the text form cannot say: the call becomes a `custom` line"""
 
 
+# aten operations (and torchvision's) that are products of cuBLAS
+CUBLAS = set(
+    "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d".split()
+)
+
+
 class Storages(TorchDispatchMode):
-    """the bytes of the storages that aten operations make, and how many of them live at once"""
+    """the bytes of the storages that aten operations make, how many of them live at once, and whether cuBLAS takes part"""
 
     def __init__(self, known):
         super().__init__()
         self.now = self.peak = 0
+        self.cublas = False
         self.seen = {id(s): s for s in known}
 
     def gone(self, key, size):
@@ -62,6 +69,7 @@ class Storages(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         r = func(*args, **(kwargs or {}))
+        self.cublas |= func.overloadpacket.__name__.strip("_") in CUBLAS
         for t in tree_leaves(r):
             if isinstance(t, torch.Tensor) and id(t.untyped_storage()) not in self.seen:
                 s = t.untyped_storage()
@@ -80,6 +88,7 @@ class Measured:
     saved_args: list
     saved_results: list
     temporaries: int
+    cublas: bool = False  # it has a product of cuBLAS, which takes its workspace
 
 
 def measure(func, args, kwargs):
@@ -109,6 +118,7 @@ def measure(func, args, kwargs):
         [k for k, s in enumerate(ins) if s in saved],
         [k for k, s in enumerate(outs) if s in saved and s not in ins],
         max(0, live.peak - stays),
+        live.cublas,
     )
 
 
@@ -232,6 +242,8 @@ class Recorder(TorchFunctionMode):
                 kept = [xs[i] for i in m.saved_args if i < len(xs)] + [results[i] for i in m.saved_results]
                 storages = [(StorageWeakRef(v.untyped_storage()), v.untyped_storage().nbytes()) for v in kept]
                 node.keys |= {"saved": m.saved, "workspace": m.temporaries}
+                if m.cublas:
+                    node.keys["cublas"] = 1
                 node.custom = start, storages, why
 
     def value(self, t, name):
@@ -308,8 +320,9 @@ class Recorder(TorchFunctionMode):
                 self.views_T(args[0], r, attr)
             elif attr == "data":
                 self.emit("detach", [args[0]], r)
-            elif attr in ("real", "imag") and args[0].is_complex():
-                self.custom(attr, func, args, kwargs, r, "no word for it", start)
+            elif attr in ("real", "imag") and args[0].is_complex() and self.on_device(r):
+                parts = self.made("view_as_real", [self.ref(args[0])], {})
+                self.emit("select", [parts], r, {"dim": -1, "index": int(attr == "imag")}, name=attr)
             return r
         if name in ("__set__", "__delete__"):
             return func(*args, **kwargs)
@@ -1062,6 +1075,26 @@ class Recorder(TorchFunctionMode):
         dim = args[1] if len(args) > 1 else kwargs["dim"]
         self.emit("index_fill", [args[0], index], r, {"dim": dim, "inplace": inplace})
 
+    def fft(self, op, a, r):
+        """torch.fft: one axis, the last two, or several; a real tensor has both halves of a spectrum"""
+        args, kwargs = a
+        name, many = op.rstrip("2n"), op[-1] in "2n"
+        x = args[0] if args else kwargs["input"]
+        size = args[1] if len(args) > 1 else kwargs.get("s" if many else "n")
+        dim = args[2] if len(args) > 2 else kwargs.get("dim", (-2, -1) if op[-1] == "2" else None)
+        keys = {}
+        if many and dim is None and size is None:
+            dim = range(x.dim())
+        if dim is not None and dim != -1:
+            keys["dim"] = list_text(list(dim) if many else dim)
+        if size is not None:
+            keys["size"] = list_text(size)
+        if name in ("fft", "ifft") and not x.is_complex():
+            if many or name == "ifft" or x.dtype not in (torch.float32, torch.float64):
+                raise NoWord("a real tensor")
+            name, keys["onesided"] = "rfft", 0
+        self.emit(name.replace("ifft", "fft") if name == "ifft" else name, [x], r, keys, name=op)
+
     def op_pairwise_distance(self, a, r, _):
         args, kwargs = a
         if (args[2] if len(args) > 2 else kwargs.get("p", 2)) != 2:
@@ -1325,6 +1358,9 @@ for k in (
     "kl_div",
 ):
     setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.loss(k, a, r, [a["x"], a["target"]]))
+for k in ("fft", "ifft", "rfft", "irfft"):
+    for end in ("", "2", "n"):
+        setattr(Recorder, f"op_fft_{k}{end}", lambda self, a, r, _, k=k + end: self.fft(k, a, r))
 for k in ("sum", "mean", "prod", "amax", "amin", "logsumexp"):
     setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.reduce(k, a, r))
 

@@ -85,8 +85,23 @@ def index_fill(torch, x, keys):
     return f(keys["dim"], x[1], 1)
 
 
+def fft(name):
+    def run(torch, x, keys):
+        pair = lambda v: [v] if isinstance(v, int) else v
+        dim, size = pair(keys.get("dim", -1)), pair(keys.get("size"))
+        if len(dim) > 1:
+            return getattr(torch.fft, name + "n")(x[0], size, dim)
+        f = torch.fft.fft if not keys.get("onesided", True) else getattr(torch.fft, name)
+        return f(x[0], size and size[0], dim[0])
+
+    return run
+
+
 # lines that are called in a way of their own
 OWN = {
+    "fft": fft("fft"),
+    "rfft": fft("rfft"),
+    "irfft": fft("irfft"),
     "index_put": index_put,
     "index_fill": index_fill,
     "weight_norm": lambda torch, x, keys: torch._weight_norm(*x, keys.get("dim", 0)),

@@ -317,6 +317,19 @@ static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace
     s->count.custom_most = workspace / 2;
 }
 
+/* Its workspace, and while that is there cuBLAS's where it has products. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n) {
+  const uint64_t bytes = (uint64_t)VRAM__INT(n, workspace, 0);
+  uint32_t own;
+  if (!VRAM__INT(n, cublas, 0)) {
+    vram__workspace_use(s, bytes);
+    return;
+  }
+  own = vram__cub_hold(s, bytes);
+  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__cub_release(s, own);
+}
+
 /* It saves what its node says, and nothing else. */
 static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
@@ -340,7 +353,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     if (f)
       vram__save_tensor(s, f, keep);
   }
-  vram__workspace_use(s, workspace);
+  vram__custom_workspace(s, n);
   vram__custom_count(s, (uint64_t)saved, workspace);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -356,7 +369,7 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
       const vram_dims *d = vram__input_dims(s, f, i, &dt);
       to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), dt);
     }
-  vram__workspace_use(s, (uint64_t)VRAM__INT(f->node, workspace, 0));
+  vram__custom_workspace(s, f->node);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -365,4 +378,4 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved workspace frozen weights");
+         "shape! dtype params buffers saved workspace cublas frozen weights");

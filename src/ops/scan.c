@@ -126,6 +126,7 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
   vram__reduce_scratch(s, zero, (1u << d->ndim) - 1, VRAM_BOOL, 1, 4);
   vram__tensor_release(s, any);
+  vram__upper_may_need(s, d->numel * (10 + 2 * (uint64_t)d->ndim));
   a = vram__pointwise_empty1(s, w);
   b = vram__scan(s, a, (uint32_t)f->aux, w.dt);
   c = vram__pointwise_empty1(s, b);
