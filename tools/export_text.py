@@ -4,7 +4,7 @@ import math, re
 
 import torch
 
-import export_device
+import export_device, export_quantised
 from export_device import to_fake_device
 from export_recorder import Answers, run
 from export_rows import DTYPES, Ref, shape_text
@@ -230,6 +230,11 @@ def write(rec, name, comment):
 
 def one_text(loaded, sizes):
     """the text for these sizes, and notes"""
+    with export_quantised.replaced(loaded.module):
+        return recorded_text(loaded, sizes)
+
+
+def recorded_text(loaded, sizes):
     module, forward, inputs = loaded.module, loaded.forward, loaded.make_inputs(**sizes)
     if export_device.fake_device:
         inputs = to_fake_device(module, inputs)

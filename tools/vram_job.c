@@ -290,9 +290,10 @@ void job_mode(const job *j, char *to, size_t cap) {
            o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "",
            dtype, o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
            j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
-           j->quant ? j->quant : "", o->master_weights ? " master-weights" : "", *count ? " accumulate " : "", count,
-           o->keep_grads ? " keep-grads" : "", *segments ? " checkpoint " : "", segments,
-           o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+           j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
+           *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
+           *segments ? " checkpoint " : "", segments, o->reentrant ? " reentrant" : "",
+           o->first_step ? " first step" : "");
 }
 
 int job_check(job *j) {
