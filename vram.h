@@ -1848,6 +1848,7 @@
 #define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
+#define vram_graph_keep VRAM__JOIN(VRAM_NAMESPACE, vram_graph_keep)
 #define vram_graph_outputs VRAM__JOIN(VRAM_NAMESPACE, vram_graph_outputs)
 #define vram_graph_parse VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse)
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
@@ -1881,6 +1882,7 @@
 #define vram_node_flops VRAM__JOIN(VRAM_NAMESPACE, vram_node_flops)
 #define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
 #define vram_node_output VRAM__JOIN(VRAM_NAMESPACE, vram_node_output)
+#define vram_node_recomputed VRAM__JOIN(VRAM_NAMESPACE, vram_node_recomputed)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
@@ -2334,11 +2336,13 @@ typedef struct vram_dims {
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
 typedef struct vram_param vram_param;
+typedef struct vram_checkpoint vram_checkpoint;
 
 /* attr: [key | count << 8, values...]..., 0 ends. */
 struct vram_node {
   vram_node *next;
   const struct vram__round *round; /* loop rounds around it, NULL: none */
+  const vram_checkpoint *block;    /* the innermost checkpoint block around it, NULL: none */
   vram_value **in;
   vram_value *out;     /* nout values, one after the other; the first one has the node's name */
   const int64_t *attr; /* shared: many nodes may point to the same keys; NULL: none */
@@ -2384,15 +2388,16 @@ struct vram_param {
 #define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
 #define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
 
-typedef struct vram_checkpoint {
-  struct vram_checkpoint *next;  /* in the order in which they begin */
-  struct vram_checkpoint *up;    /* the one around it; NULL: none */
+struct vram_checkpoint {
+  vram_checkpoint *next;         /* in the order in which they begin */
+  vram_checkpoint *up;           /* the one around it; NULL: none */
   const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
   vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
                               beside it, what the nodes use from outside and what is used behind */
   uint32_t narg, nout;
+  uint32_t nheld; /* the last ones of `arg` that its function only refers to */
   uint8_t flags;
-} vram_checkpoint;
+};
 
 typedef struct vram_graph {
   uint8_t *mem;
@@ -2418,15 +2423,17 @@ typedef struct vram_graph {
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
   struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
-  uint32_t keeps;            /* nodes whose functions keep what they were given */
+  uint32_t holds;            /* nodes whose functions hold what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  vram_value *root;                             /* the first output: what backward starts from */
-  vram_error error;                             /* the first error; sticky */
+  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t no_grad; /* 1: nodes that are added run under torch.no_grad() */
+  vram_value *root; /* the first output: what backward starts from */
+  vram_error error; /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -2460,6 +2467,9 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
    n: not NULL. */
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
+/* In how many checkpoint blocks the node is: backward runs it once more for each. n: not NULL. */
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n);
+
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
@@ -2485,12 +2495,17 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
+/* Here variables of the loop around the model take these values (out = model(x)), and hold them
+   until the next step comes here. */
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
-   torch.utils.checkpoint.checkpoint. arg: its tensors, in order; out: what it returns, or nothing
-   (then what is used behind it, in the order in which it is made); either may be NULL where there
-   are none. keys as in the text form ("reentrant=1"), or NULL. */
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
+   arguments but what its function holds; out: what it returns, or nothing (then what is used behind
+   it, in the order in which it is made); either may be NULL where there are none. keys as in the
+   text form ("reentrant=1"), or NULL. */
 VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                                           const char *keys);
+                                           uint32_t nheld, const char *keys);
 VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
                                                uint32_t nout);
 
@@ -3077,7 +3092,8 @@ typedef struct vram_step_options {
   vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
-  int keep_grads;               /* zero_grad(set_to_none=False) */
+  int keep_grads;               /* zero_grad(set_to_none=False), or none at all */
+  int zero_grad_late;           /* zero_grad() stands between forward and backward */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
@@ -7552,7 +7568,8 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__LOSS 4u     /* node: a loss */
 #define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u  /* node: may write to its first input */
-#define VRAM__DROPS 32u   /* node: a `drop` line, which has no name of its own */
+#define VRAM__DROPS 32u   /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
 #define VRAM__GRAD 1u     /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u   /* value: named by `output` */
 #define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
@@ -7599,6 +7616,7 @@ typedef struct vram__promote {
 /* Lines of a graph that are no ops. */
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
+  VRAM__OP_keep,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -7986,12 +8004,13 @@ VRAM__FN const char *vram__symbol_keep_name(vram__parser *p, vram__span name);
 /* node.c */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
 VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
+VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
 VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
 VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
 
 /* block.c */
 VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
-VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg, uint8_t flags);
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what);
 VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
 
 /* size.c */
@@ -8055,6 +8074,11 @@ static inline vram__span vram__span_all(const char *text) {
   s.text = text;
   s.len = text ? vram__text_len(text) : 0;
   return s;
+}
+
+/* Is n a line about lifetimes alone? */
+static inline int vram__node_is_lifetime(const vram_node *n) {
+  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
@@ -8772,7 +8796,7 @@ VRAM__FN vram__span vram__node_label(const vram_node *n) {
   const vram_value *v;
   vram__span label;
   if (n->flags & VRAM__DROPS)
-    return vram__span_all("drop");
+    return vram__span_all(vram_op_name(n->op));
   v = n->nout ? n->out : n->in[n->nin - 1];
   label.text = v->name;
   label.len = v->name_len;
@@ -8825,23 +8849,30 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
   return VRAM_OK;
 }
 
-VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+/* The values of a call as lines of that op, of 64 each at most. */
+static vram_result vram__graph_lifetimes(vram_graph *g, uint32_t op, vram_value *const *v,
+                                         uint32_t n, const char *missing) {
   vram_value *in[64];
-  vram_node *node;
   uint32_t i, count;
   for (; n && !g->error.code; v += count, n -= count) {
     count = n < 64 ? n : 64;
     for (i = 0; i < count; i++) {
       in[i] = v[i];
       if (!in[i])
-        vram__graph_fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
+        vram__graph_fail(g, VRAM_ERR_VALUE, missing);
     }
-    node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
-    if (!node)
+    if (g->error.code || !vram__node_lifetime(g, op, in, count))
       break;
-    node->flags |= VRAM__DROPS;
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
+}
+
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }
 
 /* >>model/symbol    words, names and their hash table */
@@ -9057,6 +9088,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   uint32_t i;
   if (!n || !vram__node_append(g, n))
     return NULL;
+  n->block = g->checkpoint_open;
   if (n->nin > g->max_in)
     g->max_in = n->nin;
   if (n->nout > g->max_out)
@@ -9071,6 +9103,8 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   }
   if (n->nout && !g->noutput)
     g->root = &n->out[0];
+  if (g->no_grad)
+    n->flags |= VRAM__NO_GRAD;
   if (VRAM__INT(n, inplace, 0))
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
@@ -9086,6 +9120,16 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   r.in = in;
   r.nin = nin;
   return vram__node_new(g, &r);
+}
+
+/* A `drop` or `keep` line. */
+VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
+  vram_node *n = vram__node_drop(g, op, in, nin);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  if (n && op == VRAM__OP_keep)
+    g->nkept += nin;
+  return n;
 }
 
 /* The op takes so many inputs, and has one output where it is written out to lines. */
@@ -9240,10 +9284,11 @@ static int vram__node_write_out(vram__parser *p, const vram__request *r, vram_no
             : !vram__lines_node(p, &lines, node))
       return 0;
   }
+  for (i = 0; i + 1 < lines.nvalue; i++)
+    all[count++] = lines.value[i];
   for (i = 0; i < r->nin; i++)
     all[count++] = r->in[i];
-  for (i = 0; i < lines.nvalue; i++)
-    all[count++] = lines.value[i];
+  all[count++] = lines.value[lines.nvalue - 1]; /* what the last line gives */
   return vram__node_drop(p->g, VRAM__OP_end, all, count) != NULL;
 }
 
@@ -9289,8 +9334,8 @@ static vram_value **vram__block_values(vram_graph *g, vram_value *const *v, uint
   return to;
 }
 
-VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                               uint8_t flags) {
+/* A block begins; of `what` its arguments and flags count. */
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what) {
   vram_checkpoint *b;
   if (g->checkpoint_depth == VRAM_MAX_NESTED) {
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 128 checkpoint blocks inside one another");
@@ -9300,11 +9345,12 @@ VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t n
   if (!b)
     return 0;
   vram__memory_zero(b, sizeof *b);
-  b->arg = vram__block_values(g, arg, narg);
+  b->arg = vram__block_values(g, what->arg, what->narg);
   if (!b->arg)
     return 0;
-  b->narg = narg;
-  b->flags = flags;
+  b->narg = what->narg;
+  b->nheld = what->nheld;
+  b->flags = what->flags;
   b->up = g->checkpoint_open;
   b->last = g->last; /* until it ends: the node in front of it */
   if (g->checkpoint_last)
@@ -9326,10 +9372,8 @@ static int vram__block_hold(vram_graph *g, vram_value *const *v, uint32_t n, uin
     if (v[i]->last < from)
       in[count++] = v[i];
     if (count && (count == 64 || i + 1 == n)) {
-      vram_node *node = vram__node_drop(g, VRAM__OP_drop, in, count);
-      if (!node)
+      if (!vram__node_lifetime(g, VRAM__OP_drop, in, count))
         return 0;
-      node->flags |= VRAM__DROPS;
       count = 0;
     }
   }
@@ -9374,19 +9418,25 @@ static int vram__block_has(vram_graph *g, vram_value *const *v, uint32_t n) {
 }
 
 VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                                           const char *keys) {
-  uint8_t flags = 0;
+                                           uint32_t nheld, const char *keys) {
   const char *at = keys ? keys : "";
+  vram_checkpoint what;
+  vram__memory_zero(&what, sizeof what);
+  if (nheld > narg)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a checkpoint block that holds more than it is given");
   while (*at) {
     const char *const from = at;
     while (*at && *at != ' ')
       at++;
-    if (at > from && !vram__block_key(vram__span_of(from, at), &flags))
+    if (at > from && !vram__block_key(vram__span_of(from, at), &what.flags))
       vram__graph_fail(g, VRAM_ERR_SYNTAX, "an unknown key of a checkpoint block");
     at += *at == ' ';
   }
+  what.arg = (vram_value **)(uintptr_t)arg;
+  what.narg = narg;
+  what.nheld = nheld;
   if (vram__block_has(g, arg, narg))
-    vram__block_begin(g, arg, narg, flags);
+    vram__block_begin(g, &what);
   return g->error.code;
 }
 
@@ -9395,6 +9445,14 @@ VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const 
   if (vram__block_has(g, out, nout))
     vram__block_end(g, out, nout);
   return g->error.code;
+}
+
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
+  const vram_checkpoint *b;
+  uint32_t count = 0;
+  for (b = n->block; b; b = b->up)
+    count++;
+  return count;
 }
 
 /* >>model/size    numbers, sizes and dtypes of the text form */
@@ -10433,7 +10491,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output` or `drop` line; 0: an error. */
+/* The names of an `output`, `drop` or `keep` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -10451,17 +10509,17 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-static int vram__drop_line(vram__parser *p) {
+/* A `drop` or `keep` line. */
+static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
   const uint32_t count = vram__values_line(p, in);
   vram_node *n;
   if (!count || p->names_only)
     return count != 0;
-  n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
+  n = vram__node_lifetime(p->g, op, in, count);
   if (!n)
     return vram__parse_located(p, at);
-  n->flags |= VRAM__DROPS;
   n->line = p->line;
   return 1;
 }
@@ -10481,6 +10539,15 @@ static int vram__output_line(vram__parser *p) {
     in[i]->flags |= VRAM__OUTPUT;
     in[i]->last = UINT32_MAX;
   }
+  return 1;
+}
+
+/* `no_grad` and `enable_grad`: how the lines behind them run. */
+static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                             "the end of the line");
+  p->g->no_grad = no_grad;
   return 1;
 }
 
@@ -10632,29 +10699,56 @@ static int vram__next_line(vram__parser *p) {
 
 /* ---- checkpoint blocks ---- */
 
+/* One more value of a block's line. */
+static int vram__block_value(vram__parser *p, vram__span name, vram_value **to, uint32_t *n) {
+  if (*n == 1024)
+    return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+  to[*n] = vram__parse_value(p, name);
+  return to[(*n)++] != NULL;
+}
+
+/* The names of `holds=NAME,NAME`. */
+static int vram__block_holds(vram__parser *p, vram__span list, vram_checkpoint *b) {
+  const char *at = list.text, *const end = list.text + list.len;
+  const uint32_t before = b->narg;
+  while (at <= end) {
+    const char *const from = at;
+    while (at < end && *at != ',')
+      at++;
+    if (!vram__block_value(p, vram__span_of(from, at), b->arg, &b->narg))
+      return 0;
+    at++;
+  }
+  b->nheld += b->narg - before;
+  return 1;
+}
+
 static int vram__checkpoint_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *in[1024];
-  uint32_t n = 0;
-  uint8_t flags = 0;
+  vram_checkpoint b;
+  vram__span name, list;
+  vram__memory_zero(&b, sizeof b);
+  b.arg = in;
   while (vram__parse_token(p)) {
-    if (vram__text_holds(p->token.text, p->token.len, '=')) {
-      if (!vram__block_key(p->token, &flags))
-        return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
-                                 "reentrant=1, preserve_rng_state=0 or early_stop=0");
-      continue;
-    }
-    if (n == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
-    in[n] = vram__parse_value(p, p->token);
-    if (!in[n++])
-      return 0;
+    if (!vram__parse_pair(p->token, &name, &list)) {
+      if (b.nheld)
+        return vram__parse_error(p, VRAM_ERR_SYNTAX, "an argument behind a key", p->token,
+                                 "KEY=VALUE");
+      if (!vram__block_value(p, p->token, in, &b.narg))
+        return 0;
+    } else if (vram__text_is(name.text, name.len, "holds")) {
+      if (!vram__block_holds(p, list, &b))
+        return 0;
+    } else if (!vram__block_key(p->token, &b.flags))
+      return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                               "holds=, reentrant=1, preserve_rng_state=0, early_stop=0");
   }
   if (!p->blocks++) {
     p->block_at = p->start;
     p->block_line = p->line;
   }
-  return p->names_only || vram__block_begin(p->g, in, n, flags) || vram__parse_located(p, at);
+  return p->names_only || vram__block_begin(p->g, &b) || vram__parse_located(p, at);
 }
 
 static int vram__end_line(vram__parser *p) {
@@ -10664,13 +10758,9 @@ static int vram__end_line(vram__parser *p) {
   uint32_t n = 0;
   if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
-  while (vram__parse_token(p)) {
-    if (n == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
-    out[n] = vram__parse_value(p, p->token);
-    if (!out[n++])
+  while (vram__parse_token(p))
+    if (!vram__block_value(p, p->token, out, &n))
       return 0;
-  }
   p->blocks--;
   if (p->names_only)
     return 1;
@@ -10693,7 +10783,13 @@ static int vram__parse_statement(vram__parser *p) {
   if (vram__parse_word_is(p, "output"))
     return vram__output_line(p);
   if (vram__parse_word_is(p, "drop"))
-    return vram__drop_line(p);
+    return vram__lifetime_line(p, VRAM__OP_drop);
+  if (vram__parse_word_is(p, "keep"))
+    return vram__lifetime_line(p, VRAM__OP_keep);
+  if (vram__parse_word_is(p, "no_grad"))
+    return vram__grad_line(p, 1);
+  if (vram__parse_word_is(p, "enable_grad"))
+    return vram__grad_line(p, 0);
   if (vram__parse_word_is(p, "loop"))
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))
@@ -11187,6 +11283,7 @@ typedef struct vram__frame {
   uint32_t before;      /* after so many, */
   uint8_t late;         /* and what it saved it had allocated itself */
   uint8_t done;         /* recomputed */
+  uint32_t own;         /* the first of `arg` that the frame itself holds */
   uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
                            _NoopSaveInputs), 0: none */
 } vram__frame;
@@ -11260,6 +11357,29 @@ typedef struct vram__cuts {
   uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
+/* A storage that variables of the training loop hold from the step before. */
+typedef struct vram__kept_storage {
+  uint64_t bytes;
+  uint32_t line;  /* index of the `keep` node where it goes; of the first one here: how many */
+  uint32_t slot;  /* that owns it, */
+  uint32_t block; /* and its block in the pool of the replay */
+  uint8_t cat;
+} vram__kept_storage;
+
+typedef struct vram__kept_value { /* taken by a variable in this forward pass */
+  vram__tensor t;
+  uint32_t line;
+} vram__kept_value;
+
+/* What `keep` lines make variables hold. */
+typedef struct vram__keeps {
+  vram__kept_storage *old; /* of the step before, [1] and on; NULL: the graph has no such line */
+  uint32_t room;
+  vram__kept_value *now;
+  uint32_t count; /* of now */
+  uint8_t root;   /* the loss is one of them */
+} vram__keeps;
+
 /* How much is allocated, and was at the highest point. Bytes as tensors ask for them, if not said
    otherwise. */
 typedef struct vram__counts {
@@ -11291,7 +11411,8 @@ typedef struct vram__tape {
 typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
-  uint32_t most_args;     /* of one range */
+  uint32_t most_args; /* of one range */
+  uint32_t own_args;  /* of reentrant ones: what their functions refer to beside the named ones */
   uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
   vram__frame *frame;     /* the checkpointed call that runs, */
   uint8_t again;          /* in its recomputation: */
@@ -11336,6 +11457,7 @@ struct vram__step {
   vram__tape tape;
   vram__calls call;
   vram__leaves leaf;
+  vram__keeps keep;
   vram__device device;
   vram__replay *replay; /* NULL: no replay */
   vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
@@ -11363,9 +11485,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
-  uint32_t *kept;           /* storages that functions hold beside what they save: up to the end of
-                               the graph that they are in */
-  uint32_t nkept, kept_room;
+  vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
+                         they are in is there */
+  uint32_t nheld, held_room;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -11510,8 +11632,8 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
-VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__tensor t);
-VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to);
+VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t);
+VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
@@ -13017,7 +13139,7 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
     return;
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  for (i = c->inputs ? c->range->nnamed : 0; i < c->range->narg; i++)
+  for (i = c->own; i < c->range->narg; i++)
     vram__tensor_release(s, c->arg[i]);
 }
 
@@ -13204,28 +13326,27 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
 }
 
 /* The function of f holds t as an attribute. What runs again has a graph that goes at once. */
-VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
+VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
   vram__storage *b;
   if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || s->call.again || !f)
     return;
-  if (s->nkept == s->kept_room) {
+  if (s->nheld == s->held_room) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
   b = vram__owner_at(s, t.st);
-  s->kept[s->nkept++] = b->base;
-  b->srefs++;
+  s->held[s->nheld++] = vram__tensor_alias(s, t, t.d);
   vram__saved_count(s, b);
 }
 
-/* The graph that held kept storages from..to - 1 goes. */
-VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to) {
+/* The graph whose functions refer to kept tensors from..to - 1 goes. */
+VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to) {
   uint32_t i;
   for (i = from; i < to; i++)
-    vram__storage_release(s, s->kept[i]);
-  for (i = to; i < s->nkept; i++)
-    s->kept[from + i - to] = s->kept[i];
-  s->nkept -= to - from;
+    vram__tensor_release(s, s->held[i]);
+  for (i = to; from < to && i < s->nheld; i++)
+    s->held[from + i - to] = s->held[i];
+  s->nheld -= to - from;
 }
 
 /* Nothing leads to f any more: what it saved goes, and records that only it led to
@@ -14496,7 +14617,7 @@ static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram
    mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
    where(c, a, b)
    compare(a, b), compare_number(a): bools
-   cast(a)   a in the output's dtype; a itself where it has it
+   cast(a)   a in the dtype of both inputs; a itself where it has it
    with(a, b): b; a is saved or made for it
    settled(a): the temporaries below a go now, not at the end of this gradient
 
@@ -14523,6 +14644,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_HAND_ON,
        VRAM__CODE_ZERO,
        VRAM__CODE_ZEROS,
+       VRAM__CODE_ZEROS_LIKE,
        VRAM__CODE_UNARY,
        VRAM__CODE_NUMBER,
        VRAM__CODE_COMPARE_NUMBER,
@@ -14565,7 +14687,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cos", VRAM__CODE_UNARY, 1},
     {"sign", VRAM__CODE_UNARY, 1},
     {"powered", VRAM__CODE_UNARY, 1},
-    {"zeros_like", VRAM__CODE_UNARY, 1},
+    {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
     {"compare_number", VRAM__CODE_COMPARE_NUMBER, 1},
@@ -14866,11 +14988,17 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_ZEROS:
     q->n++;
     vram__input_dims(s, f, q->at, &t.dt);
-    vram__recipe_replace(q, vram__pointwise_empty1(s, t));
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
     break;
-  case VRAM__CODE_CAST:
-    if (q->stack[q->n - 1].dt != VRAM__SLOTS(f)[0].dt)
-      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], VRAM__SLOTS(f)[0].dt));
+  case VRAM__CODE_ZEROS_LIKE:
+    t = q->stack[q->n - 1];
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    break;
+  case VRAM__CODE_CAST: /* the output's is another one if it overwrites the input */
+    t = q->stack[q->n - 1];
+    t.dt = vram__promote_pair(t, VRAM__SAVED(f)[((f->aux >> 4) & 15) - 1]);
+    if (q->stack[q->n - 1].dt != t.dt)
+      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], t.dt));
     break;
   case VRAM__CODE_UNARY:
   case VRAM__CODE_NUMBER:
@@ -15154,6 +15282,16 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
   return n->op;
 }
 
+/* A record that saves the tensor which it overwrites and makes is held by it: nothing but its own
+   backward ends that, and if nobody wants its gradient, it stays. */
+static void vram__pointwise_hold_itself(vram__grad_fn *f, uint32_t need, const vram__tensor *in,
+                                        uint32_t nin) {
+  uint32_t i;
+  for (i = 1; i < nin; i++)
+    if ((need >> i & 1) && in[i].st && in[i].st == in[0].st)
+      f->refs++;
+}
+
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
@@ -15174,6 +15312,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
     } else
       vram__recipe_save(s, f, need, in, nin, y);
     f->aux |= VRAM__AUX_INPLACE;
+    vram__pointwise_hold_itself(f, need, in, nin);
   }
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -18581,7 +18720,7 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
     return 0;
   size[0] = q->out;
   size[1] = q->in;
-  g->keeps += q->bits == 8;
+  g->holds += q->bits == 8;
   g->extra += 4096;
   if (q->bits == 8)
     return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
@@ -18812,7 +18951,7 @@ static vram__tensor vram__matmul_8bit(vram__step *s, const vram__quantised *q, v
     a = vram__tensor_reshape(s, x, 2, fold);
     flat = vram__int8_scaled_mm(s, q, a);
     if (f)
-      vram__tensor_keep(s, f, a);
+      vram__tensor_hold(s, f, a);
     vram__tensor_release(s, a);
     s->grad = grad;
   }
@@ -20493,6 +20632,8 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   }
   y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (!batched) /* a[0] is the same */
+    vram__tensor_replace(s, &p, vram__tensor_none());
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
   vram__tensor_release(s, p);
@@ -22563,7 +22704,7 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     vram__norm_release_args(s, in);
     return;
   }
-  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
+  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 5);
   copy = vram__norm_format_copy(s, in[0], 0);
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
   for (i = 0; i < ndim; i++)
@@ -22573,6 +22714,9 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
   vram__tensor_release(s, copy);
   if (f) {
+    if (!rms && in[2].d)
+      vram__save_tensor(s, f, in[2]);
+    f->aux = f->nsaved;
     vram__save_tensor(s, f, in[0]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
@@ -22613,7 +22757,7 @@ static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vra
 }
 
 static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[f->aux];
   const vram__tensor x_copy = vram__norm_format_copy(s, x, 0);
   vram__tensor g_copy, none = vram__tensor_none(), *affine[2];
   const vram_dims *d = NULL; /* of weight and bias */
@@ -23613,8 +23757,8 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   }
   vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -23827,9 +23971,9 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, unused);
-  vram__tensor_release(s, rng);
   vram__tensor_release(s, lse);
+  vram__tensor_release(s, rng);
+  vram__tensor_release(s, unused);
   vram__grad_fn_set_output(s, f, 0, &y);
   if (width != z.d)
     vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
@@ -23896,8 +24040,8 @@ static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
     vram__save_tensor(s, f, seed);
   }
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -24112,7 +24256,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   y = vram__sdpa_run(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
-  for (i = 0; i < 4; i++)
+  for (i = 4; i-- > 0;)
     vram__tensor_release(s, p->in[i]);
   return y;
 }
@@ -25706,8 +25850,9 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
 }
 
 static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
-  while (count-- > 0)
-    vram__tensor_release(s, in[count]);
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    vram__tensor_release(s, in[i]);
 }
 
 /* ---- one kernel for all elements (Loss.cpp, cuda/Loss.cu) ---- */
@@ -26662,14 +26807,15 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_end = VRAM__NO_OP("end");
+static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_keep = VRAM__NO_OP("keep"),
+                          vram__op_end = VRAM__NO_OP("end");
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
         & vram__op_drop,
-    &vram__op_end};
+    &vram__op_keep, &vram__op_end};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -26912,6 +27058,7 @@ VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 /* calls.c */
 VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
 VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN int vram__block_goes_on(const vram_node *n);
 VRAM__FN void vram__calls_find(vram__step *s);
 
 /* checkpoint.c */
@@ -26930,6 +27077,7 @@ VRAM__FN void vram__step_begin(vram__step *s);
 VRAM__FN void vram__micro_batches(vram__step *s);
 
 /* train.c */
+VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
@@ -26937,6 +27085,13 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
+
+/* keep.c */
+VRAM__FN uint64_t vram__keep_bytes(const vram_graph *g);
+VRAM__FN int vram__keep_take(vram__step *s);
+VRAM__FN void vram__keep_before(vram__step *s);
+VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__keep_settle(vram__step *s);
 
 /* gradients.c */
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
@@ -28720,6 +28875,8 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
     }
     skip = n->nout && !used && ((n->flags & VRAM__LOSS) || target);
     s->skip[n->index] = (uint8_t)skip;
+    for (i = 0; skip && i < n->nout; i++)
+      s->name_of[n->out[i].index] = g->nvalue; /* nobody's object */
     if (skip && s->root->node == n && n->nin)
       s->root = n->in[0];
     for (i = 0; i < n->nin && n->nout; i++)
@@ -28809,6 +28966,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
+  const uint8_t grad = s->grad;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -28823,7 +28981,10 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.saved = 0;
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
+  if (n->flags & VRAM__NO_GRAD)
+    s->grad = 0;
   vram__forward_op(s, n, x, y);
+  s->grad = grad;
   if (s->failed)
     return; /* y may be anything */
   i = 0;
@@ -28880,6 +29041,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       continue;
     if (n->op < VRAM_OP_COUNT)
       vram__forward_node(s, n);
+    else if (n->op == VRAM__OP_keep)
+      vram__keep_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -29051,6 +29214,26 @@ VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
   return n;
 }
 
+/* The last of the `drop`s behind n that end the blocks of the text around it. */
+static const vram_node *vram__block_drops(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = n;
+  for (b = n->block; b; b = b->up)
+    while (last->next && last->next->op >= VRAM_OP_COUNT && last->index < b->last->index)
+      last = last->next;
+  return last;
+}
+
+/* Is the place behind n inside a block of the text, where no call may end? */
+VRAM__FN int vram__block_goes_on(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = vram__block_drops(n);
+  for (b = n->block; b; b = b->up)
+    if (last->index < b->last->index)
+      return 1;
+  return 0;
+}
+
 #define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
 
 /* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
@@ -29063,9 +29246,7 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
   const uint32_t *last = s->name_of;
   uint32_t i, j, live, functions, size = 0, count = 0, k = s->o->checkpoint_segments - 1;
   const vram_node *loss = g->root->node;
-  const vram_checkpoint *block;
   vram__range *range = s->call.range + g->ncheckpoint;
-  uint32_t inside;
   int pass;
   if (k >= g->nnode) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
@@ -29073,14 +29254,9 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
   }
   for (pass = 0; pass < 2; pass++) {
     functions = live = 0;
-    block = g->checkpoint_first;
-    inside = 0;
     for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
       end = vram__line_end_of(n);
-      for (; block && (!block->first || block->first->index <= end->index); block = block->next)
-        if (block->first && block->last->index > inside)
-          inside = block->last->index;
-      if (n->op == VRAM__OP_drop)
+      if (vram__node_is_lifetime(n))
         continue;
       for (; n != end->next; n = n->next) {
         for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
@@ -29092,8 +29268,9 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
         for (i = 0; i < n->nout; i++)
           live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
       }
-      if (live != 1 || end->index < inside) /* nor does one end inside a block of the text */
+      if (live != 1 || vram__block_goes_on(end))
         continue;
+      end = vram__block_drops(end);
       functions++;
       if (!pass)
         continue;
@@ -29137,7 +29314,7 @@ static uint32_t vram__calls_of_options(vram__step *s) {
     to->first = to->last = n;
     while (to->last->next && to->last->index < r->last->index)
       to->last = to->last->next;
-    to->last = vram__line_end_of(to->last);
+    to->last = vram__block_drops(vram__line_end_of(to->last));
     to->hold = NULL;
     to->block = NULL;
     if (i && to->first->index < to[-1].first->index) {
@@ -29222,29 +29399,45 @@ static int vram__call_value(vram__step *s, const vram_value *v, uint32_t range, 
   return 0;
 }
 
-/* What goes into range k. */
-static void vram__call_arguments(vram__step *s, uint32_t k) {
+/* The values from outside that range k uses; with `held` those are left to be taken after. */
+static void vram__call_uses(vram__step *s, uint32_t k, int held) {
   vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
   const vram_node *n;
-  uint32_t i;
-  r->narg = 0;
-  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-  for (i = 0; r->block && i < r->block->narg; i++)
-    if (vram__call_value(s, r->block->arg[i], k, &r->narg))
-      r->arg[r->narg - 1] = r->block->arg[i];
-  r->nnamed = r->narg;
+  uint32_t i, j;
   for (n = r->first; n != r->last->next; n = n->next)
-    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin && !s->failed; i++) {
       const vram_value *v = n->in[i];
       if (v->node && v->node->index >= r->first->index)
         continue;
+      for (j = 0; held && b && j < b->nheld && b->arg[b->narg - 1 - j] != v;)
+        j++;
+      if (held && b && j < b->nheld)
+        continue;
       if (vram__call_value(s, v, k, &r->narg))
         r->arg[r->narg - 1] = v;
-      if (s->failed)
-        return;
     }
-  if (!r->block || !r->block->narg)
-    r->nnamed = r->narg;
+}
+
+/* What goes into range k: its arguments, then what its function refers to beside them. */
+static void vram__call_arguments(vram__step *s, uint32_t k) {
+  vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
+  const uint32_t named = b ? b->narg - b->nheld : 0;
+  uint32_t i;
+  r->narg = 0;
+  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; i < named; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (!named)
+    vram__call_uses(s, k, 1);
+  r->nnamed = r->narg;
+  for (i = named; b && i < b->narg; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (named)
+    vram__call_uses(s, k, 0);
 }
 
 /* What comes out of range k: what it names, then what is used behind it. */
@@ -29306,6 +29499,8 @@ VRAM__FN void vram__calls_find(vram__step *s) {
       return;
     if (r->narg > s->call.most_args)
       s->call.most_args = r->narg;
+    if (r->flags & VRAM_CHECKPOINT_REENTRANT)
+      s->call.own_args += r->narg - r->nnamed;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");
@@ -29338,9 +29533,11 @@ typedef struct vram__mark {
   uint32_t last_fn;
   const vram_node *node;
   vram__variable *old;
+  uint32_t held;
 } vram__mark;
 
 static void vram__tape_reset(vram__step *s, const vram__mark *m) {
+  vram__held_release(s, m->held, s->nheld);
   if (s->used > s->most_used)
     s->most_used = s->used;
   vram__memory_copy(s->dims_cache, m->cache, sizeof m->cache);
@@ -29400,6 +29597,7 @@ static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
   m->used = s->used;
   m->last_fn = s->tape.last;
   m->node = s->node;
+  m->held = s->nheld;
   m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *m->old);
   if (!m->old)
@@ -29524,15 +29722,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
-  const vram__argument *was =
-      (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
-  const uint32_t kept = s->nkept;
+  const vram__frame *c = vram__frame_at(s, (uint32_t)(f->aux >> 32));
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
   for (i = 0; i < r->nnamed; i++)
-    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
+    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], c->was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
     vram__slot *o = VRAM__SLOTS(f) + i;
@@ -29549,7 +29745,9 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__checkpoint_detach(s, f, was, in);
+  vram__checkpoint_detach(s, f, c->was, in);
+  for (i = r->nnamed; i < r->narg; i++)
+    in[i] = c->arg[i];
   vram__checkpoint_run_again(s, r, in, out, &m);
   if (!vram__checkpoint_backward_inner(s, f, out, &m)) {
     if (!s->failed)
@@ -29558,10 +29756,9 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
                         "an error in the reentrant form");
     return;
   }
-  vram__kept_release(s, kept, s->nkept);
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
-  for (i = 0; i < r->narg; i++) {
+  for (i = 0; i < r->nnamed; i++) {
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
@@ -29622,17 +29819,18 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
 /* CheckpointFunction's record; what went in is saved when the function has run. */
 static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *c) {
   const vram__range *r = c->range;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
+  vram__grad_fn *f =
+      vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->nnamed, r->nout, r->nnamed);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
-             (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
+             (uint64_t)((const uint8_t *)(const void *)c - s->mem) / 8 << 32;
   return f;
 }
 
 static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
   uint32_t i;
   s->node = c->range->first;
-  for (i = 0; i < c->range->narg; i++)
+  for (i = 0; i < c->range->nnamed; i++)
     vram__save_tensor(s, f, c->arg[i]);
 }
 
@@ -29676,6 +29874,15 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     }
 }
 
+/* What the function of a reentrant call refers to lives as long as its record. */
+static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
+  for (; c->own < c->range->narg; c->own++)
+    if (s->nheld < s->held_room)
+      s->held[s->nheld++] = c->arg[c->own];
+    else
+      s->failed = VRAM_ERR_MEMORY;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
@@ -29688,6 +29895,14 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   s->node = r->first;
   if (grad && (r->flags & VRAM_CHECKPOINT_REENTRANT)) {
     f = vram__checkpoint_record(s, c);
+    for (i = r->nnamed; f && i < r->narg; i++)
+      if (vram__is_grad_fn(vram__tensor_fn(s, c->arg[i]))) {
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
+                          "a reentrant checkpoint whose function refers to a tensor that needs a "
+                          "gradient and is none of its arguments: PyTorch's backward inside "
+                          "backward goes on from it, and stops with an error when it comes twice");
+        return;
+      }
     if (f && !around)
       vram__checkpoint_save_arguments(s, c, f);
     s->grad = 0;
@@ -29710,13 +29925,18 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   if (f)
     vram__checkpoint_set_outputs(s, r, f);
   if (c->saves && !around) /* its inputs are kept for backward */
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (c->arg[i].st)
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
-  if (!s->call.mute)
+  if (!s->call.mute && !r->block) /* a block's `drop`s say when its values end */
     vram__checkpoint_unname_inner(s, r);
-  for (i = 0; c->inputs && i < r->nnamed; i++) /* its record has them */
-    vram__tensor_release(s, c->arg[i]);
+  if (c->inputs || f) { /* its record has them */
+    for (i = 0; i < r->nnamed; i++)
+      vram__tensor_release(s, c->arg[i]);
+    c->own = r->nnamed;
+  }
+  if (f)
+    vram__checkpoint_keep(s, c);
   vram__frame_release(s, c);
 }
 
@@ -29731,8 +29951,8 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     if (s->failed || s->call.mute)
       return n;
     vram__checkpoint_forward(s, r);
-    if (s->call.mute)
-      return r->first;
+    if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
+      return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
@@ -29979,11 +30199,30 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor_release(s, y);
 }
 
+/* A graph with `keep` lines says itself which variables hold something from now on: what an
+   inference gives, or a loss that they name, does so no longer. */
+static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
+  const vram_node *n;
+  uint32_t i;
+  if (!s->g->nkept || s->failed)
+    return;
+  for (n = s->train ? NULL : s->g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
+        vram__variable_unname(s, &n->out[i]);
+  if (s->keep.root || !s->train) {
+    if (s->root->node)
+      vram__tensor_release(s, *loss);
+    loss->d = NULL;
+  }
+  vram__keep_settle(s);
+}
+
 /* One micro-batch after zero_grad or the one before, whose loss `loss` holds until it has a new
  * one.
  */
-static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
-  const uint32_t kept = s->nkept;
+static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
+  const uint32_t held = s->nheld;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
@@ -29997,11 +30236,13 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
     vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
   *loss = s->variable[s->name_of[s->root->index]].t;
   if (old.d) { /* the variable `loss` takes its new value */
-    vram__kept_release(s, 0, kept);
+    vram__held_release(s, 0, held);
     vram__tensor_release(s, old);
   }
   s->grad = 0;
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
+  if (s->o->zero_grad_late && first)
+    vram__zero_grad_now(s);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   s->gin = vram__backward_room(s);
   if (s->failed)
@@ -30011,6 +30252,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   else if (s->train)
     vram__backward(s, *loss);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
+  vram__micro_batch_end(s, loss);
 }
 
 /* The tape, which grew from there, has been played and goes. */
@@ -30037,7 +30279,8 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
       vram__slot_at(s, vram__tensor_slot(s->param[i]))->writes = 0;
   if (s->rnn_dropout.st)
     vram__slot_at(s, s->rnn_dropout.st)->saved = 0;
-  loss->d = s->scalar;
+  if (loss->d)
+    loss->d = s->scalar;
 }
 
 /* ---- the state between two micro-batches as a number; which slot is which does not matter */
@@ -30145,7 +30388,7 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
   for (k = 0; k < count && !s->failed; k++) {
     if (k)
       vram__micro_batch_forget(s, tape, &loss);
-    vram__micro_batch(s, &loss);
+    vram__micro_batch(s, &loss, k == 0);
     if (!fold || s->failed)
       continue;
     for (i = known; i; i--) /* past[0] is now */
@@ -30165,6 +30408,15 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
 }
 
 /* >>step/train    zero_grad, the optimizer's place in a step */
+
+/* The parameters lose their gradients. */
+VRAM__FN void vram__zero_grad_now(vram__step *s) {
+  uint32_t i;
+  for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
+  }
+}
 
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
@@ -30204,10 +30456,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
-    vram__tensor_release(s, s->leaf.at[i].grad);
-    s->leaf.at[i].grad = vram__tensor_none();
-  }
+  if (!s->o->zero_grad_late)
+    vram__zero_grad_now(s);
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
@@ -30369,6 +30619,124 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     vram__optim_count_step(s, &b);
   if (!s->failed && s->o->first_step)
     s->r->optimizer_bytes += b.state;
+}
+
+/* >>step/keep    what variables of the training loop hold from one step to the next
+   A `keep` line stands where a variable takes a value: the one of the step before goes there. What
+   goes with a value is found out when backward is through (views hold more than they show, a branch
+   that the loss did not need holds what it saved), as storages, which outlive the tape. */
+
+static uint32_t vram__keep_room(const vram_graph *g) {
+  const uint64_t n = (uint64_t)g->nvalue + (uint64_t)g->nnode * 4 + 16;
+  return n < UINT32_MAX / 64 ? (uint32_t)n : UINT32_MAX / 64;
+}
+
+VRAM__FN uint64_t vram__keep_bytes(const vram_graph *g) {
+  if (!g->nkept)
+    return 0;
+  return ((uint64_t)vram__keep_room(g) + 1) * sizeof(vram__kept_storage) +
+         (uint64_t)g->nkept * sizeof(vram__kept_value);
+}
+
+/* Takes the memory of both lists, where they were in a run before. 0: there is too little. */
+VRAM__FN int vram__keep_take(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  if (!s->g->nkept)
+    return 1;
+  k->room = vram__keep_room(s->g);
+  k->old = (vram__kept_storage *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                   ((uint64_t)k->room + 1) * sizeof *k->old);
+  k->now = (vram__kept_value *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                 (uint64_t)s->g->nkept * sizeof *k->now);
+  return k->old && k->now;
+}
+
+/* What the run before left is there when this step begins. */
+VRAM__FN void vram__keep_before(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  if (!k->old)
+    return;
+  if (!s->leaf.known)
+    k->old[0].line = 0;
+  for (i = 1; i <= k->old[0].line && !s->failed; i++) {
+    vram__kept_storage *o = k->old + i;
+    const int64_t size = (int64_t)o->bytes;
+    o->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, o->cat).st;
+    if (s->replay && o->slot)
+      vram__slot_at(s, o->slot)->block = o->block;
+  }
+}
+
+/* A `keep` line: its variables take their values, and what they held goes. */
+VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
+  vram__keeps *k = &s->keep;
+  uint32_t i, left = 0;
+  if (s->phase != VRAM_PHASE_FORWARD || s->call.again)
+    return;
+  for (i = 0; i < n->nin; i++) {
+    vram__kept_value *v = k->now + k->count;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    k->count++;
+    k->root |= n->in[i] == s->root;
+    v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
+    v->line = n->index;
+  }
+  for (i = 1; i <= k->old[0].line; i++)
+    if (k->old[i].line == n->index)
+      vram__storage_release(s, k->old[i].slot);
+    else
+      k->old[++left] = k->old[i];
+  k->old[0].line = left;
+}
+
+/* Storages that nothing but `keep` holds any more go at that line. */
+static void vram__keep_find(vram__step *s, uint32_t line) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  for (i = 0; i < s->nslot; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    vram__storage *st = vram__slot_at(s, slot);
+    vram__kept_storage *o;
+    if (st->base != slot || st->srefs != 1)
+      continue;
+    if (k->old[0].line == k->room) {
+      s->failed = VRAM_ERR_LIMIT;
+      return;
+    }
+    st->srefs++; /* found */
+    st->fn = st->req = 0;
+    o = k->old + ++k->old[0].line;
+    o->bytes = st->bytes;
+    o->line = line;
+    o->slot = slot;
+    o->block = st->block;
+    o->cat = st->cat;
+  }
+}
+
+/* Backward is through: the values that variables hold become the storages that live because of
+   them. Meanwhile each storage is held once more, so that none goes. */
+VRAM__FN void vram__keep_settle(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  if (!k->old || s->failed)
+    return;
+  for (i = 0; i < s->nslot; i++) {
+    vram__storage *st = vram__slot_at(s, vram__slot_number(s, i));
+    st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
+  }
+  for (i = 0; i < k->count && !s->failed; i++) {
+    vram__tensor_release(s, k->now[i].t);
+    if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
+      vram__keep_find(s, k->now[i].line);
+  }
+  k->count = 0;
+  for (i = 0; i < s->nslot; i++) {
+    vram__storage *st = vram__slot_at(s, vram__slot_number(s, i));
+    st->srefs -= st->base == vram__slot_number(s, i) && st->srefs;
+  }
 }
 
 /* >>step/gradients    gradients that the step before left */
@@ -30538,6 +30906,11 @@ static uint32_t vram__run_after(const vram__step *s) {
   return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0);
 }
 
+/* What a steady step begins with, beside gradients that go at once, must be known then. */
+static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
+}
+
 /* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
    the beginning, a step that nobody sees finds it out. */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
@@ -30546,10 +30919,12 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   vram_step_options quiet;
   vram_live *live = s->count.live;
   uint64_t stop_at = s->count.stop_at;
+  const int past = vram__step_needs_past(g, o);
   vram_result r;
-  if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at)) {
+  if (o->first_step || !(past || (o->train && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-    if (r || o->first_step || (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
+    if (r || !o->train || o->first_step ||
+        (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
@@ -30569,7 +30944,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
 static void vram__step_play_kept(vram__step *s) {
   uint32_t i;
-  for (i = 0; i < s->nslot && !s->train; i++) {
+  for (i = 0; i < s->nslot && !s->train && !s->g->nkept; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     const vram__storage *st = vram__slot_at(s, slot);
     if (st->base == slot && st->srefs && st->id != UINT32_MAX)
@@ -30736,7 +31111,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || o->keep_grads || g->rnn_dropout || (o->train && o->amp == VRAM_F16);
+               o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
+               (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
@@ -30848,6 +31224,7 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
     /* ranges, what goes in and out of each, the recomputed parts of the tape */
@@ -30857,11 +31234,15 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
          g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
          levels * (uint64_t)g->nparam * sizeof(vram__leaf);
+    for (b = g->checkpoint_first; b; b = b->next)
+      if (b->flags & VRAM_CHECKPOINT_REENTRANT)
+        n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->keeps * 8;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
+  n += vram__keep_bytes(g) * 2;
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -30978,9 +31359,12 @@ static int vram__step_take_arrays(vram__step *s) {
   if (s->call.levels) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
+  if (!vram__keep_take(s))
+    return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
-  s->kept_room = 2 * g->keeps; /* of two micro-batches */
-  VRAM__TAKE(s->kept, uint32_t, s->kept_room + 1);
+  /* of this micro-batch and the one before, and of calls around calls */
+  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
@@ -31000,6 +31384,7 @@ static void vram__step_put_before(vram__step *s) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
+  vram__keep_before(s);
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -31033,7 +31418,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   if (s->train && s->loss.d) {
     if (s->loss.st) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
-    vram__kept_release(s, 0, s->nkept);
+    vram__held_release(s, 0, s->nheld);
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
@@ -35005,7 +35390,7 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
       const vram_value *v = n->in[i];
       grad |= v->node ? !(c->side[v->index] & 1) : (v->flags & VRAM__GRAD) != 0;
     }
-    if (n->op == VRAM_OP_detach)
+    if (n->op == VRAM_OP_detach || (n->flags & VRAM__NO_GRAD))
       grad = 0;
     for (i = 0; i < n->nout; i++)
       c->side[n->out[i].index] = !grad || vram__kind_rank(n->out[i].dtype) < 2;
@@ -35085,17 +35470,17 @@ static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
     end = vram__line_end_of(n);
     if (loss && vram__node_same_line(n, loss))
       break;
-    if (n->op == VRAM__OP_drop)
+    if (vram__node_is_lifetime(n))
       continue;
     for (; n != end->next; n = n->next)
       vram__crossing_pass(&x, n, c);
-    if (x.live != 1)
+    if (x.live != 1 || vram__block_goes_on(end))
       continue;
     one = vram__crossing_value(&x);
     if (!one || c->last[one->index] == UINT32_MAX)
       continue;
     x.one = one;
-    while (end->next && end->next->op == VRAM__OP_drop) /* what goes here goes with the stage */
+    while (end->next && vram__node_is_lifetime(end->next)) /* what goes here goes with the stage */
       end = vram__line_end_of(end->next);
     c->cut[c->ncut].first = from;
     c->cut[c->ncut].last = end;
@@ -35266,7 +35651,7 @@ static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, 
   const uint32_t most = VRAM_MAX_NAME - 1;
   uint32_t n = vram_node_name(first, to, most), more;
   n = n < most ? n : most - 1;
-  while (last != first && last->op == VRAM__OP_drop)
+  while (last != first && vram__node_is_lifetime(last))
     last = vram__node_before(last);
   if (vram__node_same_line(first, last))
     return n + 1;
@@ -35285,15 +35670,20 @@ static uint64_t vram__cuts_stages(vram__cutting *t) {
     vram_stage *stage = t->stage + i;
     vram_way *way = t->way + i;
     const vram_node *n;
-    uint64_t flops = 0;
-    for (n = q->first; n != q->last->next; n = n->next)
-      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
+    uint64_t flops = 0, again = 0; /* again: of the blocks of the text, in backward */
+    for (n = q->first; n != q->last->next; n = n->next) {
+      const uint64_t one = vram_node_flops(n);
+      flops = vram__sum_or_overflow(flops, one);
+      if (n->block)
+        again =
+            vram__sum_or_overflow(again, vram__product_or_overflow(one, vram_node_recomputed(n)));
+    }
     all = vram__sum_or_overflow(all, flops);
     way->saved_bytes = q->saved;
     way->forward_temp_bytes = q->forward_temp;
     way->backward_temp_bytes = q->backward_temp;
     way->forward_cost = flops;
-    way->backward_cost = vram__product_or_overflow(2, flops);
+    way->backward_cost = vram__sum_or_overflow(vram__product_or_overflow(2, flops), again);
     vram__memory_zero(stage, sizeof *stage);
     stage->output_bytes = is_last ? 0 : q->output;
     stage->forward_cost = flops;

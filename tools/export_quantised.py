@@ -2,7 +2,7 @@
 
 import contextlib, types
 
-import torch, torch.nn.functional as F
+import torch, torch.nn as nn, torch.nn.functional as F
 
 import export_device
 from export_rows import DTYPES
@@ -54,18 +54,20 @@ def call(m, x):
 
 @contextlib.contextmanager
 def replaced(module):
-    """the quantised layers of the module are called through `call`"""
+    """the quantised layers of the module are called through `call`; their weights, whose dtype is none of the model's, are away"""
     layers = []
     for m in module.modules():
         if not hasattr(m, KEYS):
             setattr(m, KEYS, keys_of(m))
         if getattr(m, KEYS) is not None:
-            layers.append(m)
+            layers.append((m, m.weight))
+            m.weight = nn.Parameter(torch.empty(0, dtype=torch.uint8, device=m.weight.device), False)
             m.forward = types.MethodType(call, m)
     try:
         yield
     finally:
-        for m in layers:
+        for m, weight in layers:
+            m.weight = weight
             del m.forward
 
 

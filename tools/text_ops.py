@@ -468,7 +468,8 @@ def cumsum(l):
 
 @call("histc")
 def histc(l):
-    return torch.histc(l.x, l.size("bins", 100), l.number("min", 0), l.number("max", 0))
+    bins = l.size("bins", 100)
+    return torch.histc(l.x, bins, l.number("min", 0), l.number("max", bins - 1))
 
 
 @call("topk")

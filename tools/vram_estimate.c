@@ -219,9 +219,10 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
              vram_op_name(l.node->op), shape, vram_dtype_name((vram_dtype)t.dtype), t.params,
              t.output_bytes, t.saved_bytes, t.live_bytes);
     else
-      printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s\n", name,
+      printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s%s\n", name,
              vram_op_name(l.node->op), shape, t.params, cmd_human(t.output_bytes),
-             cmd_human(t.saved_bytes), cmd_human(t.live_bytes));
+             cmd_human(t.saved_bytes), cmd_human(t.live_bytes),
+             j->o.train && l.node->block ? "  again" : "");
   }
   if (!j->csv)
     printf("%s%-38s %-18s %-22s %12" PRIu64 " %11s %11s%s\n\n", cmd_bold, "total", "", "", params,
@@ -262,6 +263,35 @@ static void print_held(const job *j, const vram_report *r) {
   printf("\n");
 }
 
+/* What the text's checkpoint blocks run once more. */
+typedef struct recomputed {
+  uint64_t nodes;
+  double flops, all; /* all: of the whole forward pass */
+} recomputed;
+
+static recomputed recomputed_of(const vram_graph *g) {
+  recomputed r = {0, 0, 0};
+  const vram_node *n;
+  for (n = g->first; n; n = n->next) {
+    const double flops = (double)vram_node_flops(n);
+    if (n->op >= VRAM_OP_COUNT)
+      continue;
+    r.nodes += n->block != NULL;
+    r.all += flops;
+    r.flops += flops * vram_node_recomputed(n);
+  }
+  return r;
+}
+
+static void print_recomputed(const job *j, const vram_graph *g) {
+  const recomputed r = recomputed_of(g);
+  if (j->o.train && r.nodes)
+    printf("computed again in backward: %" PRIu64 " nodes in %" PRIu32
+           " checkpoint block%s of the text, %.1f %% of the forward pass\n",
+           r.nodes, g->ncheckpoint, g->ncheckpoint > 1 ? "s" : "",
+           r.all > 0 ? 100.0 * r.flops / r.all : 0.0);
+}
+
 static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
   char mode[256];
   int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
@@ -287,6 +317,7 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
     printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
            cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
   print_held(j, r);
+  print_recomputed(j, g);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");

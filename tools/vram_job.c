@@ -215,6 +215,7 @@ static int job_flag(job *j, const char *a) {
     int value, training;
   } flag[] = {{"--infer", offsetof(job, o.train), 0, 0},
               {"--keep-grads", offsetof(job, o.keep_grads), 1, 1},
+              {"--zero-grad-late", offsetof(job, o.zero_grad_late), 1, 1},
               {"--master-weights", offsetof(job, o.master_weights), 1, 1},
               {"--capturable", offsetof(job, o.capturable), 1, 1},
               {"--reentrant", offsetof(job, o.reentrant), 1, 1},
@@ -286,14 +287,14 @@ void job_mode(const job *j, char *to, size_t cap) {
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     snprintf(segments, sizeof segments, "%" PRIu32,
              o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments);
-  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
            o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "",
            dtype, o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
            j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
            j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
            *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
-           *segments ? " checkpoint " : "", segments, o->reentrant ? " reentrant" : "",
-           o->first_step ? " first step" : "");
+           o->zero_grad_late ? " zero-grad-late" : "", *segments ? " checkpoint " : "", segments,
+           o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
 }
 
 int job_check(job *j) {

@@ -14,12 +14,14 @@
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|steady   first step, or one with optimizer state (default)\n"                    \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
-  "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
+  "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
+  "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
+  "                        live over the forward pass\n"                                           \
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
   "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
-  "  --lora r=16,...       adapters learn, all else is frozen\n"                                   \
-  "  --quant nf4,...       linear weights in 4 bits (nf4, fp4) or 8 (int8)\n"                      \
+  "  --lora r=16,...       adapters learn, nothing else\n"                                         \
+  "  --quant nf4,...       linear weights in nf4, fp4 or int8\n"                                   \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
   "  --checkpoint-nodes A..B,C..D\n"                                                               \
@@ -37,8 +39,7 @@
   "                        and number of multiprocessors (vram list gpus)\n"                       \
   "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
   "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
-  "  --alloc-conf K:V,...  options of the caching allocator, written as in\n"                      \
-  "                        PYTORCH_CUDA_ALLOC_CONF\n"                                              \
+  "  --alloc-conf K:V,...  what PYTORCH_CUDA_ALLOC_CONF says\n"                                    \
   "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
   "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
   "  --rules torch|torch-2.15|ideal\n"                                                             \

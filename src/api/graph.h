@@ -38,11 +38,13 @@ typedef struct vram_dims {
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
 typedef struct vram_param vram_param;
+typedef struct vram_checkpoint vram_checkpoint;
 
 /* attr: [key | count << 8, values...]..., 0 ends. */
 struct vram_node {
   vram_node *next;
   const struct vram__round *round; /* loop rounds around it, NULL: none */
+  const vram_checkpoint *block;    /* the innermost checkpoint block around it, NULL: none */
   vram_value **in;
   vram_value *out;     /* nout values, one after the other; the first one has the node's name */
   const int64_t *attr; /* shared: many nodes may point to the same keys; NULL: none */
@@ -88,15 +90,16 @@ struct vram_param {
 #define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
 #define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
 
-typedef struct vram_checkpoint {
-  struct vram_checkpoint *next;  /* in the order in which they begin */
-  struct vram_checkpoint *up;    /* the one around it; NULL: none */
+struct vram_checkpoint {
+  vram_checkpoint *next;         /* in the order in which they begin */
+  vram_checkpoint *up;           /* the one around it; NULL: none */
   const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
   vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
                               beside it, what the nodes use from outside and what is used behind */
   uint32_t narg, nout;
+  uint32_t nheld; /* the last ones of `arg` that its function only refers to */
   uint8_t flags;
-} vram_checkpoint;
+};
 
 typedef struct vram_graph {
   uint8_t *mem;
@@ -122,15 +125,17 @@ typedef struct vram_graph {
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
   struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
-  uint32_t keeps;            /* nodes whose functions keep what they were given */
+  uint32_t holds;            /* nodes whose functions hold what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  vram_value *root;                             /* the first output: what backward starts from */
-  vram_error error;                             /* the first error; sticky */
+  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t no_grad; /* 1: nodes that are added run under torch.no_grad() */
+  vram_value *root; /* the first output: what backward starts from */
+  vram_error error; /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -164,6 +169,9 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
    n: not NULL. */
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
+/* In how many checkpoint blocks the node is: backward runs it once more for each. n: not NULL. */
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n);
+
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
@@ -189,12 +197,17 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
+/* Here variables of the loop around the model take these values (out = model(x)), and hold them
+   until the next step comes here. */
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
-   torch.utils.checkpoint.checkpoint. arg: its tensors, in order; out: what it returns, or nothing
-   (then what is used behind it, in the order in which it is made); either may be NULL where there
-   are none. keys as in the text form ("reentrant=1"), or NULL. */
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
+   arguments but what its function holds; out: what it returns, or nothing (then what is used behind
+   it, in the order in which it is made); either may be NULL where there are none. keys as in the
+   text form ("reentrant=1"), or NULL. */
 VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                                           const char *keys);
+                                           uint32_t nheld, const char *keys);
 VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
                                                uint32_t nout);
 

@@ -48,7 +48,8 @@ typedef struct vram_step_options {
   vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
-  int keep_grads;               /* zero_grad(set_to_none=False) */
+  int keep_grads;               /* zero_grad(set_to_none=False), or none at all */
+  int zero_grad_late;           /* zero_grad() stands between forward and backward */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */

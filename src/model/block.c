@@ -33,8 +33,8 @@ static vram_value **vram__block_values(vram_graph *g, vram_value *const *v, uint
   return to;
 }
 
-VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                               uint8_t flags) {
+/* A block begins; of `what` its arguments and flags count. */
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what) {
   vram_checkpoint *b;
   if (g->checkpoint_depth == VRAM_MAX_NESTED) {
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 128 checkpoint blocks inside one another");
@@ -44,11 +44,12 @@ VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t n
   if (!b)
     return 0;
   vram__memory_zero(b, sizeof *b);
-  b->arg = vram__block_values(g, arg, narg);
+  b->arg = vram__block_values(g, what->arg, what->narg);
   if (!b->arg)
     return 0;
-  b->narg = narg;
-  b->flags = flags;
+  b->narg = what->narg;
+  b->nheld = what->nheld;
+  b->flags = what->flags;
   b->up = g->checkpoint_open;
   b->last = g->last; /* until it ends: the node in front of it */
   if (g->checkpoint_last)
@@ -70,10 +71,8 @@ static int vram__block_hold(vram_graph *g, vram_value *const *v, uint32_t n, uin
     if (v[i]->last < from)
       in[count++] = v[i];
     if (count && (count == 64 || i + 1 == n)) {
-      vram_node *node = vram__node_drop(g, VRAM__OP_drop, in, count);
-      if (!node)
+      if (!vram__node_lifetime(g, VRAM__OP_drop, in, count))
         return 0;
-      node->flags |= VRAM__DROPS;
       count = 0;
     }
   }
@@ -118,19 +117,25 @@ static int vram__block_has(vram_graph *g, vram_value *const *v, uint32_t n) {
 }
 
 VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
-                                           const char *keys) {
-  uint8_t flags = 0;
+                                           uint32_t nheld, const char *keys) {
   const char *at = keys ? keys : "";
+  vram_checkpoint what;
+  vram__memory_zero(&what, sizeof what);
+  if (nheld > narg)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a checkpoint block that holds more than it is given");
   while (*at) {
     const char *const from = at;
     while (*at && *at != ' ')
       at++;
-    if (at > from && !vram__block_key(vram__span_of(from, at), &flags))
+    if (at > from && !vram__block_key(vram__span_of(from, at), &what.flags))
       vram__graph_fail(g, VRAM_ERR_SYNTAX, "an unknown key of a checkpoint block");
     at += *at == ' ';
   }
+  what.arg = (vram_value **)(uintptr_t)arg;
+  what.narg = narg;
+  what.nheld = nheld;
   if (vram__block_has(g, arg, narg))
-    vram__block_begin(g, arg, narg, flags);
+    vram__block_begin(g, &what);
   return g->error.code;
 }
 
@@ -139,4 +144,12 @@ VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const 
   if (vram__block_has(g, out, nout))
     vram__block_end(g, out, nout);
   return g->error.code;
+}
+
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
+  const vram_checkpoint *b;
+  uint32_t count = 0;
+  for (b = n->block; b; b = b->up)
+    count++;
+  return count;
 }

@@ -372,7 +372,7 @@ VRAM__FN vram__span vram__node_label(const vram_node *n) {
   const vram_value *v;
   vram__span label;
   if (n->flags & VRAM__DROPS)
-    return vram__span_all("drop");
+    return vram__span_all(vram_op_name(n->op));
   v = n->nout ? n->out : n->in[n->nin - 1];
   label.text = v->name;
   label.len = v->name_len;
@@ -425,21 +425,28 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
   return VRAM_OK;
 }
 
-VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+/* The values of a call as lines of that op, of 64 each at most. */
+static vram_result vram__graph_lifetimes(vram_graph *g, uint32_t op, vram_value *const *v,
+                                         uint32_t n, const char *missing) {
   vram_value *in[64];
-  vram_node *node;
   uint32_t i, count;
   for (; n && !g->error.code; v += count, n -= count) {
     count = n < 64 ? n : 64;
     for (i = 0; i < count; i++) {
       in[i] = v[i];
       if (!in[i])
-        vram__graph_fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
+        vram__graph_fail(g, VRAM_ERR_VALUE, missing);
     }
-    node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
-    if (!node)
+    if (g->error.code || !vram__node_lifetime(g, op, in, count))
       break;
-    node->flags |= VRAM__DROPS;
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
+}
+
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }

@@ -6,7 +6,8 @@
 #define VRAM__LOSS 4u     /* node: a loss */
 #define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u  /* node: may write to its first input */
-#define VRAM__DROPS 32u   /* node: a `drop` line, which has no name of its own */
+#define VRAM__DROPS 32u   /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
 #define VRAM__GRAD 1u     /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u   /* value: named by `output` */
 #define VRAM__ISPARAM 4u  /* value: a parameter or buffer itself */
@@ -53,6 +54,7 @@ typedef struct vram__promote {
 /* Lines of a graph that are no ops. */
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
+  VRAM__OP_keep,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -440,12 +442,13 @@ VRAM__FN const char *vram__symbol_keep_name(vram__parser *p, vram__span name);
 /* node.c */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
 VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
+VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
 VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
 VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
 
 /* block.c */
 VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
-VRAM__FN int vram__block_begin(vram_graph *g, vram_value *const *arg, uint32_t narg, uint8_t flags);
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what);
 VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
 
 /* size.c */
@@ -509,6 +512,11 @@ static inline vram__span vram__span_all(const char *text) {
   s.text = text;
   s.len = text ? vram__text_len(text) : 0;
   return s;
+}
+
+/* Is n a line about lifetimes alone? */
+static inline int vram__node_is_lifetime(const vram_node *n) {
+  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */

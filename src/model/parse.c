@@ -358,7 +358,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output` or `drop` line; 0: an error. */
+/* The names of an `output`, `drop` or `keep` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -376,17 +376,17 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-static int vram__drop_line(vram__parser *p) {
+/* A `drop` or `keep` line. */
+static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
   const uint32_t count = vram__values_line(p, in);
   vram_node *n;
   if (!count || p->names_only)
     return count != 0;
-  n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
+  n = vram__node_lifetime(p->g, op, in, count);
   if (!n)
     return vram__parse_located(p, at);
-  n->flags |= VRAM__DROPS;
   n->line = p->line;
   return 1;
 }
@@ -406,6 +406,15 @@ static int vram__output_line(vram__parser *p) {
     in[i]->flags |= VRAM__OUTPUT;
     in[i]->last = UINT32_MAX;
   }
+  return 1;
+}
+
+/* `no_grad` and `enable_grad`: how the lines behind them run. */
+static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                             "the end of the line");
+  p->g->no_grad = no_grad;
   return 1;
 }
 
@@ -557,29 +566,56 @@ static int vram__next_line(vram__parser *p) {
 
 /* ---- checkpoint blocks ---- */
 
+/* One more value of a block's line. */
+static int vram__block_value(vram__parser *p, vram__span name, vram_value **to, uint32_t *n) {
+  if (*n == 1024)
+    return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+  to[*n] = vram__parse_value(p, name);
+  return to[(*n)++] != NULL;
+}
+
+/* The names of `holds=NAME,NAME`. */
+static int vram__block_holds(vram__parser *p, vram__span list, vram_checkpoint *b) {
+  const char *at = list.text, *const end = list.text + list.len;
+  const uint32_t before = b->narg;
+  while (at <= end) {
+    const char *const from = at;
+    while (at < end && *at != ',')
+      at++;
+    if (!vram__block_value(p, vram__span_of(from, at), b->arg, &b->narg))
+      return 0;
+    at++;
+  }
+  b->nheld += b->narg - before;
+  return 1;
+}
+
 static int vram__checkpoint_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *in[1024];
-  uint32_t n = 0;
-  uint8_t flags = 0;
+  vram_checkpoint b;
+  vram__span name, list;
+  vram__memory_zero(&b, sizeof b);
+  b.arg = in;
   while (vram__parse_token(p)) {
-    if (vram__text_holds(p->token.text, p->token.len, '=')) {
-      if (!vram__block_key(p->token, &flags))
-        return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
-                                 "reentrant=1, preserve_rng_state=0 or early_stop=0");
-      continue;
-    }
-    if (n == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
-    in[n] = vram__parse_value(p, p->token);
-    if (!in[n++])
-      return 0;
+    if (!vram__parse_pair(p->token, &name, &list)) {
+      if (b.nheld)
+        return vram__parse_error(p, VRAM_ERR_SYNTAX, "an argument behind a key", p->token,
+                                 "KEY=VALUE");
+      if (!vram__block_value(p, p->token, in, &b.narg))
+        return 0;
+    } else if (vram__text_is(name.text, name.len, "holds")) {
+      if (!vram__block_holds(p, list, &b))
+        return 0;
+    } else if (!vram__block_key(p->token, &b.flags))
+      return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                               "holds=, reentrant=1, preserve_rng_state=0, early_stop=0");
   }
   if (!p->blocks++) {
     p->block_at = p->start;
     p->block_line = p->line;
   }
-  return p->names_only || vram__block_begin(p->g, in, n, flags) || vram__parse_located(p, at);
+  return p->names_only || vram__block_begin(p->g, &b) || vram__parse_located(p, at);
 }
 
 static int vram__end_line(vram__parser *p) {
@@ -589,13 +625,9 @@ static int vram__end_line(vram__parser *p) {
   uint32_t n = 0;
   if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
-  while (vram__parse_token(p)) {
-    if (n == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
-    out[n] = vram__parse_value(p, p->token);
-    if (!out[n++])
+  while (vram__parse_token(p))
+    if (!vram__block_value(p, p->token, out, &n))
       return 0;
-  }
   p->blocks--;
   if (p->names_only)
     return 1;
@@ -618,7 +650,13 @@ static int vram__parse_statement(vram__parser *p) {
   if (vram__parse_word_is(p, "output"))
     return vram__output_line(p);
   if (vram__parse_word_is(p, "drop"))
-    return vram__drop_line(p);
+    return vram__lifetime_line(p, VRAM__OP_drop);
+  if (vram__parse_word_is(p, "keep"))
+    return vram__lifetime_line(p, VRAM__OP_keep);
+  if (vram__parse_word_is(p, "no_grad"))
+    return vram__grad_line(p, 1);
+  if (vram__parse_word_is(p, "enable_grad"))
+    return vram__grad_line(p, 0);
   if (vram__parse_word_is(p, "loop"))
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))

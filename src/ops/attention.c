@@ -393,8 +393,8 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   }
   vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -607,9 +607,9 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, unused);
-  vram__tensor_release(s, rng);
   vram__tensor_release(s, lse);
+  vram__tensor_release(s, rng);
+  vram__tensor_release(s, unused);
   vram__grad_fn_set_output(s, f, 0, &y);
   if (width != z.d)
     vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
@@ -676,8 +676,8 @@ static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
     vram__save_tensor(s, f, seed);
   }
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -892,7 +892,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   y = vram__sdpa_run(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
-  for (i = 0; i < 4; i++)
+  for (i = 4; i-- > 0;)
     vram__tensor_release(s, p->in[i]);
   return y;
 }

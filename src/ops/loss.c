@@ -219,8 +219,9 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
 }
 
 static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
-  while (count-- > 0)
-    vram__tensor_release(s, in[count]);
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    vram__tensor_release(s, in[i]);
 }
 
 /* ---- one kernel for all elements (Loss.cpp, cuda/Loss.cu) ---- */

@@ -191,7 +191,7 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     vram__norm_release_args(s, in);
     return;
   }
-  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
+  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 5);
   copy = vram__norm_format_copy(s, in[0], 0);
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
   for (i = 0; i < ndim; i++)
@@ -201,6 +201,9 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
   vram__tensor_release(s, copy);
   if (f) {
+    if (!rms && in[2].d)
+      vram__save_tensor(s, f, in[2]);
+    f->aux = f->nsaved;
     vram__save_tensor(s, f, in[0]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
@@ -241,7 +244,7 @@ static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vra
 }
 
 static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[f->aux];
   const vram__tensor x_copy = vram__norm_format_copy(s, x, 0);
   vram__tensor g_copy, none = vram__tensor_none(), *affine[2];
   const vram_dims *d = NULL; /* of weight and bias */

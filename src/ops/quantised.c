@@ -67,7 +67,7 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
     return 0;
   size[0] = q->out;
   size[1] = q->in;
-  g->keeps += q->bits == 8;
+  g->holds += q->bits == 8;
   g->extra += 4096;
   if (q->bits == 8)
     return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
@@ -298,7 +298,7 @@ static vram__tensor vram__matmul_8bit(vram__step *s, const vram__quantised *q, v
     a = vram__tensor_reshape(s, x, 2, fold);
     flat = vram__int8_scaled_mm(s, q, a);
     if (f)
-      vram__tensor_keep(s, f, a);
+      vram__tensor_hold(s, f, a);
     vram__tensor_release(s, a);
     s->grad = grad;
   }

@@ -13,6 +13,26 @@ VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
   return n;
 }
 
+/* The last of the `drop`s behind n that end the blocks of the text around it. */
+static const vram_node *vram__block_drops(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = n;
+  for (b = n->block; b; b = b->up)
+    while (last->next && last->next->op >= VRAM_OP_COUNT && last->index < b->last->index)
+      last = last->next;
+  return last;
+}
+
+/* Is the place behind n inside a block of the text, where no call may end? */
+VRAM__FN int vram__block_goes_on(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = vram__block_drops(n);
+  for (b = n->block; b; b = b->up)
+    if (last->index < b->last->index)
+      return 1;
+  return 0;
+}
+
 #define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
 
 /* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
@@ -25,9 +45,7 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
   const uint32_t *last = s->name_of;
   uint32_t i, j, live, functions, size = 0, count = 0, k = s->o->checkpoint_segments - 1;
   const vram_node *loss = g->root->node;
-  const vram_checkpoint *block;
   vram__range *range = s->call.range + g->ncheckpoint;
-  uint32_t inside;
   int pass;
   if (k >= g->nnode) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
@@ -35,14 +53,9 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
   }
   for (pass = 0; pass < 2; pass++) {
     functions = live = 0;
-    block = g->checkpoint_first;
-    inside = 0;
     for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
       end = vram__line_end_of(n);
-      for (; block && (!block->first || block->first->index <= end->index); block = block->next)
-        if (block->first && block->last->index > inside)
-          inside = block->last->index;
-      if (n->op == VRAM__OP_drop)
+      if (vram__node_is_lifetime(n))
         continue;
       for (; n != end->next; n = n->next) {
         for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
@@ -54,8 +67,9 @@ static uint32_t vram__checkpoint_segments(vram__step *s) {
         for (i = 0; i < n->nout; i++)
           live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
       }
-      if (live != 1 || end->index < inside) /* nor does one end inside a block of the text */
+      if (live != 1 || vram__block_goes_on(end))
         continue;
+      end = vram__block_drops(end);
       functions++;
       if (!pass)
         continue;
@@ -99,7 +113,7 @@ static uint32_t vram__calls_of_options(vram__step *s) {
     to->first = to->last = n;
     while (to->last->next && to->last->index < r->last->index)
       to->last = to->last->next;
-    to->last = vram__line_end_of(to->last);
+    to->last = vram__block_drops(vram__line_end_of(to->last));
     to->hold = NULL;
     to->block = NULL;
     if (i && to->first->index < to[-1].first->index) {
@@ -184,29 +198,45 @@ static int vram__call_value(vram__step *s, const vram_value *v, uint32_t range, 
   return 0;
 }
 
-/* What goes into range k. */
-static void vram__call_arguments(vram__step *s, uint32_t k) {
+/* The values from outside that range k uses; with `held` those are left to be taken after. */
+static void vram__call_uses(vram__step *s, uint32_t k, int held) {
   vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
   const vram_node *n;
-  uint32_t i;
-  r->narg = 0;
-  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-  for (i = 0; r->block && i < r->block->narg; i++)
-    if (vram__call_value(s, r->block->arg[i], k, &r->narg))
-      r->arg[r->narg - 1] = r->block->arg[i];
-  r->nnamed = r->narg;
+  uint32_t i, j;
   for (n = r->first; n != r->last->next; n = n->next)
-    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin && !s->failed; i++) {
       const vram_value *v = n->in[i];
       if (v->node && v->node->index >= r->first->index)
         continue;
+      for (j = 0; held && b && j < b->nheld && b->arg[b->narg - 1 - j] != v;)
+        j++;
+      if (held && b && j < b->nheld)
+        continue;
       if (vram__call_value(s, v, k, &r->narg))
         r->arg[r->narg - 1] = v;
-      if (s->failed)
-        return;
     }
-  if (!r->block || !r->block->narg)
-    r->nnamed = r->narg;
+}
+
+/* What goes into range k: its arguments, then what its function refers to beside them. */
+static void vram__call_arguments(vram__step *s, uint32_t k) {
+  vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
+  const uint32_t named = b ? b->narg - b->nheld : 0;
+  uint32_t i;
+  r->narg = 0;
+  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; i < named; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (!named)
+    vram__call_uses(s, k, 1);
+  r->nnamed = r->narg;
+  for (i = named; b && i < b->narg; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (named)
+    vram__call_uses(s, k, 0);
 }
 
 /* What comes out of range k: what it names, then what is used behind it. */
@@ -268,6 +298,8 @@ VRAM__FN void vram__calls_find(vram__step *s) {
       return;
     if (r->narg > s->call.most_args)
       s->call.most_args = r->narg;
+    if (r->flags & VRAM_CHECKPOINT_REENTRANT)
+      s->call.own_args += r->narg - r->nnamed;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");

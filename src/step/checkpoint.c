@@ -25,9 +25,11 @@ typedef struct vram__mark {
   uint32_t last_fn;
   const vram_node *node;
   vram__variable *old;
+  uint32_t held;
 } vram__mark;
 
 static void vram__tape_reset(vram__step *s, const vram__mark *m) {
+  vram__held_release(s, m->held, s->nheld);
   if (s->used > s->most_used)
     s->most_used = s->used;
   vram__memory_copy(s->dims_cache, m->cache, sizeof m->cache);
@@ -87,6 +89,7 @@ static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
   m->used = s->used;
   m->last_fn = s->tape.last;
   m->node = s->node;
+  m->held = s->nheld;
   m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *m->old);
   if (!m->old)
@@ -211,15 +214,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
-  const vram__argument *was =
-      (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
-  const uint32_t kept = s->nkept;
+  const vram__frame *c = vram__frame_at(s, (uint32_t)(f->aux >> 32));
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
   for (i = 0; i < r->nnamed; i++)
-    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
+    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], c->was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
     vram__slot *o = VRAM__SLOTS(f) + i;
@@ -236,7 +237,9 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__checkpoint_detach(s, f, was, in);
+  vram__checkpoint_detach(s, f, c->was, in);
+  for (i = r->nnamed; i < r->narg; i++)
+    in[i] = c->arg[i];
   vram__checkpoint_run_again(s, r, in, out, &m);
   if (!vram__checkpoint_backward_inner(s, f, out, &m)) {
     if (!s->failed)
@@ -245,10 +248,9 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
                         "an error in the reentrant form");
     return;
   }
-  vram__kept_release(s, kept, s->nkept);
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
-  for (i = 0; i < r->narg; i++) {
+  for (i = 0; i < r->nnamed; i++) {
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
@@ -309,17 +311,18 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
 /* CheckpointFunction's record; what went in is saved when the function has run. */
 static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *c) {
   const vram__range *r = c->range;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
+  vram__grad_fn *f =
+      vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->nnamed, r->nout, r->nnamed);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
-             (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
+             (uint64_t)((const uint8_t *)(const void *)c - s->mem) / 8 << 32;
   return f;
 }
 
 static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
   uint32_t i;
   s->node = c->range->first;
-  for (i = 0; i < c->range->narg; i++)
+  for (i = 0; i < c->range->nnamed; i++)
     vram__save_tensor(s, f, c->arg[i]);
 }
 
@@ -363,6 +366,15 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     }
 }
 
+/* What the function of a reentrant call refers to lives as long as its record. */
+static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
+  for (; c->own < c->range->narg; c->own++)
+    if (s->nheld < s->held_room)
+      s->held[s->nheld++] = c->arg[c->own];
+    else
+      s->failed = VRAM_ERR_MEMORY;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
@@ -375,6 +387,14 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   s->node = r->first;
   if (grad && (r->flags & VRAM_CHECKPOINT_REENTRANT)) {
     f = vram__checkpoint_record(s, c);
+    for (i = r->nnamed; f && i < r->narg; i++)
+      if (vram__is_grad_fn(vram__tensor_fn(s, c->arg[i]))) {
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
+                          "a reentrant checkpoint whose function refers to a tensor that needs a "
+                          "gradient and is none of its arguments: PyTorch's backward inside "
+                          "backward goes on from it, and stops with an error when it comes twice");
+        return;
+      }
     if (f && !around)
       vram__checkpoint_save_arguments(s, c, f);
     s->grad = 0;
@@ -397,13 +417,18 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   if (f)
     vram__checkpoint_set_outputs(s, r, f);
   if (c->saves && !around) /* its inputs are kept for backward */
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (c->arg[i].st)
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
-  if (!s->call.mute)
+  if (!s->call.mute && !r->block) /* a block's `drop`s say when its values end */
     vram__checkpoint_unname_inner(s, r);
-  for (i = 0; c->inputs && i < r->nnamed; i++) /* its record has them */
-    vram__tensor_release(s, c->arg[i]);
+  if (c->inputs || f) { /* its record has them */
+    for (i = 0; i < r->nnamed; i++)
+      vram__tensor_release(s, c->arg[i]);
+    c->own = r->nnamed;
+  }
+  if (f)
+    vram__checkpoint_keep(s, c);
   vram__frame_release(s, c);
 }
 
@@ -418,8 +443,8 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     if (s->failed || s->call.mute)
       return n;
     vram__checkpoint_forward(s, r);
-    if (s->call.mute)
-      return r->first;
+    if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
+      return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {

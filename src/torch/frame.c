@@ -13,7 +13,7 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
     return;
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  for (i = c->inputs ? c->range->nnamed : 0; i < c->range->narg; i++)
+  for (i = c->own; i < c->range->narg; i++)
     vram__tensor_release(s, c->arg[i]);
 }
 

@@ -122,28 +122,27 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
 }
 
 /* The function of f holds t as an attribute. What runs again has a graph that goes at once. */
-VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
+VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
   vram__storage *b;
   if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || s->call.again || !f)
     return;
-  if (s->nkept == s->kept_room) {
+  if (s->nheld == s->held_room) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
   b = vram__owner_at(s, t.st);
-  s->kept[s->nkept++] = b->base;
-  b->srefs++;
+  s->held[s->nheld++] = vram__tensor_alias(s, t, t.d);
   vram__saved_count(s, b);
 }
 
-/* The graph that held kept storages from..to - 1 goes. */
-VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to) {
+/* The graph whose functions refer to kept tensors from..to - 1 goes. */
+VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to) {
   uint32_t i;
   for (i = from; i < to; i++)
-    vram__storage_release(s, s->kept[i]);
-  for (i = to; i < s->nkept; i++)
-    s->kept[from + i - to] = s->kept[i];
-  s->nkept -= to - from;
+    vram__tensor_release(s, s->held[i]);
+  for (i = to; from < to && i < s->nheld; i++)
+    s->held[from + i - to] = s->held[i];
+  s->nheld -= to - from;
 }
 
 /* Nothing leads to f any more: what it saved goes, and records that only it led to

@@ -131,6 +131,7 @@ typedef struct vram__frame {
   uint32_t before;      /* after so many, */
   uint8_t late;         /* and what it saved it had allocated itself */
   uint8_t done;         /* recomputed */
+  uint32_t own;         /* the first of `arg` that the frame itself holds */
   uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
                            _NoopSaveInputs), 0: none */
 } vram__frame;
@@ -204,6 +205,29 @@ typedef struct vram__cuts {
   uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
+/* A storage that variables of the training loop hold from the step before. */
+typedef struct vram__kept_storage {
+  uint64_t bytes;
+  uint32_t line;  /* index of the `keep` node where it goes; of the first one here: how many */
+  uint32_t slot;  /* that owns it, */
+  uint32_t block; /* and its block in the pool of the replay */
+  uint8_t cat;
+} vram__kept_storage;
+
+typedef struct vram__kept_value { /* taken by a variable in this forward pass */
+  vram__tensor t;
+  uint32_t line;
+} vram__kept_value;
+
+/* What `keep` lines make variables hold. */
+typedef struct vram__keeps {
+  vram__kept_storage *old; /* of the step before, [1] and on; NULL: the graph has no such line */
+  uint32_t room;
+  vram__kept_value *now;
+  uint32_t count; /* of now */
+  uint8_t root;   /* the loss is one of them */
+} vram__keeps;
+
 /* How much is allocated, and was at the highest point. Bytes as tensors ask for them, if not said
    otherwise. */
 typedef struct vram__counts {
@@ -235,7 +259,8 @@ typedef struct vram__tape {
 typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
-  uint32_t most_args;     /* of one range */
+  uint32_t most_args; /* of one range */
+  uint32_t own_args;  /* of reentrant ones: what their functions refer to beside the named ones */
   uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
   vram__frame *frame;     /* the checkpointed call that runs, */
   uint8_t again;          /* in its recomputation: */
@@ -280,6 +305,7 @@ struct vram__step {
   vram__tape tape;
   vram__calls call;
   vram__leaves leaf;
+  vram__keeps keep;
   vram__device device;
   vram__replay *replay; /* NULL: no replay */
   vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
@@ -307,9 +333,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
-  uint32_t *kept;           /* storages that functions hold beside what they save: up to the end of
-                               the graph that they are in */
-  uint32_t nkept, kept_room;
+  vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
+                         they are in is there */
+  uint32_t nheld, held_room;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -454,8 +480,8 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
-VRAM__FN void vram__tensor_keep(vram__step *s, const vram__grad_fn *f, vram__tensor t);
-VRAM__FN void vram__kept_release(vram__step *s, uint32_t from, uint32_t to);
+VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t);
+VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
