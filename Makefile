@@ -83,7 +83,7 @@ help:
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
 CHECK = units text explain rooms addop
-TEST = static fuzz units-clang-sanitize units-msan coverage $(CHECK) units-clang \
+TEST = static fuzz units-clang-sanitize units-msan coverage $(CHECK) finetune units-clang \
   units-i686 units-powerpc truth compile link models measure export fit plan install examples docs render \
   replay diff files nets lines arena emit tiny watch pool cuda ledger writer schedule \
   embedded preload

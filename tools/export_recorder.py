@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-import export_checkpoint, export_device
+import export_checkpoint, export_device, export_quantised
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -1438,9 +1438,8 @@ def run(module, forward, inputs, amp=None):
         nn.Module.__call__, nn.Module.__setattr__ = hooked, keeping
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
-        with hooks, export_checkpoint.recorded(rec), autocast(rec.device, amp), torch.backends.cudnn.flags(
-            enabled=not export_device.fake_device
-        ), rec:
+        cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
+        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), autocast(rec.device, amp), cudnn, rec:
             out = forward(**inputs)
     finally:
         gc.enable()

@@ -4,7 +4,7 @@ import contextlib, math, re
 
 import torch
 
-import export_device
+import export_device, export_quantised
 from export_device import to_fake_device
 from export_dtypes import one_program
 from export_recorder import Answers
@@ -245,6 +245,11 @@ def one_backward(name):
 
 def one_text(loaded, sizes):
     """the text for these sizes, and notes"""
+    with export_quantised.replaced(loaded.module):
+        return recorded_text(loaded, sizes)
+
+
+def recorded_text(loaded, sizes):
     module, inputs = loaded.module, loaded.make_inputs(**sizes)
     if export_device.fake_device:
         inputs = to_fake_device(module, inputs)

@@ -20,8 +20,8 @@
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
   "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
-  "  --lora r=16,...       adapters learn, all else is frozen\n"                                   \
-  "  --quant nf4,...       linear weights in 4 bits (nf4, fp4) or 8 (int8)\n"                      \
+  "  --lora r=16,...       adapters learn, nothing else\n"                                         \
+  "  --quant nf4,...       linear weights in nf4, fp4 or int8\n"                                   \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
   "  --checkpoint-nodes A..B,C..D\n"                                                               \
@@ -39,8 +39,7 @@
   "                        and number of multiprocessors (vram list gpus)\n"                       \
   "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
   "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
-  "  --alloc-conf K:V,...  options of the caching allocator, written as in\n"                      \
-  "                        PYTORCH_CUDA_ALLOC_CONF\n"                                              \
+  "  --alloc-conf K:V,...  what PYTORCH_CUDA_ALLOC_CONF says\n"                                    \
   "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
   "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
   "  --rules torch|torch-2.15|ideal\n"                                                             \
