@@ -141,6 +141,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
+  BOUNDS(cudnn_bytes);
   BOUNDS(context_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS

@@ -37,8 +37,13 @@
   "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
   "  --alloc-conf K:V,...  options of the caching allocator, written as in\n"                      \
   "                        PYTORCH_CUDA_ALLOC_CONF\n"                                              \
-  "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
-  "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
+  "  --cudnn expected|none\n"                                                                      \
+  "                        workspaces of convolutions: those that a device usually\n"              \
+  "                        takes (default), or none\n"                                             \
+  "  --context SIZE        what the CUDA context and libraries take (default: by\n"                \
+  "                        multiprocessors and their threads)\n"                                   \
+  "  --modules lazy|eager  CUDA_MODULE_LOADING: kernels that run lie on the device\n"              \
+  "                        (default), or all, as before torch 1.13\n"                              \
   "  --rules torch|torch-2.15|ideal\n"                                                             \
   "                        what PyTorch allocates (default: its newest version),\n"                \
   "                        or only what the formulas need\n"
