@@ -37,13 +37,9 @@
   "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
   "  --alloc-conf K:V,...  options of the caching allocator, written as in\n"                      \
   "                        PYTORCH_CUDA_ALLOC_CONF\n"                                              \
-  "  --cudnn expected|none\n"                                                                      \
-  "                        workspaces of convolutions: those that a device usually\n"              \
-  "                        takes (default), or none\n"                                             \
-  "  --context SIZE        what the CUDA context and libraries take (default: by\n"                \
-  "                        multiprocessors and their threads)\n"                                   \
-  "  --modules lazy|eager  CUDA_MODULE_LOADING: kernels that run lie on the device\n"              \
-  "                        (default), or all, as before torch 1.13\n"                              \
+  "  --cudnn expected|none workspaces of convolutions (default: expected)\n"                       \
+  "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
+  "  --modules lazy|eager  CUDA_MODULE_LOADING (default: lazy)\n"                                  \
   "  --rules torch|torch-2.15|ideal\n"                                                             \
   "                        what PyTorch allocates (default: its newest version),\n"                \
   "                        or only what the formulas need\n"
