@@ -133,8 +133,8 @@ ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
-# an emulator is ten times as slow: all goldens (test_step), and of what takes longest a part
-ifdef EMULATED
+# where every access costs more (emulators, MSan): all goldens (test_step), and of what takes longest a part
+ifdef SLOW
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram)
 ARGS_test_solve = tests/golden/models/nn_lenet5.vram
 endif

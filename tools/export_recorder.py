@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-import export_device
+import export_checkpoint, export_device
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -277,6 +277,9 @@ class Recorder(TorchFunctionMode):
         else:
             names, results = [base], [r]
         node = Node(op, names, ins, {k: v for k, v in (keys or {}).items() if v is not None}, params)
+        node.result = DTYPES.get(results[0].dtype)
+        if "dtype" in node.keys:
+            node.reads = self.reads[-200:]
         self.nodes.append(node)
         for n, t in zip(names, results):
             self.value(t, n)
@@ -578,6 +581,11 @@ class Recorder(TorchFunctionMode):
             keys["padding"] = None
         self.weighted(op, [a["x"]], [w, a.get("bias")], r, keys)
 
+    def normed(self, op, a, r, keys):
+        """a norm that has perhaps running statistics"""
+        self.weighted(op, [a["x"]], [a.get("weight"), a.get("bias")], r, keys)
+        self.nodes[-1].stats = [id(a[k]) for k in ("running_mean", "running_var") if a.get(k) is not None]
+
     def op_batch_norm(self, a, r, _):
         keys = {"track_running_stats": None if a.get("running_mean") is not None else 0}
         if a.get("running_mean") is not None:
@@ -585,20 +593,14 @@ class Recorder(TorchFunctionMode):
             self.stats.add(id(a["running_var"]))
             if not a.get("training") and self.train:
                 keys["training"] = 0
-        self.weighted("batch_norm", [a["x"]], [a.get("weight"), a.get("bias")], r, keys)
+        self.normed("batch_norm", a, r, keys)
 
     def op_instance_norm(self, a, r, _):
         tracked = a.get("running_mean") is not None
         if tracked:
             self.stats.add(id(a["running_mean"]))
             self.stats.add(id(a["running_var"]))
-        self.weighted(
-            "instance_norm",
-            [a["x"]],
-            [a.get("weight"), a.get("bias")],
-            r,
-            {"track_running_stats": 1 if tracked else None},
-        )
+        self.normed("instance_norm", a, r, {"track_running_stats": 1 if tracked else None})
 
     def op_layer_norm(self, a, r, _):
         self.weighted(
@@ -858,8 +860,7 @@ class Recorder(TorchFunctionMode):
 
     # ---- conversions
     def convert(self, x, r, dtype):
-        n = self.emit("to", [x], r, {"dtype": DTYPES[r.dtype]})
-        n.reads = list(self.reads[-200:])
+        self.emit("to", [x], r, {"dtype": DTYPES[r.dtype]})
 
     def op_to(self, a, r, _):
         args, kwargs = a
@@ -1135,9 +1136,7 @@ class Recorder(TorchFunctionMode):
         ):
             self.emit(op, [lender], r, keys)
             return
-        n = self.emit(op, [], r, {**keys, "dtype": None if r.dtype is torch.float32 else DTYPES[r.dtype]})
-        if kwargs.get("dtype") is not None and r.is_floating_point():
-            n.reads = list(self.reads[-200:])
+        self.emit(op, [], r, {**keys, "dtype": DTYPES[r.dtype]})
 
     def op_fill(self, a, r, _):
         self.emit("fill", [a[0][0]], r, {"inplace": 1})
@@ -1199,6 +1198,7 @@ class Recorder(TorchFunctionMode):
                 },
                 True,
             )
+            self.nodes[-1].stats = [id(p) for p in m.parameters()]
             return
         x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
         keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
@@ -1235,6 +1235,7 @@ class Recorder(TorchFunctionMode):
             if len(flat) > 1
             else self.emit(op, [x] + states, flat[0], keys, True)
         )
+        n.stats = [id(p) for p in m.parameters()]
         self.rnn_name.setdefault(id(m), n.outs[0])
 
 
@@ -1329,6 +1330,8 @@ def run(module, forward, inputs, amp=None):
         call, start = apply.__get__(None, cls), len(rec.nodes)
         if rec.unit or cls is Same:
             return call(*args, **kwargs)
+        if export_checkpoint.is_call(cls):
+            return export_checkpoint.reentrant(rec, *args)
         rec.unit += 1
         try:
             r = call(*args, **kwargs)
@@ -1345,7 +1348,7 @@ def run(module, forward, inputs, amp=None):
         nn.Module.__call__ = hooked
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
-        with hooks, autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
+        with hooks, export_checkpoint.recorded(rec), autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
             out = forward(**inputs)
     finally:
         gc.enable()

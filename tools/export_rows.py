@@ -87,7 +87,10 @@ class Node:
     def __init__(self, op, outs, ins, keys, params=None):
         self.op, self.outs, self.ins, self.keys, self.params = op, outs, ins, keys, params
         self.custom = None  # of a custom op: number of nodes before it, arguments and results that it keeps, what to note
+        self.held = 0  # of a checkpoint: the last ones of `ins` that its function only refers to
         self.reads = ()  # names whose dtype the program read before (for `to`)
+        self.stats = ()  # ids of tensors of the module that it has beside its inputs
+        self.result = None  # the dtype of what it gives
 
 
 # ---- how the functions of torch are called: name -> argument names ("*": takes the rest)

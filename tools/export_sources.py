@@ -1,10 +1,11 @@
 """Where models come from: torchvision, timm, transformers, a function of a file."""
 
-import argparse, contextlib, dataclasses, difflib, importlib, importlib.util, inspect, json, os, socket, sys, typing
+import argparse, contextlib, copy, dataclasses, difflib, importlib, importlib.util, inspect, json, os, re, socket, sys, typing
 
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, unset_fake_temporarily
 
+import export_checkpoint
 from export_rows import Problem, one_line, place
 
 
@@ -19,6 +20,7 @@ class Loaded:
     dims: tuple = (("N", 2),)  # name and default of each dim, the batch first
     comment: str = ""
     notes: tuple = ()  # what the user should know of how it was loaded
+    dtypes: typing.Callable = None  # a dtype -> {name: dtype} of the module where it is loaded in that one; None: all of it
 
 
 def built(make):
@@ -345,6 +347,7 @@ def from_config(path, o):
         )
         return first.float().mean() if o.train else first  # a model without a loss of its own
 
+    module.vram_dtypes = lambda dtype: hf_dtypes(cls, config, dtype)
     return (
         (module, inputs, forward, dims),
         f"transformers.{cls.__name__}, attention {attention}",
@@ -372,6 +375,16 @@ def without_values(masks):
 
     masks.find_packed_sequence_indices, masks.fast_all = find_packed_sequence_indices, fast_all
     masks.is_tracing = lambda t=None: not isinstance(t, FakeTensor) and masks.vram_original[1](t)
+
+
+def hf_dtypes(cls, config, dtype):
+    """what from_pretrained(dtype=) gives parameters and buffers: not all that .to(dtype) does"""
+    with offline(), torch.device("meta"):
+        module = cls._from_config(copy.deepcopy(config), dtype=dtype)
+    kept = getattr(module, "_keep_in_fp32_modules_strict", None) or ()
+    kept = re.compile("|".join(rf"(^|\.){re.escape(k)}($|\.)" for k in kept) or "(?!)")
+    named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    return {n: torch.float32 if kept.search(n) and t.dtype == dtype else t.dtype for n, t in named}
 
 
 @contextlib.contextmanager
@@ -455,6 +468,7 @@ def load(
     target_seq=None,
     samples=16000,
     options={},
+    checkpointing=None,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -482,6 +496,8 @@ def load(
         )
     module, inputs, forward, dims = made
     module.train(train)
+    if checkpointing and train:
+        export_checkpoint.switch_on(module, source, checkpointing)
     if batch:
         dims["N"] = batch
     by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
@@ -494,4 +510,5 @@ def load(
         tuple(dims.items()),
         f"{comment}; {', '.join(by)}, {mode} mode",
         tuple(notes),
+        getattr(module, "vram_dtypes", None),
     )

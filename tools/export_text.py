@@ -1,4 +1,4 @@
-"""Recorded passes as text: conversions told apart by a second run, sizes that follow dims, notes."""
+"""Recorded passes as text: dtypes told apart by further runs, sizes that follow dims, notes."""
 
 import math, re
 
@@ -6,66 +6,9 @@ import torch
 
 import export_device
 from export_device import to_fake_device
-from export_recorder import Answers, run
+from export_dtypes import one_program
+from export_recorder import Answers
 from export_rows import DTYPES, Ref, shape_text
-
-
-def dtype_key(node):
-    return node.keys.get("dtype", "f32")
-
-
-def aligned(rec, amp):
-    """Pairs of nodes of the plain run and of the one under autocast, and the names of this in that. Under autocast a program may
-    convert more often; None where it does anything else differently."""
-    same, pairs, left = {n: n for n in rec.inputs}, [], list(reversed(rec.nodes))
-    for m in amp.nodes:
-        ins = [same.get(i.name, i.own) for i in m.ins]
-        if left and left[-1].op == m.op and [i.name or i.own for i in left[-1].ins] == ins:
-            n = left.pop()
-            pairs.append((n, m))
-            same.update(zip(m.outs, n.outs))
-        elif m.op == "to":
-            same[m.outs[0]] = ins[0]
-        else:
-            return rec.nodes[len(pairs)] if left else m, None, None
-    return (None, pairs, same) if not left else (left[-1], None, None)
-
-
-def resolve_conversions(rec, amp):
-    """The recording to write: `to` of the plain run that gives another type under autocast follows the tensor whose dtype the
-    program read; conversions that the program does under autocast only are kept, as they take nothing without it.
-    """
-    other, pairs, same = aligned(rec, amp)
-    if other:
-        rec.note(
-            f"under autocast the program does something else, from {other.op} {other.outs[0]} on; the text is the plain program"
-        )
-        return rec
-    chosen = amp if len(amp.nodes) > len(rec.nodes) else rec
-    name_in = {v: k for k, v in same.items()} if chosen is amp else {v: v for v in same.values()}
-    for n, m in pairs:
-        keys, plain, reads = dict(n.keys), dtype_key(n), {a: DTYPES[t] for a, t in n.reads}
-        node = m if chosen is amp else n
-        if plain != dtype_key(m):
-            source = next(
-                (
-                    same[a]
-                    for a, t in reversed(m.reads)
-                    if DTYPES[t] == dtype_key(m) and reads.get(same.get(a)) == plain
-                ),
-                None,
-            )
-            if source:
-                keys.pop("dtype", None)
-                node.op = "type_as" if node.op == "to" else node.op
-                node.ins.append(Ref(name_in[source]))
-            else:
-                rec.note(
-                    f"{n.outs[0]}: converts to a type that changes under autocast, from an unknown tensor; written as in fp32"
-                )
-        node.keys, node.custom = keys, n.custom
-    chosen.notes, chosen.packed = rec.notes, rec.packed
-    return chosen
 
 
 def write(rec, name, comment):
@@ -76,6 +19,10 @@ def write(rec, name, comment):
             if i.own:
                 uses.setdefault(i.own, []).append((n, k))
 
+    def dtype_of(i):
+        """of a tensor of the module; None: the model's"""
+        return None if i in rec.follow else DTYPES[tensors[i].dtype]
+
     def ownable(n):
         """the node's own parameters as ids, if it could own them"""
         if not n.params:
@@ -85,6 +32,8 @@ def write(rec, name, comment):
         if any(o is None or o not in params for o in own) or not own or len(set(own)) != len(own):
             return None
         if any(u is not n and (not u.params or k < u.params[0]) for o in own for u, k in uses[o]):
+            return None
+        if len({dtype_of(o) for o in own}) > 1:
             return None
         if len({tensors[o].requires_grad for o in own}) > 1 or any(
             k < base for o in own for u, k in uses[o] if u is n
@@ -105,7 +54,7 @@ def write(rec, name, comment):
             for u in sharing.values()
         ):
             plan[id(n)] = own
-    text = []
+    text, blocks = [], []  # blocks: lines of those that are open
     name_param = {}
 
     def declare(i):
@@ -119,10 +68,12 @@ def write(rec, name, comment):
         rec.taken.add(label)
         name_param[i.own] = label
         kind = "parameter" if i.own in params else "buffer"
-        extra = (f" dtype={DTYPES[t.dtype]}" if t.dtype is not torch.float32 else "") + (
+        extra = (f" dtype={DTYPES[t.dtype]}" if i.own not in rec.follow else "") + (
             " frozen=1" if kind == "parameter" and not t.requires_grad else ""
         )
-        text.append(f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        at = blocks[0] if blocks else len(text)  # in front of the checkpoint blocks around it
+        text.insert(at, f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        blocks[:] = [b + 1 for b in blocks]
         return label
 
     kept = {t.untyped_storage()._cdata for t in list(tensors.values()) + list(rec.inputs.values())}
@@ -160,6 +111,10 @@ def write(rec, name, comment):
                 drops.setdefault(d - 1, []).append(o)
     first_owner = {}
     for k, n in enumerate(rec.nodes):
+        if n.op == "checkpoint":
+            blocks.append(len(text))
+        elif n.op == "end":
+            blocks.pop()
         keys = dict(n.keys)
         ins = []
         own = plan.get(id(n))
@@ -191,17 +146,25 @@ def write(rec, name, comment):
                 keys["bias"] = 0
             if n.op in ("batch_norm", "group_norm") and own and given[0] and not given[1]:
                 rec.note(f"{n.op} with a weight and no bias")
-        text.append(" ".join([n.op, ",".join(n.outs)] + ins + [f"{a}={b}" for a, b in keys.items()]))
+        held = {dtype_of(i) for i in [*(own or ()), *n.stats]}
+        if held - {None}:
+            keys["dtype"] = max(held - {None})
+        if len(held) > 1:
+            rec.note(f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one")
+        if n.held:
+            keys = {"holds": ",".join(ins[-n.held :]), **keys}
+            del ins[-n.held :]
+        outs = [",".join(n.outs)] if n.outs else []
+        text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))
     used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules
     head = [f"# {comment}" for comment in comment.split("\n")] + [
-        f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)}"
+        f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)} dtype={DTYPES[rec.dtype]}"
     ]
     for n, t in rec.inputs.items():
-        head.append(
-            f"input {n} {DTYPES[t.dtype]} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else "")
-        )
+        dtype = "model" if t.dtype == rec.dtype else DTYPES[t.dtype]
+        head.append(f"input {n} {dtype} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else ""))
     unused = [n for o, n in params.items() if o not in used]
     if unused:
         rec.note(
@@ -223,18 +186,15 @@ def write(rec, name, comment):
 
 def one_text(loaded, sizes):
     """the text for these sizes, and notes"""
-    module, forward, inputs = loaded.module, loaded.forward, loaded.make_inputs(**sizes)
+    module, inputs = loaded.module, loaded.make_inputs(**sizes)
     if export_device.fake_device:
         inputs = to_fake_device(module, inputs)
     answers = Answers()
     with torch.enable_grad() if module.training else torch.no_grad(), answers:
         with torch.backends.cudnn.flags(enabled=not export_device.fake_device):
-            forward(**inputs)  # what a module keeps from its first pass is there before the step
-        rec = run(module, forward, inputs)
-        amp = run(module, forward, inputs, torch.bfloat16)
-    for n in amp.notes + answers.notes:
+            rec = one_program(loaded, inputs)
+    for n in answers.notes:
         rec.note(n)
-    rec = resolve_conversions(rec, amp)
     return write(rec, loaded.name, loaded.comment), rec.notes
 
 

@@ -6,6 +6,8 @@ FILE - is standard input. Both texts take the same bytes in the same order; only
 
 import argparse, re, sys
 
+NAMELESS = ("drop", "keep", "output", "no_grad", "enable_grad")
+
 # ---- a line as op, names that it defines, names that it uses, the rest
 
 
@@ -16,7 +18,7 @@ class Line:
         if not w:
             return
         self.op = w[0]
-        if self.op in ("drop", "output"):
+        if self.op in NAMELESS:
             self.uses = w[1:]
         elif self.op == "input":
             self.outs, self.rest = [w[1]], w[2:]
@@ -34,7 +36,7 @@ class Line:
     def written(self, name):
         """the line with other names"""
         uses = [name(u) for u in self.uses]
-        if self.op in ("drop", "output"):
+        if self.op in NAMELESS:
             return " ".join([self.op, *dict.fromkeys(uses)])
         at = len(uses) - self.tied
         keys = self.rest + ["weights=" + u for u in uses[at:]]

@@ -39,8 +39,8 @@ OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, it
     "rprop": ("Rprop", {}),
     "adafactor": ("Adafactor", {}),
 }
-DTYPES = {None: None, "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
-EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn")  # options of export_torch.py
+DTYPES = {None: None, "f32": "float32", "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
+EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn", "checkpointing")  # options of export_torch.py
 IMPLEMENTATIONS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "loop": {"foreach": False}}
 
 
@@ -68,13 +68,19 @@ class Measurement:
 
     def __init__(self, loaded, dims, o):
         import torch, torch.utils.checkpoint
+        import export_dtypes
 
         self.torch, self.o, self.module, self.forward = torch, o, loaded.module, loaded.forward
         self.summed = False  # the module gives no loss: its output's sum is one
         self.checkpointed = torch.utils.checkpoint.checkpoint_sequential
         self.amp, dtype = DTYPES[o.amp], DTYPES[o.dtype]
         self.dtype = getattr(torch, dtype) if dtype else None
-        self.module.to("cuda", **({"dtype": self.dtype} if dtype else {}))
+        own, self.converted = export_dtypes.model_dtype(self.module), contextlib.ExitStack()
+        if self.dtype:
+            self.converted.enter_context(
+                export_dtypes.in_dtype(self.module, export_dtypes.dtypes_in(loaded, self.dtype))
+            )
+        self.module.to("cuda")
         self.params = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = self.scaler = None
         if o.train and self.params:
@@ -84,9 +90,8 @@ class Measurement:
             )
             if o.amp == "fp16":
                 self.scaler = torch.amp.GradScaler("cuda")
-        convert = lambda t: t.to("cuda", self.dtype if self.dtype and t.is_floating_point() else t.dtype)
-        inputs = loaded.make_inputs(**dims)
-        self.inputs = {k: convert(t.detach()).requires_grad_(t.requires_grad) for k, t in inputs.items()}
+        inputs = export_dtypes.inputs_in(loaded.make_inputs(**dims), own, self.dtype or own)
+        self.inputs = {k: t.detach().to("cuda").requires_grad_(t.requires_grad) for k, t in inputs.items()}
 
     def counters(self):
         s = self.torch.cuda.memory_stats()
@@ -697,7 +702,7 @@ def arguments():
     g.add_argument("--optim-impl", choices=list(IMPLEMENTATIONS), help="default: what PyTorch picks")
     g.add_argument("--step", choices=["first", "steady"], default="steady")
     g.add_argument("--amp", choices=["bf16", "fp16"], help="autocast; fp16 with GradScaler")
-    g.add_argument("--dtype", choices=["bf16", "f16"], help="the whole model in that dtype")
+    g.add_argument("--dtype", choices=["bf16", "f16", "f32"], help="the whole model in that dtype")
     g.add_argument(
         "--accumulate",
         metavar="K",
@@ -715,9 +720,10 @@ def arguments():
     g.add_argument("--batch", metavar="N", type=positive)
     g.add_argument("--dim", metavar="NAME=N", action="append", default=[])
     g = a.add_argument_group("the model, as in export_torch.py")
-    for name in EXPORTER[:-1]:
+    for name in EXPORTER[:-2]:
         g.add_argument("--" + name.replace("_", "-"), metavar="N", type=positive)
     g.add_argument("--attn", choices=["sdpa", "eager"])
+    g.add_argument("--checkpointing", choices=["default", "reentrant", "non-reentrant"])
     g.add_argument("--set", metavar="NAME=VALUE", action="append", default=[])
     g.add_argument("--text", metavar="FILE", help="compare with this text instead of the exported one")
     g = a.add_argument_group("output")

@@ -452,7 +452,7 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
 static void arena_text(const arena_job *a, const arena_set *s, const vram_arena *r, int fits,
                        int is_model, double seconds) {
   const uint64_t naive = arena_naive(s), over = r->height_bytes - r->lower_bound_bytes;
-  char mode[128];
+  char mode[256];
   uint32_t i;
   printf("%s%s%s  %" PRIu32 " buffers", cmd_bold, s->path, cmd_plain, s->n);
   if (is_model) {

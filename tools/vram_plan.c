@@ -513,7 +513,7 @@ static const char *exact_text(uint64_t b) {
 
 static void print_title(const planned *d) {
   const plan_job *p = d->p;
-  char mode[128];
+  char mode[256];
   uint32_t i;
   printf("%s%s%s", cmd_bold, p->j.model, cmd_plain);
   if (d->l) {

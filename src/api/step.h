@@ -53,10 +53,11 @@ typedef struct vram_step_options {
   int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
   vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  vram_dtype dtype;             /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
+  vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
-  int keep_grads;               /* zero_grad(set_to_none=False) */
+  int keep_grads;               /* zero_grad(set_to_none=False), or none at all */
+  int zero_grad_late;           /* zero_grad() stands between forward and backward */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
@@ -108,6 +109,7 @@ typedef struct vram_report {
   uint64_t autocast_cache_bytes; /* low-precision copies of weights */
   uint64_t workspace_bytes;      /* the largest one */
   uint64_t kv_cache_bytes;       /* 0: the text form has no cache */
+  vram_dtype dtype;              /* the model's in this run */
   uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;

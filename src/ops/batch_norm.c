@@ -103,10 +103,10 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
     return;
   f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (b->train ? VRAM__BN_TRAIN : 0);
   vram__save_tensor(s, f, b->in[0]);
-  for (i = 0; i < 2; i++)
-    vram__save_tensor(s, f, stats[i]);
   if (b->in[1].d)
     vram__save_tensor(s, f, b->in[1]);
+  for (i = 0; i < 2; i++)
+    vram__save_tensor(s, f, stats[i]);
   for (i = 0; i < 2; i++)
     if (b->running[i].d)
       vram__save_tensor(s, f, b->running[i]);
@@ -174,15 +174,13 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   if (f) {
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
     vram__save_tensor(s, f, b.in[0]);
+    vram__save_tensor(s, f, b.in[1]);
   }
   vram__save_and_release(s, f, stats[0]);
   vram__save_and_release(s, f, stats[1]);
-  if (f) {
-    vram__save_tensor(s, f, b.in[1]);
-    if (s->call.frame) { /* where it counts how many there are */
-      vram__save_tensor(s, f, b.running[0]);
-      vram__save_tensor(s, f, b.running[1]);
-    }
+  if (f && s->call.frame) { /* where it counts how many there are */
+    vram__save_tensor(s, f, b.running[0]);
+    vram__save_tensor(s, f, b.running[1]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -305,7 +303,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
   b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
   b.train = (f->aux & VRAM__BN_TRAIN) != 0;
   b.affine = f->nin - 1;
-  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : VRAM_F32;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[1].dt : VRAM_F32;
   for (i = 0; i < 3; i++)
     b.wants[i] = i < f->nin && vram__input_wanted(f, i);
   if (b.cudnn && b.train)
@@ -316,7 +314,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *x = VRAM__SAVED(f), *w = x + 3;
+  const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
   if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__batch_norm_is_usual(x->d, w->d) ||
       !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);

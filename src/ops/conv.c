@@ -79,9 +79,9 @@ static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv
                                    const int64_t *w) {
   uint32_t i;
   if (n->nin == 1)
-    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_F32, VRAM__PARAM) &&
+    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM) &&
            (!VRAM__INT(n, bias, 1) ||
-            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_F32, VRAM__PARAM));
+            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_DTYPE_MODEL, VRAM__PARAM));
   for (i = 0; i < v->k + 2; i++)
     if (n->in[1]->d->ndim != v->k + 2 || n->in[1]->d->v[i] != w[i])
       return vram__node_error(g, n, "a weight of another shape");
@@ -193,7 +193,7 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
   vram__axes((vram_graph *)0, s->node, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, s->node, VRAM__KEY_dilation, axes, 1, 1, dil);
   c.dt = dt;
-  c.elements = x->numel + w->numel + y->numel; /* each is below 2^61 */
+  c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
   c.samples = (uint64_t)x->v[0];
   c.channels[0] = (uint64_t)x->v[1];
   c.channels[1] = (uint64_t)y->v[1];
@@ -345,6 +345,8 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   }
   y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (!batched) /* a[0] is the same */
+    vram__tensor_replace(s, &p, vram__tensor_none());
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
   vram__tensor_release(s, p);

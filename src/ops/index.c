@@ -164,10 +164,10 @@ static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (f && gather)
-    vram__save_tensor(s, f, x[0]);
   if (f)
     vram__save_tensor(s, f, x[1]);
+  if (f && gather)
+    vram__save_tensor(s, f, x[0]);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -499,8 +499,8 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, x[0]);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[0]);
   }
   y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -508,7 +508,7 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
 
 /* masked_scatter into zeros */
 static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[1], m = VRAM__SAVED(f)[0], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
   const vram_dims *d;

@@ -55,7 +55,7 @@ VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_
   uint32_t i;
   for (i = 0; i < count; i++)
     if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
-                                        VRAM_F32, VRAM__PARAM))
+                                        VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   return 1;
 }

@@ -100,8 +100,8 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
                                                 const vram_dims *d);
 
 /* product.c */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b);
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first);
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which);
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b);
@@ -120,6 +120,17 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 /* linear.c */
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b);
+
+/* quantised.c */
+VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
+VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
+                                            vram__tensor b);
+
+/* adapter.c */
+VRAM__FN vram__tensor vram__torch_adapter(vram__step *s, const vram_node *n, vram__tensor x,
+                                          vram__tensor result);
 
 /* einsum.c */
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b);

@@ -13,7 +13,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
@@ -146,7 +146,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       vram__promote_add(&pr, in[i].dt, in[i].d->ndim);
     dt = vram__promote_result(op, nin, &pr);
     if (vram__kind_rank(in[0].dt) < 2 && dt == VRAM_F32)
-      dt = s->low ? s->low : dt; /* the default dtype */
+      dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
@@ -203,6 +203,16 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
   return n->op;
 }
 
+/* A record that saves the tensor which it overwrites and makes is held by it: nothing but its own
+   backward ends that, and if nobody wants its gradient, it stays. */
+static void vram__pointwise_hold_itself(vram__grad_fn *f, uint32_t need, const vram__tensor *in,
+                                        uint32_t nin) {
+  uint32_t i;
+  for (i = 1; i < nin; i++)
+    if ((need >> i & 1) && in[i].st && in[i].st == in[0].st)
+      f->refs++;
+}
+
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
@@ -223,6 +233,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
     } else
       vram__recipe_save(s, f, need, in, nin, y);
     f->aux |= VRAM__AUX_INPLACE;
+    vram__pointwise_hold_itself(f, need, in, nin);
   }
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;

@@ -84,23 +84,22 @@ static uint64_t vram__flops_addmm(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b) {
-  if (!f)
-    return;
-  if (vram__input_wanted(f, ib)) {
-    vram__save_tensor(s, f, a);
-    f->aux |= 1;
-  }
-  if (vram__input_wanted(f, ia)) {
-    vram__save_tensor(s, f, b);
-    f->aux |= 2;
+/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants
+   a gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first) {
+  uint32_t i;
+  for (i = 0; f && i < 2; i++) {
+    const uint32_t which = second_first ? 1 - i : i;
+    if (!vram__input_wanted(f, first + 1 - which))
+      continue;
+    f->aux |= (uint64_t)f->nsaved << which;
+    vram__save_tensor(s, f, in[first + which]);
   }
 }
 
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
-  return VRAM__SAVED(f)[which && (f->aux & 1) ? 1 : 0];
+  return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
@@ -111,7 +110,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, kind, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
       : kind == VRAM__K_bmm ? vram__blas_bmm(s, a, b)
                             : vram__blas_mv(s, a, b);
@@ -164,7 +163,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   in[1] = a;
   in[2] = b;
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
@@ -201,7 +200,7 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
   in[1] = a;
   in[2] = b;
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__blas_bmm(s, a, b);
@@ -236,7 +235,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
   vram__workspace_use(s, s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -475,7 +474,7 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;

@@ -7,7 +7,7 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
     return 0;
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);

@@ -23,7 +23,7 @@ static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram_dtype dt = vram__softmax_dtype(s, x[0]);
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, VRAM_F32));
+    dt = vram__step_key_dtype(s, n, VRAM_F32);
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 

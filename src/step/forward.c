@@ -30,6 +30,8 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
     }
     skip = n->nout && !used && ((n->flags & VRAM__LOSS) || target);
     s->skip[n->index] = (uint8_t)skip;
+    for (i = 0; skip && i < n->nout; i++)
+      s->name_of[n->out[i].index] = g->nvalue; /* nobody's object */
     if (skip && s->root->node == n && n->nin)
       s->root = n->in[0];
     for (i = 0; i < n->nin && n->nout; i++)
@@ -119,6 +121,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
+  const uint8_t grad = s->grad;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -133,7 +136,10 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.saved = 0;
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
+  if (n->flags & VRAM__NO_GRAD)
+    s->grad = 0;
   vram__forward_op(s, n, x, y);
+  s->grad = grad;
   if (s->failed)
     return; /* y may be anything */
   i = 0;
@@ -190,6 +196,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       continue;
     if (n->op < VRAM_OP_COUNT)
       vram__forward_node(s, n);
+    else if (n->op == VRAM__OP_keep)
+      vram__keep_line(s, n);
     if (s->failed)
       return n;
     if (unusual)

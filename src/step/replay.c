@@ -6,6 +6,11 @@ static uint32_t vram__run_after(const vram__step *s) {
   return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0);
 }
 
+/* What a steady step begins with, beside gradients that go at once, must be known then. */
+static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
+}
+
 /* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
    the beginning, a step that nobody sees finds it out. */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
@@ -14,10 +19,12 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   vram_step_options quiet;
   vram_live *live = s->count.live;
   uint64_t stop_at = s->count.stop_at;
+  const int past = vram__step_needs_past(g, o);
   vram_result r;
-  if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at)) {
+  if (o->first_step || !(past || (o->train && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-    if (r || o->first_step || (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
+    if (r || !o->train || o->first_step ||
+        (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
@@ -37,7 +44,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
 static void vram__step_play_kept(vram__step *s) {
   uint32_t i;
-  for (i = 0; i < s->nslot && !s->train; i++) {
+  for (i = 0; i < s->nslot && !s->train && !s->g->nkept; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     const vram__storage *st = vram__slot_at(s, slot);
     if (st->base == slot && st->srefs && st->id != UINT32_MAX)
@@ -207,7 +214,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || o->keep_grads || g->rnn_dropout || (o->train && o->amp == VRAM_F16);
+               o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
+               (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)

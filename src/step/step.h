@@ -62,15 +62,18 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
+/* calls.c */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
+VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN int vram__block_goes_on(const vram_node *n);
+VRAM__FN void vram__calls_find(vram__step *s);
+
 /* checkpoint.c */
 VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c);
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN int vram__step_is_captured(const vram_value *v);
 VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind);
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
@@ -81,6 +84,7 @@ VRAM__FN void vram__step_begin(vram__step *s);
 VRAM__FN void vram__micro_batches(vram__step *s);
 
 /* train.c */
+VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
@@ -88,6 +92,13 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
+
+/* keep.c */
+VRAM__FN uint64_t vram__keep_bytes(const vram_graph *g);
+VRAM__FN int vram__keep_take(vram__step *s);
+VRAM__FN void vram__keep_before(vram__step *s);
+VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__keep_settle(vram__step *s);
 
 /* gradients.c */
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,

@@ -116,6 +116,13 @@ typedef struct vram__rules {
     uint64_t least, block;
   } eight_bit;
 
+  struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always
+              multiplied by F.linear (_gemm_4bit_custom_max_m), so few never
+              (_GEMM_4BIT_CUSTOM_FLOOR_M); functional.py, quantize_4bit: values with one scale,
+              and scales with one of their own */
+    int64_t rows, few_rows, block, nested_block;
+  } four_bit;
+
   /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
      that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
      2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
