@@ -181,6 +181,7 @@ golden:
 	"$(NULLGPU)" tools/measure_op.py tests/cases/$(OP).vram
 
 truth: vram
+	python3 tools/published.py
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
 

@@ -1828,6 +1828,7 @@
 #define vram_chain_measure_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_measure_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
+#define vram_context_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_context_bytes)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
 #define vram_dtype_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_name)
@@ -3084,6 +3085,14 @@ typedef enum vram_rules {
                        copies for layout, fused optimizer */
 } vram_rules;
 
+/* Workspaces of cuDNN's convolutions. A real device chooses them while it runs: expected are those
+   that its heuristics take. They are no events of the step (vram_step_options.event, everything
+   `requested`), but the allocated and reserved bytes of a replay have them, and the peak. */
+typedef enum vram_cudnn {
+  VRAM_CUDNN_EXPECTED,
+  VRAM_CUDNN_NONE /* convolutions run without */
+} vram_cudnn;
+
 /* Nodes from first to last, in execution order. */
 typedef struct vram_range {
   const vram_node *first, *last;
@@ -3118,7 +3127,10 @@ typedef struct vram_step_options {
   uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;            /* compute capability times ten; 0: 90 */
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: not known, usually 512 MiB */
+  vram_cudnn cudnn;       /* workspaces of convolutions */
+  int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                             beginning, as before torch 1.13 */
+  uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -3170,6 +3182,8 @@ typedef struct vram_report {
   uint64_t
       num_alloc_retries; /* of such a replay: how many times that happens; else of the replay */
   uint64_t num_ooms; /* 1: a request of the replay found no memory; what came then is not played */
+  int runs_cudnn;    /* 1: convolutions run with cuDNN, */
+  vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
   vram_bounds device_bytes;  /* without context_bytes: what is reserved */
   vram_phase peak_phase;
@@ -3212,7 +3226,8 @@ typedef enum vram_source {
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
   THREE(peak_allocated_bytes, BOUND, "blocks of the caching allocator; rests not split off, workspaces of the device") \
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
-  THREE(context_bytes, BOUND, "CUDA context and libraries: given, or 105 MiB to 1 GiB")        \
+  THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
+  THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
   THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
 
 /* clang-format on */
@@ -3227,6 +3242,10 @@ typedef struct vram_term {
 #ifndef VRAM_NO_STEP
 /* Term i of a report, in the order of the table; 0: there is none. Neither argument is NULL. */
 VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term);
+
+/* What CUDA and the libraries take of the device of these options (never NULL) beside PyTorch's
+   allocator; cudnn: 1 if convolutions run with it. */
+VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
@@ -11246,6 +11265,24 @@ typedef struct vram__rules {
               and scales with one of their own */
     int64_t rows, few_rows, block, nested_block;
   } four_bit;
+
+  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
+     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
+     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
+     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
+     without cuDNN, which is 360 MiB on an A100. */
+  struct {
+    uint64_t thread_least, thread, driver, lazy_kernels;
+    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+  } context;
+
+  /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
+     makes and that FFT_TILING transforms. */
+  struct {
+    int64_t winograd_tile, fft_tile;
+  } cudnn_conv;
 } vram__rules;
 
 /* >>torch    storages, tensors, tape: PyTorch without numbers */
@@ -11482,6 +11519,7 @@ typedef struct vram__counts {
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
+  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
   uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
@@ -11618,7 +11656,14 @@ struct vram__replay {
   uint8_t untold;              /* what happens once more is not the same, or the tape is full */
 };
 
-enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
+enum {
+  VRAM__TAPE_ALLOC,
+  VRAM__TAPE_FREE,
+  VRAM__TAPE_OWN,
+  VRAM__TAPE_PHASE,
+  VRAM__TAPE_BRIEF, /* taken and given back at once */
+  VRAM__TAPE_BITS = 3
+};
 
 /* versions.c */
 VRAM__FN const vram__rules *vram__rules_of_torch(void);
@@ -11631,6 +11676,7 @@ VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t byte
 VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes);
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
 VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage *st);
@@ -11652,6 +11698,7 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
+VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 
 /* tensor.c */
@@ -11785,6 +11832,19 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
 VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
                                   int64_t in);
 
+/* A convolution as cuDNN's functions take it: x is what forward reads and backward data makes, y
+   what forward makes. */
+typedef struct vram__cudnn_conv {
+  vram_dtype dt;
+  uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
+  int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
+  uint8_t axes, channels_last, grouped;
+  uint8_t dense; /* one group, stride 1, dilation 1 */
+} vram__cudnn_conv;
+
+/* cudnn.c */
+VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
+
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
@@ -11853,8 +11913,8 @@ static inline void vram__tensor_begin_at(vram__step *s, vram__tensor t, uint64_t
 }
 
 static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
-  if (run->ntape < run->tape_cap)
-    run->tape[run->ntape++] = value << 2 | kind;
+  if (run->ntape < run->tape_cap && !(value >> (64 - VRAM__TAPE_BITS)))
+    run->tape[run->ntape++] = value << VRAM__TAPE_BITS | kind;
   else
     run->untold = 1;
 }
@@ -12147,7 +12207,10 @@ static const vram__rules vram__rules_2_15 = {
     /* layer_norm */ {65536, 32768},
     /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8},
     /* eight_bit */ {4096, 256},
-    /* four_bit */ {1536, 4, 64, 256}};
+    /* four_bit */ {1536, 4, 64, 256},
+    /* context */
+    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400},
+    /* cudnn_conv */ {4, 32}};
 /* clang-format on */
 
 /* The rules of a version; there is one so far. */
@@ -12211,6 +12274,15 @@ VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
   if (run->oom && run->tight)
     s->failed = VRAM_ERR_LIMIT; /* the quickest way out */
   return x;
+}
+
+/* Bytes that whoever asks for them can do without. */
+VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes) {
+  uint32_t x = 0;
+  if (!bytes || run->full || run->oom)
+    return;
+  if (!vram__pool_get(&run->pool, bytes, 0, &x))
+    vram__pool_put(&run->pool, x);
 }
 
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x) {
@@ -12537,10 +12609,8 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
     vram__storage_release(s, i);
 }
 
-/* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
-   in. cuDNN's kernels that run channels-last convert what is stored otherwise, and those that split
-   a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
-   cuDNN: conversion of tensor formats, deterministic split-k). */
+/* A workspace that a library chooses at run time: nothing derives it, so only the upper bound takes
+   it in. Kernels that split a sum add up in fp32: at most once each tensor that takes part. */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
   uint64_t n =
       s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
@@ -12548,6 +12618,35 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->count.peak_upper)
     s->count.peak_upper = n;
+}
+
+/* What a library asks for while it runs, beside the events that PyTorch's host code decides: it
+   raises the bounds of the peak and goes through the replay's allocator. */
+VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0; /* nobody gets more */
+  const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
+  const uint64_t upper =
+      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, bytes->upper);
+  if (s->ideal || s->call.mute || s->registers)
+    return;
+  s->r->runs_cudnn = 1;
+  if (bytes->upper > s->r->cudnn_bytes.upper)
+    s->r->cudnn_bytes.upper = bytes->upper;
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper < most ? upper : most;
+  if (s->o->cudnn == VRAM_CUDNN_NONE)
+    return;
+  if (ask > s->r->cudnn_bytes.expected)
+    s->r->cudnn_bytes.expected = ask;
+  if (expected > s->count.peak_expected)
+    s->count.peak_expected = expected < most ? expected : most;
+  if (s->replay && s->replay->taping)
+    vram__tape_put(s->replay, VRAM__TAPE_BRIEF, ask);
+  else if (s->replay) {
+    vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
+    vram__replay_get_briefly(s->replay, ask);
+  }
 }
 
 /* Bytes that are asked for and given back at once. */
@@ -14199,6 +14298,85 @@ VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t mos
 /* The same of all elements, as an upper bound. */
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
   return vram__cub_nonzero_some(s, n, n, ndim);
+}
+
+/* >>torch/cudnn    workspaces that cuDNN's convolutions ask for on a real device
+   What cuDNN chooses is known where it runs only; which algorithms there are, and what they need,
+   its guide says. PyTorch asks cuDNN's heuristics and takes the first plan whose workspace can be
+   allocated (Conv_v8.cpp, try_plans; Conv_v7.cpp, AlgoIterator): no limit, but none of them is
+   needed to run. */
+
+/* Positions along an axis in steps of `tile`, from 1 on. */
+static uint64_t vram__tiles(int64_t positions, int64_t tile) {
+  return (uint64_t)((positions + tile - 1) / tile);
+}
+
+/* A spectrum of so many values for each of a number of planes: images, filters, results. */
+static uint64_t vram__conv_transforms(const vram__cudnn_conv *c, uint64_t tiles, uint64_t filters,
+                                      uint64_t bytes) {
+  const uint64_t planes = vram__product_or_overflow(c->samples, c->channels[0] + c->channels[1]);
+  return vram__product_or_overflow(
+      vram__sum_or_overflow(vram__product_or_overflow(planes, tiles), filters), bytes);
+}
+
+/* WINOGRAD_NONFUSED: F(4x4, 3x3) in fp32. Tiles of 6x6 values of the images, of the results and the
+   filters are transformed into matrices that are multiplied. 0: not for this convolution. */
+static uint64_t vram__conv_winograd(const vram__rules *rules, const vram__cudnn_conv *c) {
+  const int64_t tile = rules->cudnn_conv.winograd_tile, points = tile + 2;
+  if (c->axes != 2 || !c->dense || c->kernel[0] != 3 || c->kernel[1] != 3)
+    return 0;
+  return vram__conv_transforms(
+      c, vram__product_or_overflow(vram__tiles(c->made[0], tile), vram__tiles(c->made[1], tile)),
+      vram__product_or_overflow(c->channels[0], c->channels[1]), (uint64_t)(4 * points * points));
+}
+
+/* FFT_TILING: half of the spectrum of each tile of 32x32, complex. FFT of a whole image takes about
+   as much. Only where there is more to transform of images than of filters: else the spectra of the
+   filters alone are more work than the convolution. */
+static uint64_t vram__conv_fft(const vram__rules *rules, const vram__cudnn_conv *c) {
+  const int64_t tile = rules->cudnn_conv.fft_tile;
+  const uint64_t filters = vram__product_or_overflow(c->channels[0], c->channels[1]);
+  uint64_t tiles;
+  if (c->axes != 2 || !c->dense || c->kernel[0] < 2 || c->kernel[1] < 2 ||
+      c->kernel[0] > tile / 2 || c->kernel[1] > tile / 2)
+    return 0;
+  tiles = vram__product_or_overflow(vram__tiles(c->made[0], tile - c->kernel[0] + 1),
+                                    vram__tiles(c->made[1], tile - c->kernel[1] + 1));
+  if (vram__conv_transforms(c, tiles, 0, 1) < filters)
+    return 0;
+  return vram__conv_transforms(c, tiles, filters, (uint64_t)(8 * tile * (tile / 2 + 1)));
+}
+
+/* Kernels for tensor cores read and write channels-last: copies of all three tensors that are
+   stored otherwise. Of fp32 they round to TF32 on the way. */
+static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv *c) {
+  const int low = c->dt == VRAM_F16 ? d->cc >= 70 : c->dt == VRAM_BF16 ? d->cc >= 80 : 0;
+  if (c->channels_last || c->grouped || !(low || (c->dt == VRAM_F32 && d->cc >= 80)))
+    return 0;
+  return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
+}
+
+/* Lower: a convolution without workspace always runs. Expected: what the heuristics take most
+   often. In fp32 filters of 3x3 go through Winograd's transforms (kernels of VGG-16 in
+   pytorch/pytorch#49207; reserved bytes of VGG-16 and Inception v3 on an A100), others through
+   tensor cores if the device has them for the dtype, what remains needs next to nothing
+   (IMPLICIT_PRECOMP_GEMM). Upper: the largest of all, at least each tensor once in fp32, as kernels
+   that split a sum add up in it. */
+VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t winograd = vram__conv_winograd(d->rules, c);
+  const uint64_t fft = vram__conv_fft(d->rules, c);
+  vram_bounds w;
+  w.lower = 0;
+  w.expected =
+      c->dt == VRAM_F32 && !c->channels_last && winograd ? winograd : vram__conv_copies(d, c);
+  w.upper = vram__product_or_overflow(c->elements, 4);
+  if (w.upper < winograd)
+    w.upper = winograd;
+  if (w.upper < fft)
+    w.upper = fft;
+  if (w.upper < w.expected)
+    w.upper = w.expected;
+  return w;
 }
 
 /* >>torch/engine    gradients on their way: AccumulateGrad, InputBuffer, validate_outputs */
@@ -21759,6 +21937,38 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
+/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
+   tensor of positions that it makes, or sums over for the weight. */
+static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
+                                 const vram_dims *made, vram_dtype dt, int cl) {
+  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2];
+  const uint32_t axes = vram__op_axes(s->node);
+  vram__cudnn_conv c;
+  vram_bounds bytes;
+  int64_t stride[3], dil[3];
+  uint32_t i;
+  vram__axes((vram_graph *)0, s->node, VRAM__KEY_stride, axes, 1, 1, stride);
+  vram__axes((vram_graph *)0, s->node, VRAM__KEY_dilation, axes, 1, 1, dil);
+  c.dt = dt;
+  c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
+  c.samples = (uint64_t)x->v[0];
+  c.channels[0] = (uint64_t)x->v[1];
+  c.channels[1] = (uint64_t)y->v[1];
+  c.axes = (uint8_t)(w->ndim - 2);
+  c.channels_last = cl != 0;
+  c.grouped = VRAM__INT(s->node, groups, 1) != 1;
+  c.dense = !c.grouped;
+  for (i = 0; i < axes; i++)
+    if (stride[i] != 1 || dil[i] != 1)
+      c.dense = 0;
+  for (i = 0; i < 2 && c.axes == 2; i++) {
+    c.kernel[i] = w->v[2 + i];
+    c.made[i] = made->v[2 + i];
+  }
+  bytes = vram__cudnn_workspace(&s->device, &c);
+  vram__device_workspace(s, &bytes);
+}
+
 /* the dims of t with an axis of height 1: how 1-D convolutions run */
 static vram__tensor vram__as_2d(vram__step *s, vram__tensor t) {
   if (t.d->ndim == 3)
@@ -21837,7 +22047,13 @@ static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram_
     vram__tensor_retain(s, w);
   y = vram__tensor_empty(s, d, x.dt);
   copy = vram__tensor_in_format(s, w, cl);
-  vram__upper_may_need(s, x.d->numel + w.d->numel + d->numel);
+  if (!vram__conv_native(n, x, w, cl)) {
+    const vram_dims *xyw[3];
+    xyw[0] = x.d;
+    xyw[1] = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
+    xyw[2] = w.d;
+    vram__conv_workspace(s, xyw, xyw[1], x.dt, cl);
+  }
   vram__tensor_release(s, copy);
   vram__tensor_release(s, w);
   vram__tensor_release(s, x);
@@ -21902,9 +22118,13 @@ static vram__tensor vram__conv_product(vram__step *s, vram__tensor a, vram__tens
                                        const vram_dims *d) {
   int cl = vram__conv_is_channels_last(a, w);
   vram__tensor y = vram__tensor_empty(s, vram__tensor_formatted(s, d, cl), a.dt), cw, ca;
+  const vram_dims *xyw[3];
   cw = vram__tensor_in_format(s, w, cl);
   ca = vram__tensor_in_format(s, a, cl);
-  vram__upper_may_need(s, ca.d->numel + cw.d->numel + d->numel);
+  xyw[0] = d;
+  xyw[1] = ca.d;
+  xyw[2] = cw.d;
+  vram__conv_workspace(s, xyw, d, a.dt, cl);
   vram__tensor_release(s, ca);
   vram__tensor_release(s, cw);
   return y;
@@ -21915,8 +22135,12 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
                                       const vram_dims *d) {
   int cl = vram__conv_is_channels_last(x, g);
   vram__tensor cg = vram__tensor_in_format(s, g, cl), cx = vram__tensor_in_format(s, x, cl), y;
+  const vram_dims *xyw[3];
   y = vram__tensor_empty(s, vram__tensor_formatted(s, d, cl), g.dt);
-  vram__upper_may_need(s, cx.d->numel + cg.d->numel + d->numel);
+  xyw[0] = cx.d;
+  xyw[1] = cg.d;
+  xyw[2] = d;
+  vram__conv_workspace(s, xyw, cg.d, g.dt, cl);
   vram__tensor_release(s, cx);
   vram__tensor_release(s, cg);
   return y;
@@ -22019,6 +22243,7 @@ static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vr
 
 static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
+  const vram_dims *xyw[3];
   vram__tensor a[3];
   vram__grad_fn *f;
   uint32_t i;
@@ -22038,7 +22263,10 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
     vram__save_tensor(s, f, a[1]);
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
-  vram__upper_may_need(s, a[0].d->numel + a[1].d->numel + y[0].d->numel);
+  xyw[0] = a[0].d;
+  xyw[1] = y[0].d;
+  xyw[2] = a[1].d;
+  vram__conv_workspace(s, xyw, xyw[1], a[0].dt, 0);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; s->amp && i < 3; i++)
     vram__tensor_release(s, a[i]);
@@ -22047,19 +22275,22 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
 static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
-  const uint64_t numel = x->numel + w->numel + g->d->numel;
+  const vram_dims *xyw[3];
   if (!vram__conv_is_usual(s, f->node, x) || vram__suggests_cl(w) ||
       (g->d->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) != VRAM__PLAIN) {
     vram__backward_any_conv(s, f, to);
     return;
   }
+  xyw[0] = x;
+  xyw[1] = g->d;
+  xyw[2] = w;
   if (vram__input_wanted(f, 0)) {
     to[0] = vram__tensor_empty(s, x, g->dt);
-    vram__upper_may_need(s, numel);
+    vram__conv_workspace(s, xyw, x, g->dt, 0);
   }
   if (vram__input_wanted(f, 1)) {
     to[1] = vram__tensor_empty(s, w, g->dt);
-    vram__upper_may_need(s, numel);
+    vram__conv_workspace(s, xyw, g->d, g->dt, 0);
   }
   if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
@@ -28874,7 +29105,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
-VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget);
+VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
@@ -28888,6 +29119,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s);
 
 /* step.c */
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
@@ -32688,36 +32920,50 @@ VRAM_API const char *vram_source_name(vram_source source) {
   return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
-/* Rules of the device: the smallest CUDA context seen (T4), the usual one and the largest with a
-   recent runtime. The caching allocator reserves whole segments, at least what is allocated. What
-   it keeps of freed blocks nothing bounds but a replay: half of what is allocated and 32 MiB are
-   more than in any of 1,472 measured training steps (VGG-16: 44 %). */
-#define VRAM__CONTEXT_LOWER UINT64_C(110100480)
-#define VRAM__CONTEXT_USUAL UINT64_C(536870912)
-#define VRAM__CONTEXT_UPPER UINT64_C(1073741824)
+VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
+  vram__device d;
+  vram_bounds c;
+  uint64_t threads;
+  vram__device_of(&d, o);
+  threads = (uint64_t)d.threads * d.sm;
+  c.lower = threads * d.rules->context.thread_least;
+  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c.upper = threads * d.rules->context.thread + d.rules->context.all_kernels;
+  if (o->eager_modules) {
+    c.lower += d.rules->context.eager_least;
+    c.expected += d.rules->context.eager_kernels + (cudnn ? d.rules->context.eager_cudnn : 0);
+  } else
+    c.expected += d.rules->context.lazy_kernels;
+  if (o->context_bytes)
+    c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
+  return c;
+}
 
-VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget) {
+/* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
+   blocks nothing bounds but a replay: half of what is allocated and 32 MiB are more than in any of
+   1,472 measured training steps (VGG-16: 44 %), and the segment of the largest workspace may lie
+   idle. */
+VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o) {
   const uint64_t segment = VRAM__SMALL_SEGMENT;
   const uint64_t least = r->peak_allocated_bytes.lower, most = r->peak_allocated_bytes.upper;
   const uint64_t lower = (least + segment - 1) / segment * segment;
-  const uint64_t usual = (most + segment - 1) / segment * segment;
-  uint64_t c[3] = {VRAM__CONTEXT_LOWER, VRAM__CONTEXT_USUAL, VRAM__CONTEXT_UPPER};
-  uint64_t upper = usual + usual / 2 + 16 * segment;
+  const uint64_t whole = (most + segment - 1) / segment * segment;
+  uint64_t upper = whole + whole / 2 + 16 * segment;
+  const vram_bounds c = vram_context_bytes(o, r->runs_cudnn);
   uint32_t i;
-  if (context)
-    c[0] = c[1] = c[2] = context == VRAM_NO_CONTEXT ? 0 : context;
   r->peak_reserved_bytes = lower;
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].reserved_peak_bytes > r->peak_reserved_bytes)
       r->peak_reserved_bytes = r->phase[i].reserved_peak_bytes;
   if (upper < r->peak_reserved_bytes)
     upper = r->peak_reserved_bytes;
-  r->context_bytes.lower = c[0], r->context_bytes.expected = c[1], r->context_bytes.upper = c[2];
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c[0]);
+  upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
+  r->context_bytes = c;
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : usual, c[1]);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c[2]);
-  r->fits = r->device_bytes.expected <= budget && !r->num_ooms;
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
+  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+  r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
@@ -32784,8 +33030,8 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   vram__replay *run = s->replay;
   uint32_t i;
   for (i = from; i < to; i++) {
-    const uint64_t value = run->tape[i] >> 2;
-    switch (run->tape[i] & 3) {
+    const uint64_t value = run->tape[i] >> VRAM__TAPE_BITS;
+    switch (run->tape[i] & ((1u << VRAM__TAPE_BITS) - 1)) {
     case VRAM__TAPE_ALLOC:
       run->block[(*id)++] = vram__replay_get(s, value);
       break;
@@ -32794,6 +33040,9 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
       break;
     case VRAM__TAPE_OWN:
       vram__replay_get(s, value);
+      break;
+    case VRAM__TAPE_BRIEF:
+      vram__replay_get_briefly(run, value);
       break;
     default:
       vram__replay_phase(run, phase + value);
@@ -33085,7 +33334,8 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].allocated_peak_bytes > peak)
       peak = r->phase[i].allocated_peak_bytes;
-  r->peak_allocated_bytes.expected = peak;
+  if (r->peak_allocated_bytes.expected < peak)
+    r->peak_allocated_bytes.expected = peak;
   if (r->peak_allocated_bytes.upper < peak)
     r->peak_allocated_bytes.upper = peak;
   if (run) {
@@ -33093,7 +33343,7 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
     r->num_alloc_retries = run->pool.stats.num_alloc_retries;
     r->num_ooms = run->oom;
   }
-  vram__report_device_bounds(r, o->context_bytes, o->budget_bytes);
+  vram__report_device_bounds(r, o);
 }
 
 /* Takes the memory: the tape grows from its begin, slots from its end. 0: it is too small. */
@@ -33130,9 +33380,16 @@ static uint32_t vram__device_usual_sm(uint32_t cc) {
                     : 170;
 }
 
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o) {
+  d->cc = o->cc ? o->cc : 90;
+  d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
+  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->rules = vram__rules_of_torch();
+  d->cublas_workspace = d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
+}
+
 static void vram__step_set_options(vram__step *s) {
   const vram_step_options *o = s->o;
-  vram__device *d = &s->device;
   s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
@@ -33143,11 +33400,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
-  d->cc = o->cc ? o->cc : 90;
-  d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
-  d->rules = vram__rules_of_torch();
-  d->cublas_workspace = d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
+  vram__device_of(&s->device, o);
 }
 
 /* The arrays of a step; the leaves are where they were in a run before. */
@@ -33263,6 +33516,7 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower = r->peak_blocks_bytes;
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
+  allocated->expected = s->replay ? 0 : count->peak_expected;
   r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
@@ -33320,6 +33574,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+    return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules > VRAM_RULES_IDEAL)
     return "unknown rules";
   if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)

@@ -437,10 +437,11 @@ def measure(o):
 def estimate(record, tool):
     """what vram estimate says of the record's text: the JSON object, and the events"""
     answers = []
+    own = ["--cudnn", "none"] if record["device"]["pretended"] else []  # it gives cuDNN no workspaces
     for output in ("--json",), ("--events", "-"):
         try:
             p = subprocess.run(
-                [tool, "estimate", "-", *record["options"], *output],
+                [tool, "estimate", "-", *record["options"], *own, *output],
                 input=record["text"],
                 capture_output=True,
                 text=True,

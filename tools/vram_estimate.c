@@ -10,7 +10,7 @@ cmd_text help_estimate = {
     "  --explain             from the tensors to the device: each gap, its reason\n"
     "  --events FILE         every allocation and free in order, as CSV\n"
     "  --svg FILE            a picture: memory over the step, what lives at the peak\n"
-    "  --html FILE           a page: both, the summary and the table; loads nothing\n"
+    "  --html FILE           a page: both, the summary and the table\n"
     "  --snapshot FILE       the step as PyTorch's profiler would record it, for\n"
     "                        pytorch.org/memory_viz (a pickle; FILE.json: JSON)\n"
     "  --trace FILE          the same for ui.perfetto.dev\n"
@@ -25,11 +25,10 @@ cmd_text help_estimate = {
     "  --flash SIZE          do the weights fit? (exit status 3: no)\n"
     "  --sram SIZE           do the arena and what stays fit?\n"
     "  --format f32|f16|i8|i8_per_tensor|i8_per_channel|i8w4|i16|i4\n"
-    "                        of values and weights (default: what the header says,\n"
-    "                        F32 for a model)\n"
+    "                        of values and weights (default: the header's, F32)\n"
     "  --kernels none|plain|dsp|mve\n"
     "                        whose scratch counts: CMSIS-NN's for that extension\n"
-    "  --align N             of every buffer (default: what the header says, 16)\n"
+    "  --align N             of every buffer (default: the header's, 16)\n"
     "\n"
     "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes.\n"
     "FILE - is standard output.\n",
@@ -142,6 +141,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
+  BOUNDS(cudnn_bytes);
   BOUNDS(context_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS

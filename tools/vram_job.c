@@ -17,8 +17,8 @@ static const char *not_of(const job *j) {
                "--events --html --snapshot --trace --solve"},
       {"diff",
        "--table --no-table --live --terms --explain --events --svg --html --snapshot --trace "
-       "--solve --budget --context"},
-      {"arena", "--prefetch --pinned --gpu --alloc-conf --context"}};
+       "--solve --budget --context --cudnn --modules"},
+      {"arena", "--prefetch --pinned --gpu --alloc-conf --context --cudnn --modules"}};
   size_t i;
   for (i = 0; i < sizeof without / sizeof *without; i++)
     if (is_command(j, without[i][0]))
@@ -168,6 +168,20 @@ static int set_cc(job *j, const char *a, const char *v) {
   return 1;
 }
 
+static int set_cudnn(job *j, const char *a, const char *v) {
+  (void)a;
+  j->o.cudnn = !strcmp(v, "none") ? VRAM_CUDNN_NONE : VRAM_CUDNN_EXPECTED;
+  return j->o.cudnn == VRAM_CUDNN_NONE || !strcmp(v, "expected") ||
+         (cmd_bad("unknown workspaces of cuDNN", v, "expected or none"), 0);
+}
+
+static int set_modules(job *j, const char *a, const char *v) {
+  (void)a;
+  j->o.eager_modules = !strcmp(v, "eager");
+  return j->o.eager_modules || !strcmp(v, "lazy") ||
+         (cmd_bad("unknown loading of modules", v, "lazy or eager"), 0);
+}
+
 static int set_rules(job *j, const char *a, const char *v) {
   (void)a;
   if (!strcmp(v, "ideal"))
@@ -254,6 +268,8 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--budget --context", set_bytes},
                 {"--gpu", set_gpu},
                 {"--cc", set_cc},
+                {"--cudnn", set_cudnn},
+                {"--modules", set_modules},
                 {"--rules", set_rules},
                 {"--solve", set_solve},
                 {"--alloc-conf", set_alloc_conf},

@@ -35,13 +35,14 @@
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
   "device\n"                                                                                       \
-  "  --gpu NAME            its usable memory as the budget, its compute capability\n"              \
-  "                        and number of multiprocessors (vram list gpus)\n"                       \
+  "  --gpu NAME            its memory as the budget, its compute capability and\n"                 \
+  "                        multiprocessors (vram list gpus)\n"                                     \
   "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
   "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
-  "  --alloc-conf K:V,...  what PYTORCH_CUDA_ALLOC_CONF says\n"                                    \
-  "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
-  "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
+  "  --alloc-conf K:V,...  as in PYTORCH_CUDA_ALLOC_CONF\n"                                        \
+  "  --cudnn expected|none workspaces of convolutions (default: expected)\n"                       \
+  "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
+  "  --modules lazy|eager  CUDA_MODULE_LOADING (default: lazy)\n"                                  \
   "  --rules torch|torch-2.15|ideal\n"                                                             \
   "                        what PyTorch allocates (default: its newest version),\n"                \
   "                        or only what the formulas need\n"

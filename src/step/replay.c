@@ -63,8 +63,8 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   vram__replay *run = s->replay;
   uint32_t i;
   for (i = from; i < to; i++) {
-    const uint64_t value = run->tape[i] >> 2;
-    switch (run->tape[i] & 3) {
+    const uint64_t value = run->tape[i] >> VRAM__TAPE_BITS;
+    switch (run->tape[i] & ((1u << VRAM__TAPE_BITS) - 1)) {
     case VRAM__TAPE_ALLOC:
       run->block[(*id)++] = vram__replay_get(s, value);
       break;
@@ -73,6 +73,9 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
       break;
     case VRAM__TAPE_OWN:
       vram__replay_get(s, value);
+      break;
+    case VRAM__TAPE_BRIEF:
+      vram__replay_get_briefly(run, value);
       break;
     default:
       vram__replay_phase(run, phase + value);

@@ -89,7 +89,8 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].allocated_peak_bytes > peak)
       peak = r->phase[i].allocated_peak_bytes;
-  r->peak_allocated_bytes.expected = peak;
+  if (r->peak_allocated_bytes.expected < peak)
+    r->peak_allocated_bytes.expected = peak;
   if (r->peak_allocated_bytes.upper < peak)
     r->peak_allocated_bytes.upper = peak;
   if (run) {
@@ -97,7 +98,7 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
     r->num_alloc_retries = run->pool.stats.num_alloc_retries;
     r->num_ooms = run->oom;
   }
-  vram__report_device_bounds(r, o->context_bytes, o->budget_bytes);
+  vram__report_device_bounds(r, o);
 }
 
 /* Takes the memory: the tape grows from its begin, slots from its end. 0: it is too small. */
@@ -134,9 +135,16 @@ static uint32_t vram__device_usual_sm(uint32_t cc) {
                     : 170;
 }
 
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o) {
+  d->cc = o->cc ? o->cc : 90;
+  d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
+  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->rules = vram__rules_of_torch();
+  d->cublas_workspace = d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
+}
+
 static void vram__step_set_options(vram__step *s) {
   const vram_step_options *o = s->o;
-  vram__device *d = &s->device;
   s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
@@ -147,11 +155,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
-  d->cc = o->cc ? o->cc : 90;
-  d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
-  d->rules = vram__rules_of_torch();
-  d->cublas_workspace = d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
+  vram__device_of(&s->device, o);
 }
 
 /* The arrays of a step; the leaves are where they were in a run before. */
@@ -267,6 +271,7 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower = r->peak_blocks_bytes;
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
+  allocated->expected = s->replay ? 0 : count->peak_expected;
   r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
@@ -324,6 +329,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+    return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules > VRAM_RULES_IDEAL)
     return "unknown rules";
   if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)

@@ -173,10 +173,8 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
     vram__storage_release(s, i);
 }
 
-/* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
-   in. cuDNN's kernels that run channels-last convert what is stored otherwise, and those that split
-   a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
-   cuDNN: conversion of tensor formats, deterministic split-k). */
+/* A workspace that a library chooses at run time: nothing derives it, so only the upper bound takes
+   it in. Kernels that split a sum add up in fp32: at most once each tensor that takes part. */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
   uint64_t n =
       s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
@@ -184,6 +182,35 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->count.peak_upper)
     s->count.peak_upper = n;
+}
+
+/* What a library asks for while it runs, beside the events that PyTorch's host code decides: it
+   raises the bounds of the peak and goes through the replay's allocator. */
+VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0; /* nobody gets more */
+  const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
+  const uint64_t upper =
+      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, bytes->upper);
+  if (s->ideal || s->call.mute || s->registers)
+    return;
+  s->r->runs_cudnn = 1;
+  if (bytes->upper > s->r->cudnn_bytes.upper)
+    s->r->cudnn_bytes.upper = bytes->upper;
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper < most ? upper : most;
+  if (s->o->cudnn == VRAM_CUDNN_NONE)
+    return;
+  if (ask > s->r->cudnn_bytes.expected)
+    s->r->cudnn_bytes.expected = ask;
+  if (expected > s->count.peak_expected)
+    s->count.peak_expected = expected < most ? expected : most;
+  if (s->replay && s->replay->taping)
+    vram__tape_put(s->replay, VRAM__TAPE_BRIEF, ask);
+  else if (s->replay) {
+    vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
+    vram__replay_get_briefly(s->replay, ask);
+  }
 }
 
 /* Bytes that are asked for and given back at once. */

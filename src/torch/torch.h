@@ -236,6 +236,7 @@ typedef struct vram__counts {
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
+  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
   uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
@@ -372,7 +373,14 @@ struct vram__replay {
   uint8_t untold;              /* what happens once more is not the same, or the tape is full */
 };
 
-enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
+enum {
+  VRAM__TAPE_ALLOC,
+  VRAM__TAPE_FREE,
+  VRAM__TAPE_OWN,
+  VRAM__TAPE_PHASE,
+  VRAM__TAPE_BRIEF, /* taken and given back at once */
+  VRAM__TAPE_BITS = 3
+};
 
 /* versions.c */
 VRAM__FN const vram__rules *vram__rules_of_torch(void);
@@ -385,6 +393,7 @@ VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t byte
 VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes);
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
 VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage *st);
@@ -406,6 +415,7 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
+VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 
 /* tensor.c */
@@ -539,6 +549,19 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
 VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
                                   int64_t in);
 
+/* A convolution as cuDNN's functions take it: x is what forward reads and backward data makes, y
+   what forward makes. */
+typedef struct vram__cudnn_conv {
+  vram_dtype dt;
+  uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
+  int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
+  uint8_t axes, channels_last, grouped;
+  uint8_t dense; /* one group, stride 1, dilation 1 */
+} vram__cudnn_conv;
+
+/* cudnn.c */
+VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
+
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
@@ -607,8 +630,8 @@ static inline void vram__tensor_begin_at(vram__step *s, vram__tensor t, uint64_t
 }
 
 static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
-  if (run->ntape < run->tape_cap)
-    run->tape[run->ntape++] = value << 2 | kind;
+  if (run->ntape < run->tape_cap && !(value >> (64 - VRAM__TAPE_BITS)))
+    run->tape[run->ntape++] = value << VRAM__TAPE_BITS | kind;
   else
     run->untold = 1;
 }

@@ -27,7 +27,10 @@ static const vram__rules vram__rules_2_15 = {
     /* layer_norm */ {65536, 32768},
     /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8},
     /* eight_bit */ {4096, 256},
-    /* four_bit */ {1536, 4, 64, 256}};
+    /* four_bit */ {1536, 4, 64, 256},
+    /* context */
+    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400},
+    /* cudnn_conv */ {4, 32}};
 /* clang-format on */
 
 /* The rules of a version; there is one so far. */
