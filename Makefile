@@ -83,7 +83,7 @@ help:
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
 CHECK = units text explain rooms addop
-TEST = static fuzz units-clang-sanitize units-msan coverage $(CHECK) units-clang \
+TEST = static fuzz units-clang-sanitize units-msan coverage $(CHECK) finetune units-clang \
   units-i686 units-powerpc truth compile link models measure export fit plan install examples docs render \
   replay diff files nets lines arena emit tiny watch pool cuda ledger writer schedule \
   embedded preload
@@ -133,8 +133,8 @@ ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
-# an emulator is ten times as slow: all goldens (test_step), and of what takes longest a part
-ifdef EMULATED
+# where every access costs more (emulators, MSan): all goldens (test_step), and of what takes longest a part
+ifdef SLOW
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram)
 ARGS_test_solve = tests/golden/models/nn_lenet5.vram
 endif
@@ -181,6 +181,7 @@ golden:
 	"$(NULLGPU)" tools/measure_op.py tests/cases/$(OP).vram
 
 truth: vram
+	python3 tools/published.py
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
 

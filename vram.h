@@ -1829,6 +1829,7 @@
 #define vram_chain_measure_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_measure_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
+#define vram_context_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_context_bytes)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
 #define vram_dtype_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_name)
@@ -1840,10 +1841,17 @@
 #define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
 #define vram_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_format_name)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
+#define vram_graph_adapt VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapt)
+#define vram_graph_adapted_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapted_bytes)
 #define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
+#define vram_graph_checkpoint VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint)
+#define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
+#define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
+#define vram_graph_infer VRAM__JOIN(VRAM_NAMESPACE, vram_graph_infer)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
+#define vram_graph_keep VRAM__JOIN(VRAM_NAMESPACE, vram_graph_keep)
 #define vram_graph_outputs VRAM__JOIN(VRAM_NAMESPACE, vram_graph_outputs)
 #define vram_graph_parse VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse)
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
@@ -1877,6 +1885,7 @@
 #define vram_node_flops VRAM__JOIN(VRAM_NAMESPACE, vram_node_flops)
 #define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
 #define vram_node_output VRAM__JOIN(VRAM_NAMESPACE, vram_node_output)
+#define vram_node_recomputed VRAM__JOIN(VRAM_NAMESPACE, vram_node_recomputed)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
@@ -2162,7 +2171,9 @@ typedef enum vram_dtype {
 #define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values) VRAM_##token,
   VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
-      VRAM_DTYPE_COUNT
+      VRAM_DTYPE_COUNT,
+  VRAM_DTYPE_MODEL /* in a graph whose model has a dtype: that one (vram_graph_dtype); no dtype of
+                      its own, so nothing else takes it */
 } vram_dtype;
 
 typedef enum vram_dtype_kind {
@@ -2268,30 +2279,33 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(reshape) X(view) X(flatten) \
   X(unflatten) X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) \
-  X(narrow) X(select) X(split) X(chunk) X(unbind) X(detach) X(cat) X(stack) X(roll) X(flip) \
-  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
-  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
-  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(cumsum) X(histc) X(diff) X(topk) X(sort) X(argmax) X(argmin) X(gather) \
-  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(embedding) \
-  X(embedding_bag) X(matmul) X(bmm) X(mm) X(addmm) X(baddbmm) X(grouped_mm) X(linear) \
-  X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) \
-  X(conv_transpose3d) X(tril) X(triu) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) \
-  X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
-  X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) X(adaptive_max_pool3d) \
-  X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) X(fractional_max_pool3d) \
-  X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) X(pixel_shuffle) \
-  X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) X(hardtanh) \
-  X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
-  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
-  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
-  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
-  X(gumbel_softmax) X(softmin) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
-  X(batch_norm) X(instance_norm) X(scaled_dot_product_attention) X(multi_head_attention) \
-  X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) \
-  X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
-  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
-  X(triplet_margin_loss) X(moe) X(custom)
+  X(narrow) X(select) X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) \
+  X(as_strided) X(cat) X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) \
+  X(contiguous) X(clone) X(to) X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) \
+  X(randn) X(fill) X(bernoulli) X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) \
+  X(max) X(min) X(prod) X(var) X(std) X(norm) X(logsumexp) X(cumsum) X(cumprod) X(histc) \
+  X(diff) X(topk) X(sort) X(argmax) X(argmin) X(gather) X(index_select) X(index) X(index_put) \
+  X(scatter) X(masked_select) X(one_hot) X(scatter_add) X(scatter_reduce) X(index_add) \
+  X(index_copy) X(index_fill) X(masked_scatter) X(embedding) X(embedding_bag) X(matmul) X(bmm) \
+  X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
+  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
+  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(tril) X(triu) X(pad) \
+  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
+  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
+  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
+  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
+  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
+  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
+  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
+  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
+  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
+  X(log_softmax) X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) \
+  X(view_as_real) X(view_as_complex) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
+  X(scaled_dot_product_attention) X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) \
+  X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) \
+  X(huber_loss) X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) \
+  X(ctc_loss) X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2323,7 +2337,10 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
   X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
-  X(diagonal, I)
+  X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
+  X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
+  X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
+  X(storage_offset, I) X(cublas, B) X(onesided, B)
 
 /* clang-format on */
 
@@ -2336,8 +2353,11 @@ typedef enum vram_op {
 
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
-   memory. Shapes and dtypes are those of an fp32 run; vram_step works out what autocast or a
-   low-precision run makes of them. */
+   memory. Shapes and dtypes are those of a run in the model's own dtype; vram_step works out what
+   autocast or a run in another dtype makes of them. A graph names the model's dtype, which is then
+   that of all parameters and of what says VRAM_DTYPE_MODEL (`model` in a text), while every other
+   dtype, f32 too, is the same in each run. Where it names none, f32 stands for the model's dtype.
+ */
 
 /* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {
@@ -2368,11 +2388,13 @@ typedef struct vram_dims {
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
 typedef struct vram_param vram_param;
+typedef struct vram_checkpoint vram_checkpoint;
 
 /* attr: [key | count << 8, values...]..., 0 ends. */
 struct vram_node {
   vram_node *next;
   const struct vram__round *round; /* loop rounds around it, NULL: none */
+  const vram_checkpoint *block;    /* the innermost checkpoint block around it, NULL: none */
   vram_value **in;
   vram_value *out;     /* nout values, one after the other; the first one has the node's name */
   const int64_t *attr; /* shared: many nodes may point to the same keys; NULL: none */
@@ -2393,7 +2415,7 @@ struct vram_value {
   const char *name; /* not terminated */
   uint32_t index;   /* 0, 1, ... */
   uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
-  vram_dtype dtype; /* vram_dtype in an fp32 run */
+  vram_dtype dtype; /* in a run in the model's dtype */
   uint8_t flags;
   uint8_t name_len;
 };
@@ -2408,6 +2430,25 @@ struct vram_param {
   vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
+                       from before the model was prepared for training */
+};
+
+/* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
+   backward is made once more when backward needs it. Blocks may lie inside one another. */
+#define VRAM_CHECKPOINT_REENTRANT 1u   /* use_reentrant=True */
+#define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
+#define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
+
+struct vram_checkpoint {
+  vram_checkpoint *next;         /* in the order in which they begin */
+  vram_checkpoint *up;           /* the one around it; NULL: none */
+  const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
+  vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
+                              beside it, what the nodes use from outside and what is used behind */
+  uint32_t narg, nout;
+  uint32_t nheld; /* the last ones of `arg` that its function only refers to */
+  uint8_t flags;
 };
 
 typedef struct vram_graph {
@@ -2434,8 +2475,20 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  vram_value *root;          /* the first output: what backward starts from */
-  vram_error error;          /* the first error; sticky */
+  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
+  uint32_t holds;            /* nodes whose functions hold what they were given */
+  uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
+  vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
+  vram_checkpoint *checkpoint_first, *checkpoint_last;
+  vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
+  uint32_t ncheckpoint;
+  uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
+  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
+  uint8_t autocast_off; /* new nodes do not take part in autocast */
+  vram_value *root;     /* the first output: what backward starts from */
+  vram_value *inferred; /* the first result of inference; NULL: none is named */
+  vram_error error;     /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -2469,11 +2522,18 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
    n: not NULL. */
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
+/* In how many checkpoint blocks the node is: backward runs it once more for each. n: not NULL. */
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n);
+
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
+/* Names the model's dtype, VRAM_F32, VRAM_BF16, VRAM_F16 or VRAM_F64, before there are inputs or
+   nodes. */
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype);
+
 /* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
- */
+   dtype: VRAM_DTYPE_MODEL where vram_graph_dtype was called, or any other. */
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad);
 
@@ -2487,13 +2547,45 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
 
+/* What inference gives in place of the outputs of training: what only these need, a loss and its
+   way there, is left out. */
+VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
+
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here variables of the loop around the model take these values (out = model(x)), and hold them
+   until the next step comes here. */
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* What is applied up to vram_graph_checkpoint_end runs in a call of
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
+   arguments but what its function holds; out: what it returns, or nothing (then what is used behind
+   it, in the order in which it is made); either may be NULL where there are none. keys as in the
+   text form ("reentrant=1"), or NULL. */
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           uint32_t nheld, const char *keys);
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout);
+
+/* Fine-tuning: linear lines of the text that is read next get adapters (lora: "r=16", and
+   "targets=q_proj|v_proj", "dropout=0.05", "dora=1", "bias=1", "dtype=bf16"), or quantised weights
+   (quant: "nf4", "fp4" or "int8", and "double=0", "dtype=bf16", "compute=bf16", "threshold=6.0",
+   "skip=NAME|NAME", "prepare=0"); each NULL: none. Targets are names, or what they end with behind
+   a point; none: all linear lines but the last one. That one is not quantised either. Whatever is
+   no adapter is frozen; with both and without prepare=0 it is fp32 where it is not quantised
+   (prepare_model_for_kbit_training), and vram_step_options.dtype is what weights were quantised
+   from (0: bf16). */
+VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const char *quant);
 
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
 VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                          uint32_t nset);
+
+/* The same behind vram_graph_adapt. */
+VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                           uint32_t nset);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
    the place of the text's. text and set as above; the text is not needed afterwards. *err, if not
@@ -3032,6 +3124,14 @@ typedef struct vram_node_report {
   vram_dtype dtype;      /* of the first output in this run */
 } vram_node_report;
 
+/* Workspaces of cuDNN's convolutions. A real device chooses them while it runs: expected are those
+   that its heuristics take. They are no events of the step (vram_step_options.event, everything
+   `requested`), but the allocated and reserved bytes of a replay have them, and the peak. */
+typedef enum vram_cudnn {
+  VRAM_CUDNN_EXPECTED,
+  VRAM_CUDNN_NONE /* convolutions run without */
+} vram_cudnn;
+
 /* Nodes from first to last, in execution order. */
 typedef struct vram_range {
   const vram_node *first, *last;
@@ -3049,10 +3149,11 @@ typedef struct vram_step_options {
   int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
   vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  vram_dtype dtype;             /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
+  vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
-  int keep_grads;               /* zero_grad(set_to_none=False) */
+  int keep_grads;               /* zero_grad(set_to_none=False), or none at all */
+  int zero_grad_late;           /* zero_grad() stands between forward and backward */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
@@ -3065,7 +3166,10 @@ typedef struct vram_step_options {
   uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;            /* compute capability times ten; 0: 90 */
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: not known, usually 512 MiB */
+  vram_cudnn cudnn;       /* workspaces of convolutions */
+  int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                             beginning, as before torch 1.13 */
+  uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -3101,6 +3205,7 @@ typedef struct vram_report {
   uint64_t autocast_cache_bytes; /* low-precision copies of weights */
   uint64_t workspace_bytes;      /* the largest one */
   uint64_t kv_cache_bytes;       /* 0: the text form has no cache */
+  vram_dtype dtype;              /* the model's in this run */
   uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;
@@ -3116,6 +3221,8 @@ typedef struct vram_report {
   uint64_t
       num_alloc_retries; /* of such a replay: how many times that happens; else of the replay */
   uint64_t num_ooms; /* 1: a request of the replay found no memory; what came then is not played */
+  int runs_cudnn;    /* 1: convolutions run with cuDNN, */
+  vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
   vram_bounds device_bytes;  /* without context_bytes: what is reserved */
   vram_phase peak_phase;
@@ -3158,7 +3265,8 @@ typedef enum vram_source {
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
   THREE(peak_allocated_bytes, BOUND, "blocks of the caching allocator; rests not split off, workspaces of the device") \
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
-  THREE(context_bytes, BOUND, "CUDA context and libraries: given, or 105 MiB to 1 GiB")        \
+  THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
+  THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
   THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
 
 /* clang-format on */
@@ -3173,6 +3281,10 @@ typedef struct vram_term {
 #ifndef VRAM_NO_STEP
 /* Term i of a report, in the order of the table; 0: there is none. Neither argument is NULL. */
 VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term);
+
+/* What CUDA and the libraries take of the device of these options (never NULL) beside PyTorch's
+   allocator; cudnn: 1 if convolutions run with it. */
+VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
@@ -3300,6 +3412,7 @@ typedef struct vram_solve_options {
   const char
       *checkpoint_nodes; /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
   vram_step_options step;
+  const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
 } vram_solve_options;
 
 /* A value that was tried; value 0: there is none. */
@@ -7543,16 +7656,21 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 
 /* >>model    graph and text form */
 
-#define VRAM__INPLACE 1u /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u    /* node: a loss */
-#define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u /* node: may write to its first input */
-#define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
-#define VRAM__GRAD 1u    /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u  /* value: named by `output` */
-#define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
+#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u      /* node: a loss */
+#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u   /* node: may write to its first input */
+#define VRAM__DROPS 32u    /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
+#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u    /* value: named by `output` */
+#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
+#define VRAM__FULL 128u    /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
+#define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
 
 typedef struct vram__round { /* one round of a loop */
   const struct vram__round *up;
@@ -7592,6 +7710,7 @@ typedef struct vram__promote {
 /* Lines of a graph that are no ops. */
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
+  VRAM__OP_keep,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -7830,6 +7949,8 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
+  uint32_t blocks; /* `checkpoint` blocks around it */
+  uint8_t full;    /* autocast was off in front of it */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -7842,6 +7963,19 @@ typedef struct vram__keys {
   int64_t *words;
   uint32_t count, room;
 } vram__keys;
+
+/* What vram_graph_adapt asks for. */
+enum { VRAM__ADAPT_WORDS = 64 };
+typedef struct vram__adapt {
+  int64_t lora_words[VRAM__ADAPT_WORDS], quant_words[VRAM__ADAPT_WORDS];
+  vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
+  vram__span targets, skip;               /* names with | between; no targets: all but the head */
+  vram__span head;                        /* the last linear line of the text */
+  uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint32_t matched;                       /* lines with an adapter */
+  uint32_t ncandidate;
+  vram__span candidate[16]; /* names that there were, without what stands before the last point */
+} vram__adapt;
 
 /* A node that a line or a call asks for. */
 typedef struct vram__request {
@@ -7872,7 +8006,11 @@ typedef struct vram__parser {
   uint32_t symbol_room; /* for so many there is memory */
   vram__loop loop[VRAM_MAX_LOOPS];
   uint32_t depth;  /* loops around the line */
+  uint32_t blocks; /* `checkpoint` blocks around it; the outermost: */
+  uint32_t block_line;
+  const char *block_at;
   uint32_t rounds; /* of all loops so far */
+  int adapted;     /* linear lines may have adapters that the text does not say */
   int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
   uint32_t nset;
@@ -7900,6 +8038,7 @@ VRAM__COLD VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(vram_dtype dt);
+VRAM__FN int vram__dtype_of_models(vram_dtype dt);
 VRAM__FN uint32_t vram__kind_rank(vram_dtype dt);
 VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b);
 VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim);
@@ -7924,6 +8063,10 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
 VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
 VRAM__APART VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key,
@@ -7939,6 +8082,7 @@ VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind);
 
@@ -7956,20 +8100,34 @@ VRAM__FN const char *vram__symbol_keep_name(vram__parser *p, vram__span name);
 /* node.c */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
 VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
+VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
 VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
 VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
+
+/* block.c */
+VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what);
+VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
 
 /* size.c */
 VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to);
 VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
                                uint32_t *count);
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to);
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
 
 /* key.c */
 VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
 VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
+
+/* adapt.c */
+VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
+VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
+VRAM__FN int vram__adapt_complete(vram_graph *g);
+VRAM__FN int vram__adapt_freezes(const vram_graph *g);
+VRAM__FN int vram__adapt_prepares(const vram_graph *g);
 
 /* parse.c */
 VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtype dtype,
@@ -7989,7 +8147,7 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++)
     w = w * 131 + (uint8_t)s[i];
-  return (int64_t)(w >> 1);
+  return (int64_t)(w & INT64_MAX);
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
@@ -8012,6 +8170,11 @@ static inline vram__span vram__span_all(const char *text) {
   s.text = text;
   s.len = text ? vram__text_len(text) : 0;
   return s;
+}
+
+/* Is n a line about lifetimes alone? */
+static inline int vram__node_is_lifetime(const vram_node *n) {
+  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
@@ -8123,6 +8286,11 @@ VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result cod
 
 VRAM__FN int vram__dtype_is_float(vram_dtype dt) {
   return vram__dtype_rows[dt].kind == VRAM_KIND_FLOAT;
+}
+
+/* What a whole model may be in. */
+VRAM__FN int vram__dtype_of_models(vram_dtype dt) {
+  return dt == VRAM_F64 || dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
 static int vram__dtype_is_complex(vram_dtype dt) {
@@ -8385,6 +8553,23 @@ VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def) {
   return v ? *v : def;
 }
 
+/* A dtype of the text in a run in the model's own dtype. */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt) {
+  if (dt != VRAM_DTYPE_MODEL)
+    return dt;
+  return g->dtype ? g->dtype : VRAM_F32;
+}
+
+/* What torch.get_default_dtype() stands for: where f32 is the model's dtype it cannot be told. */
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g) {
+  return g->dtype ? VRAM_F32 : VRAM_DTYPE_MODEL;
+}
+
+/* What the node's key dtype= says for such a run, or `def`. */
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, dtype, def));
+}
+
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size) {
   uint64_t z = 16; /* bytes of the widest element */
   uint32_t i;
@@ -8481,9 +8666,10 @@ static int vram__dims_same_sizes(const vram_dims *a, const vram_dims *b) {
   return 1;
 }
 
-/* Slot i becomes the weight of that role that `weights=` lends; 0: an error, 2: it lends none. */
+/* Slot i becomes the weight or buffer of that role that `weights=` lends; 0: an error, 2: it lends
+   none. */
 static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                             const vram_dims *d) {
+                             const vram_dims *d, int buffer) {
   const int64_t *from = vram__node_list(n, VRAM__KEY_weights, NULL);
   const vram_node *lender;
   uint32_t k;
@@ -8492,7 +8678,8 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
   lender = (const vram_node *)(uintptr_t)*from;
   for (k = 0; k < lender->nparam; k++) {
     vram_param *p = lender->param[k];
-    if (!p || p->kind == VRAM__BUFFER || !vram__text_is(role, vram__text_len(role), p->role))
+    if (!p || (p->kind == VRAM__BUFFER) != buffer ||
+        !vram__text_is(role, vram__text_len(role), p->role))
       continue;
     if (vram__dims_same_sizes(p->d, d)) {
       n->param[i] = p;
@@ -8516,11 +8703,22 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
 /* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
    Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
    is the output's: numbers that are not floating point are no weights. */
-static vram_dtype vram__param_dtype(const vram_node *n, uint32_t ndim, vram_dtype dtype) {
-  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+static vram_dtype vram__weight_dtype(const vram_graph *g, const vram_node *n, uint32_t ndim,
+                                     vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype),
+                   own = vram__graph_own_dtype(g, asked);
   if (n->op == VRAM_OP_custom)
-    return vram__kind_rank(asked) == 2 ? asked : dtype;
-  return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
+    return vram__kind_rank(own) == 2 ? asked : dtype;
+  return ndim > 1 || vram__dtype_rows[own].row_multiple == 1 ? asked : dtype;
+}
+
+/* The same of a buffer: where the model's dtype is named the key holds for it, too, as a module
+   that is converted converts its running statistics. */
+static vram_dtype vram__buffer_dtype(const vram_graph *g, const vram_node *n, vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+  const int floats = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2 &&
+                     vram__kind_rank(vram__graph_own_dtype(g, dtype)) == 2;
+  return g->dtype && n->op != VRAM_OP_custom && floats ? asked : dtype;
 }
 
 /* The next parameter, all zero; NULL: no memory. They lie one behind the other, so that a step that
@@ -8540,15 +8738,23 @@ static vram_param *vram__param_take(vram_graph *g) {
   return p;
 }
 
+/* An adapter learns in place of what it is added to. */
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
+  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
+         vram__adapt_freezes(g);
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind) {
   const vram_dims *d = vram__graph_dims(g, ndim, size);
+  const int as_is = (kind & VRAM__AS_IS) != 0;
   vram_param *p;
   int lent;
   if (!d)
     return 0;
-  lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
+  kind &= (uint8_t)~VRAM__AS_IS;
+  lent = vram__node_borrow(g, n, i, role, d, kind == VRAM__BUFFER);
   if (lent != 2)
     return lent;
   if (!g->owned) { /* the first parameter */
@@ -8564,13 +8770,16 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  if (kind != VRAM__BUFFER)
-    dtype = vram__param_dtype(n, ndim, dtype);
-  p->dtype = dtype;
+  if (!as_is)
+    dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
+                                 : vram__weight_dtype(g, n, ndim, dtype);
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
+  if (kind == VRAM__PARAM &&
+      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
   if (!vram__whole_blocks(g, d, p->dtype))
     return 0;
@@ -8594,14 +8803,28 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype) {
+  if (!g->error.code && !vram__dtype_of_models(dtype))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype is none of f32, bf16, f16 and f64");
+  if (!g->error.code && (g->ninput || g->nnode))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype behind inputs or nodes");
+  if (!g->error.code)
+    g->dtype = dtype;
+  return g->error.code;
+}
+
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad) {
   const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE || dtype >= VRAM_DTYPE_COUNT ||
-      ndim > VRAM_MAX_AXES) {
+  if (!g->dtype && dtype == VRAM_F32)
+    dtype = VRAM_DTYPE_MODEL;
+  else if (!g->dtype && dtype == VRAM_DTYPE_MODEL)
+    dtype = VRAM_DTYPE_NONE;
+  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE ||
+      (dtype >= VRAM_DTYPE_COUNT && dtype != VRAM_DTYPE_MODEL) || ndim > VRAM_MAX_AXES) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
@@ -8672,7 +8895,7 @@ VRAM__FN vram__span vram__node_label(const vram_node *n) {
   const vram_value *v;
   vram__span label;
   if (n->flags & VRAM__DROPS)
-    return vram__span_all("drop");
+    return vram__span_all(vram_op_name(n->op));
   v = n->nout ? n->out : n->in[n->nin - 1];
   label.text = v->name;
   label.len = v->name_len;
@@ -8725,23 +8948,48 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
   return VRAM_OK;
 }
 
-VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n) {
+  g->inferred = v[0];
+  while (n--)
+    v[n]->flags |= VRAM__INFERRED;
+}
+
+VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->inferred || !n))
+    vram__graph_fail(g, VRAM_ERR_VALUE, n ? "results of inference named twice" : "no result");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a result that is NULL");
+  if (!g->error.code)
+    vram__graph_infer(g, v, n);
+  return g->error.code;
+}
+
+/* The values of a call as lines of that op, of 64 each at most. */
+static vram_result vram__graph_lifetimes(vram_graph *g, uint32_t op, vram_value *const *v,
+                                         uint32_t n, const char *missing) {
   vram_value *in[64];
-  vram_node *node;
   uint32_t i, count;
   for (; n && !g->error.code; v += count, n -= count) {
     count = n < 64 ? n : 64;
     for (i = 0; i < count; i++) {
       in[i] = v[i];
       if (!in[i])
-        vram__graph_fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
+        vram__graph_fail(g, VRAM_ERR_VALUE, missing);
     }
-    node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
-    if (!node)
+    if (g->error.code || !vram__node_lifetime(g, op, in, count))
       break;
-    node->flags |= VRAM__DROPS;
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
+}
+
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }
 
 /* >>model/symbol    words, names and their hash table */
@@ -8957,6 +9205,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   uint32_t i;
   if (!n || !vram__node_append(g, n))
     return NULL;
+  n->block = g->checkpoint_open;
   if (n->nin > g->max_in)
     g->max_in = n->nin;
   if (n->nout > g->max_out)
@@ -8971,10 +9220,14 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   }
   if (n->nout && !g->noutput)
     g->root = &n->out[0];
+  if (g->no_grad)
+    n->flags |= VRAM__NO_GRAD;
   if (VRAM__INT(n, inplace, 0))
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
     n->flags |= VRAM__WRITES;
+  if (g->autocast_off)
+    n->flags |= VRAM__FULL;
   return n;
 }
 
@@ -8986,6 +9239,16 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   r.in = in;
   r.nin = nin;
   return vram__node_new(g, &r);
+}
+
+/* A `drop` or `keep` line. */
+VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
+  vram_node *n = vram__node_drop(g, op, in, nin);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  if (n && op == VRAM__OP_keep)
+    g->nkept += nin;
+  return n;
 }
 
 /* The op takes so many inputs, and has one output where it is written out to lines. */
@@ -9140,10 +9403,11 @@ static int vram__node_write_out(vram__parser *p, const vram__request *r, vram_no
             : !vram__lines_node(p, &lines, node))
       return 0;
   }
+  for (i = 0; i + 1 < lines.nvalue; i++)
+    all[count++] = lines.value[i];
   for (i = 0; i < r->nin; i++)
     all[count++] = r->in[i];
-  for (i = 0; i < lines.nvalue; i++)
-    all[count++] = lines.value[i];
+  all[count++] = lines.value[lines.nvalue - 1]; /* what the last line gives */
   return vram__node_drop(p->g, VRAM__OP_end, all, count) != NULL;
 }
 
@@ -9153,6 +9417,161 @@ VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node 
     return vram__request_fits(p->g, r) && vram__node_write_out(p, r, node);
   *node = vram__node_new(p->g, r);
   return *node && vram__request_fits(p->g, r) && vram__node_infer(p->g, *node);
+}
+
+/* >>model/block    `checkpoint` blocks, by calls and by lines */
+
+/* A key of a block; 0: it is none. */
+VRAM__FN int vram__block_key(vram__span word, uint8_t *flags) {
+  static const struct {
+    const char *word;
+    uint8_t set, to;
+  } keys[] = {{"reentrant=", VRAM_CHECKPOINT_REENTRANT, 1},
+              {"preserve_rng_state=", VRAM_CHECKPOINT_FORGETS_RNG, 0},
+              {"early_stop=", VRAM_CHECKPOINT_RUNS_ON, 0}};
+  uint32_t i;
+  for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const uint32_t n = vram__text_len(keys[i].word);
+    uint32_t digit;
+    if (word.len != n + 1 || !vram__text_equal(word.text, keys[i].word, n))
+      continue;
+    digit = (uint32_t)(word.text[n] - '0');
+    if (digit > 1)
+      return 0;
+    *flags = (uint8_t)(digit == keys[i].to ? *flags | keys[i].set : *flags & ~keys[i].set);
+    return 1;
+  }
+  return 0;
+}
+
+/* A list of values in the graph's memory. */
+static vram_value **vram__block_values(vram_graph *g, vram_value *const *v, uint32_t n) {
+  vram_value **to = (vram_value **)vram__graph_take(g, n * (uint64_t)sizeof *to);
+  uint32_t i;
+  for (i = 0; to && i < n; i++)
+    to[i] = v[i];
+  return to;
+}
+
+/* A block begins; of `what` its arguments and flags count. */
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what) {
+  vram_checkpoint *b;
+  if (g->checkpoint_depth == VRAM_MAX_NESTED) {
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 128 checkpoint blocks inside one another");
+    return 0;
+  }
+  b = (vram_checkpoint *)vram__graph_take(g, sizeof *b);
+  if (!b)
+    return 0;
+  vram__memory_zero(b, sizeof *b);
+  b->arg = vram__block_values(g, what->arg, what->narg);
+  if (!b->arg)
+    return 0;
+  b->narg = what->narg;
+  b->nheld = what->nheld;
+  b->flags = what->flags;
+  b->up = g->checkpoint_open;
+  b->last = g->last; /* until it ends: the node in front of it */
+  if (g->checkpoint_last)
+    g->checkpoint_last->next = b;
+  else
+    g->checkpoint_first = b;
+  g->checkpoint_last = g->checkpoint_open = b;
+  g->ncheckpoint++;
+  if (++g->checkpoint_depth > g->checkpoint_nested)
+    g->checkpoint_nested = g->checkpoint_depth;
+  return 1;
+}
+
+/* A `drop` of those values that nothing from this node on uses. */
+static int vram__block_hold(vram_graph *g, vram_value *const *v, uint32_t n, uint32_t from) {
+  vram_value *in[64];
+  uint32_t i, count = 0;
+  for (i = 0; i < n; i++) {
+    if (v[i]->last < from)
+      in[count++] = v[i];
+    if (count && (count == 64 || i + 1 == n)) {
+      if (!vram__node_lifetime(g, VRAM__OP_drop, in, count))
+        return 0;
+      count = 0;
+    }
+  }
+  return 1;
+}
+
+VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout) {
+  vram_checkpoint *b = g->checkpoint_open;
+  uint32_t i;
+  const vram_node *before;
+  if (!b) {
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "end without checkpoint");
+    return 0;
+  }
+  before = b->last;
+  b->last = NULL;
+  g->checkpoint_open = b->up;
+  g->checkpoint_depth--;
+  b->first = before ? before->next : g->first;
+  if (!b->first)
+    return 1; /* nothing is in it: it does nothing */
+  if (!vram__block_hold(g, b->arg, b->narg, b->first->index))
+    return 0;
+  b->last = g->last;
+  b->out = vram__block_values(g, out, nout);
+  b->nout = nout;
+  for (i = 0; b->out && i < nout; i++)
+    if (!out[i]->node || out[i]->node->index < b->first->index) {
+      vram__graph_fail(g, VRAM_ERR_VALUE, "an output that the checkpoint block does not make");
+      return 0;
+    }
+  return b->out && vram__block_hold(g, out, nout, b->last->index + 1);
+}
+
+/* Are these values all there? */
+static int vram__block_has(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a value of a checkpoint block that is NULL");
+  return !g->error.code;
+}
+
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           uint32_t nheld, const char *keys) {
+  const char *at = keys ? keys : "";
+  vram_checkpoint what;
+  vram__memory_zero(&what, sizeof what);
+  if (nheld > narg)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a checkpoint block that holds more than it is given");
+  while (*at) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from && !vram__block_key(vram__span_of(from, at), &what.flags))
+      vram__graph_fail(g, VRAM_ERR_SYNTAX, "an unknown key of a checkpoint block");
+    at += *at == ' ';
+  }
+  what.arg = (vram_value **)(uintptr_t)arg;
+  what.narg = narg;
+  what.nheld = nheld;
+  if (vram__block_has(g, arg, narg))
+    vram__block_begin(g, &what);
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout) {
+  if (vram__block_has(g, out, nout))
+    vram__block_end(g, out, nout);
+  return g->error.code;
+}
+
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
+  const vram_checkpoint *b;
+  uint32_t count = 0;
+  for (b = n->block; b; b = b->up)
+    count++;
+  return count;
 }
 
 /* >>model/size    numbers, sizes and dtypes of the text form */
@@ -9317,7 +9736,7 @@ VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to
   return 1;
 }
 
-VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to) {
   uint32_t i;
   for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++)
     if (vram__text_is(name.text, name.len, vram__dtype_rows[i].name)) {
@@ -9327,6 +9746,21 @@ VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
   *to = vram_dtype_from_name_n(name.text, name.len); /* float32, f8e4m3, Q4_K, ... */
   return *to != VRAM_DTYPE_NONE || vram__parse_error(p, VRAM_ERR_NAME, "an unknown dtype", name,
                                                      "f32, bf16, i64, ... (vram list dtypes)");
+}
+
+/* The same of an input or a key: `model` is the model's dtype, and so is f32 in a text that does
+   not name it. */
+VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
+  if (vram__text_is(name.text, name.len, "model")) {
+    *to = VRAM_DTYPE_MODEL;
+    return p->g->dtype || vram__parse_error(p, VRAM_ERR_NAME, "the model's dtype is not named",
+                                            name, "model NAME dtype=DTYPE in a line above");
+  }
+  if (!vram__dtype_named(p, name, to))
+    return 0;
+  if (*to == VRAM_F32 && !p->g->dtype)
+    *to = VRAM_DTYPE_MODEL;
+  return 1;
 }
 
 /* >>model/key    KEY=VALUE: the keys of a node */
@@ -9530,6 +9964,293 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
   return 1;
 }
 
+/* >>model/adapt    linear lines of a text get adapters and quantised weights */
+
+/* Words of the two options, and the keys of a linear line that they stand for. "": no key. */
+enum { VRAM__ADAPT_TARGETS, VRAM__ADAPT_SKIP, VRAM__ADAPT_PREPARE, VRAM__ADAPT_KEY };
+
+typedef struct vram__adapt_word {
+  const char *name, *key;
+  uint8_t what;
+} vram__adapt_word;
+
+static const vram__adapt_word vram__lora_words[] = {{"r", "lora", VRAM__ADAPT_KEY},
+                                                    {"targets", "", VRAM__ADAPT_TARGETS},
+                                                    {"dropout", "lora_dropout", VRAM__ADAPT_KEY},
+                                                    {"bias", "lora_bias", VRAM__ADAPT_KEY},
+                                                    {"dtype", "lora_dtype", VRAM__ADAPT_KEY},
+                                                    {"dora", "dora", VRAM__ADAPT_KEY},
+                                                    {"rslora", "rslora", VRAM__ADAPT_KEY},
+                                                    {NULL, NULL, 0}};
+static const vram__adapt_word vram__quant_words[] = {
+    {"kind", "quant", VRAM__ADAPT_KEY},          {"double", "double_quant", VRAM__ADAPT_KEY},
+    {"dtype", "dtype", VRAM__ADAPT_KEY},         {"compute", "compute_dtype", VRAM__ADAPT_KEY},
+    {"threshold", "threshold", VRAM__ADAPT_KEY}, {"skip", "", VRAM__ADAPT_SKIP},
+    {"prepare", "", VRAM__ADAPT_PREPARE},        {NULL, NULL, 0}};
+
+static void vram__adapt_fail(vram_graph *g, const char *what, vram__span found,
+                             const char *expected) {
+  vram__graph_fail(g, VRAM_ERR_VALUE, what);
+  vram__error_more(g, " (found ");
+  vram__error_more_n(g, found.text, found.len);
+  vram__error_more(g, ", expected ");
+  vram__error_more(g, expected);
+  vram__error_more(g, ")");
+}
+
+/* The words that an option knows, for an error. */
+static void vram__adapt_unknown(vram_graph *g, vram__span found, const vram__adapt_word *words) {
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown word of this option (found ");
+  vram__error_more_n(g, found.text, found.len);
+  vram__error_more(g, ", expected ");
+  for (; words->name; words++) {
+    vram__error_more(g, words->name);
+    vram__error_more(g, words[1].name ? ", " : ")");
+  }
+}
+
+/* KEY=VALUE of a linear line. */
+static int vram__adapt_key(vram__parser *p, const char *key, vram__span value, vram__keys *keys) {
+  char line[64];
+  uint32_t n = 0;
+  vram__text_puts(line, sizeof line, &n, key);
+  vram__text_puts(line, sizeof line, &n, "=");
+  vram__text_put(line, sizeof line, &n, value.text, value.len);
+  if (n + 1 >= sizeof line) { /* perhaps cut */
+    vram__adapt_fail(p->g, "a value that is too long", value, "a number or a dtype");
+    return 0;
+  }
+  p->start = p->at = line;
+  p->end = line + n;
+  return vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys);
+}
+
+/* One word of an option: NAME=VALUE, or of `quant` the kind alone. */
+static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span word,
+                                 const vram__adapt_word *words, vram__keys *keys) {
+  const char *equals = word.text, *const end = word.text + word.len;
+  vram__span name, value;
+  while (equals < end && *equals != '=')
+    equals++;
+  name = vram__span_of(word.text, equals);
+  value = vram__span_of(equals < end ? equals + 1 : end, end);
+  if (equals == end && words == vram__quant_words) {
+    value = name;
+    name = vram__span_all("kind");
+  }
+  while (words->name && !vram__text_is(name.text, name.len, words->name))
+    words++;
+  if (!words->name || !value.len) {
+    vram__adapt_unknown(p->g, word, keys == a->quant_keys ? vram__quant_words : vram__lora_words);
+    return 0;
+  }
+  switch (words->what) {
+  case VRAM__ADAPT_TARGETS:
+    a->targets = value;
+    return 1;
+  case VRAM__ADAPT_SKIP:
+    a->skip = value;
+    return 1;
+  case VRAM__ADAPT_PREPARE:
+    a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
+    if (a->unprepared || vram__text_is(value.text, value.len, "1"))
+      return 1;
+    vram__adapt_fail(p->g, "not a boolean", value, "0 or 1");
+    return 0;
+  default:
+    return vram__adapt_key(p, words->key, value, keys);
+  }
+}
+
+/* An option: words with commas between. */
+static int vram__adapt_option(vram__parser *p, vram__adapt *a, const char *text,
+                              const vram__adapt_word *words, vram__keys *keys) {
+  const char *at = text;
+  for (;;) {
+    const char *const begin = at;
+    while (*at && *at != ',')
+      at++;
+    if (!vram__adapt_word_read(p, a, vram__span_of(begin, at), words, keys))
+      return 0;
+    if (!*at)
+      return 1;
+    at++;
+  }
+}
+
+static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
+  return vram__attr_find(keys->words, key, NULL) != NULL;
+}
+
+/* 4-bit weights compute in the dtype that they were loaded in. */
+static void vram__adapt_compute(vram__keys *keys) {
+  const int64_t *kind = vram__attr_find(keys->words, VRAM__KEY_quant, NULL);
+  if (!kind || *kind == VRAM__WORD("int8") || vram__keys_hold(keys, VRAM__KEY_compute_dtype))
+    return;
+  keys->words[keys->count++] = VRAM__KEY_compute_dtype | 1 << 8;
+  keys->words[keys->count++] = VRAM_DTYPE_MODEL;
+  keys->words[keys->count] = 0;
+}
+
+/* The graph's own copy of an option, which must outlive the call. */
+static const char *vram__adapt_keep(vram_graph *g, const char *text) {
+  const uint32_t len = vram__text_len(text);
+  char *copy = (char *)vram__graph_take(g, (uint64_t)len + 1);
+  uint32_t n = 0;
+  if (copy)
+    vram__text_put(copy, len + 1, &n, text, len);
+  return copy;
+}
+
+VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const char *quant) {
+  vram__adapt *a;
+  vram__parser p;
+  if (g->error.code || (!lora && !quant))
+    return g->error.code;
+  if (g->ninput || g->nnode || g->adapt)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "adapters behind inputs or nodes, or named twice");
+  a = g->error.code ? NULL : (vram__adapt *)vram__graph_take(g, sizeof *a);
+  if (!a)
+    return g->error.code;
+  vram__memory_zero(a, sizeof *a);
+  vram__memory_zero(&p, sizeof p);
+  p.g = g;
+  a->lora_keys->words = a->lora_words;
+  a->quant_keys->words = a->quant_words;
+  a->lora_keys->room = a->quant_keys->room = VRAM__ADAPT_WORDS;
+  lora = lora ? vram__adapt_keep(g, lora) : NULL;
+  quant = quant ? vram__adapt_keep(g, quant) : NULL;
+  if (g->error.code || (lora && !vram__adapt_option(&p, a, lora, vram__lora_words, a->lora_keys)) ||
+      (quant && !vram__adapt_option(&p, a, quant, vram__quant_words, a->quant_keys)))
+    return g->error.code;
+  if (lora && !vram__keys_hold(a->lora_keys, VRAM__KEY_lora))
+    vram__adapt_fail(g, "adapters without a rank", vram__span_all(lora), "r=16");
+  else if (quant && !vram__keys_hold(a->quant_keys, VRAM__KEY_quant))
+    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant), "nf4, fp4 or int8");
+  vram__adapt_compute(a->quant_keys);
+  g->adapt = a;
+  return g->error.code;
+}
+
+/* Is `name` one of those that | divides: all of it, or what stands behind its last points? */
+static int vram__adapt_names(vram__span list, vram__span name) {
+  const char *at = list.text, *const end = list.text + list.len;
+  while (at < end) {
+    const char *const begin = at;
+    uint32_t n;
+    while (at < end && *at != '|')
+      at++;
+    n = (uint32_t)(at - begin);
+    if (n && n <= name.len && vram__text_equal(name.text + name.len - n, begin, n) &&
+        (n == name.len || name.text[name.len - n - 1] == '.'))
+      return 1;
+    at++;
+  }
+  return 0;
+}
+
+/* The name that the last linear line of the text has: a model's head. */
+static vram__span vram__adapt_head(const char *text, uint64_t len) {
+  const char *at = text, *const end = text + len;
+  vram__span head = vram__span_of(text, text);
+  while (at < end) {
+    const char *line = at, *name;
+    while (at < end && *at != '\n')
+      at++;
+    if (at - line > 7 && vram__text_equal(line, "linear ", 7)) {
+      for (name = line += 7; line < at && *line != ' ' && *line != '\t';)
+        line++;
+      head = vram__span_of(name, line);
+    }
+    at++;
+  }
+  return head;
+}
+
+VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len) {
+  if (g->adapt)
+    g->adapt->head = vram__adapt_head(text, len);
+}
+
+/* The keys of the option go behind those of the line, which may have some of them. */
+static int vram__adapt_add(const vram__keys *from, vram__keys *to) {
+  uint32_t i, k, n;
+  for (i = 0; i < from->count; i += n) {
+    n = 1 + ((uint32_t)(from->words[i] >> 8) & 0xffffu);
+    if (vram__keys_hold(to, (uint32_t)(from->words[i] & 0xff)))
+      continue;
+    if (to->count + n >= to->room)
+      return 0;
+    for (k = 0; k < n; k++)
+      to->words[to->count++] = from->words[i + k];
+    to->words[to->count] = 0;
+  }
+  return 1;
+}
+
+/* The last part of a linear line's name becomes one of those that an error lists. */
+static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
+  uint32_t n = 0, i;
+  while (n < name.len && name.text[name.len - n - 1] != '.')
+    n++;
+  name = vram__span_of(name.text + name.len - n, name.text + name.len);
+  for (i = 0; i < a->ncandidate; i++)
+    if (a->candidate[i].len == n && vram__text_equal(a->candidate[i].text, name.text, n))
+      return;
+  if (i < sizeof a->candidate / sizeof *a->candidate)
+    a->candidate[a->ncandidate++] = name;
+}
+
+/* A linear line of this name gets the keys that the options give it. 0: no room for them. */
+VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
+  vram__adapt *a = g->adapt;
+  vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
+  const vram__span all = vram__span_all("all-linear");
+  int head, good = 1;
+  if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
+    return 1;
+  head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
+         vram__adapt_names(vram__span_all("lm_head"), name);
+  vram__adapt_candidate(a, name);
+  if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
+    good = vram__adapt_add(a->quant_keys, keys);
+  if (!a->lora_keys->count || !good)
+    return good;
+  if (!a->targets.len ||
+              (a->targets.len == all.len && vram__text_equal(a->targets.text, all.text, all.len))
+          ? head
+          : !vram__adapt_names(a->targets, name))
+    return 1;
+  a->matched++;
+  return vram__adapt_add(a->lora_keys, keys);
+}
+
+/* All lines were read: did an adapter find its place? */
+VRAM__FN int vram__adapt_complete(vram_graph *g) {
+  const vram__adapt *a = g->adapt;
+  uint32_t i;
+  if (!a || !a->lora_keys->count || a->matched)
+    return 1;
+  vram__graph_fail(g, VRAM_ERR_NAME, "no linear line has a name of targets (");
+  vram__error_more(g, a->ncandidate ? "there are " : "there is no linear line");
+  for (i = 0; i < a->ncandidate; i++) {
+    vram__error_more(g, i ? ", " : "");
+    vram__error_more_n(g, a->candidate[i].text, a->candidate[i].len);
+  }
+  vram__error_more(g, ")");
+  return 0;
+}
+
+/* Adapters learn in place of everything else. */
+VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
+  return g->adapt && g->adapt->lora_keys->count;
+}
+
+/* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
+VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
+  return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+}
+
 /* >>model/parse    the lines of the text form */
 
 static const char *vram__line_end(const char *p, const char *end) {
@@ -9598,6 +10319,27 @@ static int vram__parse_pair(vram__span token, vram__span *name, vram__span *rest
 
 /* ---- model, dim and input lines ---- */
 
+/* dtype=DTYPE behind the model's name */
+static int vram__model_key(vram__parser *p) {
+  const vram__span word = p->token;
+  vram__span name, value;
+  int64_t dtype;
+  if (!vram__parse_pair(word, &name, &value) || !vram__text_is(name.text, name.len, "dtype") ||
+      p->g->dtype)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", word,
+                             p->g->dtype ? "the end of the line" : "dtype=DTYPE or nothing");
+  if (!vram__dtype_named(p, value, &dtype))
+    return 0;
+  if (!vram__dtype_of_models((vram_dtype)dtype))
+    return vram__parse_error(p, VRAM_ERR_VALUE, "not a model's dtype", value,
+                             "f32, bf16, f16 or f64");
+  if (p->g->ninput || p->g->nnode)
+    return vram__parse_refuse(p, word.text, VRAM_ERR_SYNTAX,
+                              "the model's dtype behind inputs or nodes", NULL);
+  p->g->dtype = (vram_dtype)dtype;
+  return 1;
+}
+
 static int vram__model_line(vram__parser *p) {
   vram_graph *g = p->g;
   if (g->name)
@@ -9608,9 +10350,9 @@ static int vram__model_line(vram__parser *p) {
   g->name_len = p->token.len;
   if (!g->name)
     return vram__parse_located(p, p->token.text);
-  if (vram__parse_token(p))
-    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                             "the end of the line");
+  while (vram__parse_token(p))
+    if (!vram__model_key(p))
+      return 0;
   return 1;
 }
 
@@ -9684,6 +10426,8 @@ VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtyp
   vram__memory_zero(v, sizeof *v);
   v->d = vram__graph_dims(g, ndim, size);
   v->name = vram__graph_keep_text(g, name.text, name.len);
+  v->flags = dtype == VRAM_DTYPE_MODEL ? VRAM__OF_MODEL : 0;
+  dtype = vram__graph_own_dtype(g, dtype);
   if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
   v->name_len = (uint8_t)name.len;
@@ -9810,6 +10554,8 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram__key_table[missing].name);
   if (p->names_only)
     return vram__names_only(p, r, names, at);
+  if (!vram__adapt_line(g, r, names))
+    return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "too many keys", NULL);
   if (!vram__node_emit(p, r, &n))
     return vram__parse_located(p, at);
   if (!vram__names_give(p, names, n->out, r->nout))
@@ -9882,7 +10628,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output` or `drop` line; 0: an error. */
+/* The names of an `output`, `drop` or `keep` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -9900,17 +10646,17 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-static int vram__drop_line(vram__parser *p) {
+/* A `drop` or `keep` line. */
+static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
   const uint32_t count = vram__values_line(p, in);
   vram_node *n;
   if (!count || p->names_only)
     return count != 0;
-  n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
+  n = vram__node_lifetime(p->g, op, in, count);
   if (!n)
     return vram__parse_located(p, at);
-  n->flags |= VRAM__DROPS;
   n->line = p->line;
   return 1;
 }
@@ -9933,6 +10679,27 @@ static int vram__output_line(vram__parser *p) {
   return 1;
 }
 
+/* `no_grad` and `enable_grad`: how the lines behind them run. */
+static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                             "the end of the line");
+  p->g->no_grad = no_grad;
+  return 1;
+}
+
+static int vram__infer_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (!count)
+    return 0;
+  if (p->g->inferred)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "a second infer line", NULL);
+  vram__graph_infer(p->g, in, count);
+  return 1;
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -9952,6 +10719,21 @@ static int vram__round_begin(vram__parser *p, vram__loop *loop) {
   return 1;
 }
 
+/* A size, or `SIZE-INTEGER`: rounds of a depth of which some layers are written out. */
+static int vram__parse_rounds(vram__parser *p, vram__span size, int64_t *rounds) {
+  const char *minus = size.text + 1, *const end = size.text + size.len;
+  int64_t all, less = 0;
+  while (minus < end && *minus != '-')
+    minus++;
+  if (!vram__parse_size(p, vram__span_of(size.text, minus), 0, &all) ||
+      (minus < end && !vram__parse_size(p, vram__span_of(minus + 1, end), 0, &less)))
+    return 0;
+  if (all < less)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "less than no rounds", size, NULL);
+  *rounds = all - less;
+  return 1;
+}
+
 /* How many rounds a `loop` line asks for; 0: an error. */
 static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
   const char *const at = p->token.text;
@@ -9960,7 +10742,7 @@ static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
   if (!vram__parse_token(p))
     return vram__parse_error(p, VRAM_ERR_SYNTAX, "a loop without a count", p->token,
                              "loop SIZE NAME=NAME ...");
-  if (!vram__parse_size(p, p->token, 0, rounds))
+  if (!vram__parse_rounds(p, p->token, rounds))
     return 0;
   all = (uint64_t)*rounds;
   for (i = 0; i < p->depth; i++)
@@ -10006,6 +10788,8 @@ static int vram__loop_line(vram__parser *p) {
   loop->round = 0;
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
+  loop->blocks = p->blocks;
+  loop->full = p->g->autocast_off;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -10057,6 +10841,13 @@ static int vram__next_line(vram__parser *p) {
   if (!p->depth)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "next without loop", NULL);
   loop = &p->loop[p->depth - 1];
+  if (p->blocks != loop->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "next inside a checkpoint block that began in the loop", "end");
+  if (p->g->autocast_off != loop->full)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "autocast is not as it was where the loop began",
+                              loop->full ? "autocast off" : "autocast on");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -10075,6 +10866,99 @@ static int vram__next_line(vram__parser *p) {
   return 1;
 }
 
+/* ---- checkpoint blocks ---- */
+
+/* One more value of a block's line. */
+static int vram__block_value(vram__parser *p, vram__span name, vram_value **to, uint32_t *n) {
+  if (*n == 1024)
+    return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+  to[*n] = vram__parse_value(p, name);
+  return to[(*n)++] != NULL;
+}
+
+/* The names of `holds=NAME,NAME`. */
+static int vram__block_holds(vram__parser *p, vram__span list, vram_checkpoint *b) {
+  const char *at = list.text, *const end = list.text + list.len;
+  const uint32_t before = b->narg;
+  while (at <= end) {
+    const char *const from = at;
+    while (at < end && *at != ',')
+      at++;
+    if (!vram__block_value(p, vram__span_of(from, at), b->arg, &b->narg))
+      return 0;
+    at++;
+  }
+  b->nheld += b->narg - before;
+  return 1;
+}
+
+static int vram__checkpoint_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  vram_checkpoint b;
+  vram__span name, list;
+  vram__memory_zero(&b, sizeof b);
+  b.arg = in;
+  while (vram__parse_token(p)) {
+    if (!vram__parse_pair(p->token, &name, &list)) {
+      if (b.nheld)
+        return vram__parse_error(p, VRAM_ERR_SYNTAX, "an argument behind a key", p->token,
+                                 "KEY=VALUE");
+      if (!vram__block_value(p, p->token, in, &b.narg))
+        return 0;
+    } else if (vram__text_is(name.text, name.len, "holds")) {
+      if (!vram__block_holds(p, list, &b))
+        return 0;
+    } else if (!vram__block_key(p->token, &b.flags))
+      return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                               "holds=, reentrant=1, preserve_rng_state=0, early_stop=0");
+  }
+  if (!p->blocks++) {
+    p->block_at = p->start;
+    p->block_line = p->line;
+  }
+  return p->names_only || vram__block_begin(p->g, &b) || vram__parse_located(p, at);
+}
+
+static int vram__end_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *drop = p->g->last;
+  vram_value *out[1024];
+  uint32_t n = 0;
+  if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
+  while (vram__parse_token(p))
+    if (!vram__block_value(p, p->token, out, &n))
+      return 0;
+  p->blocks--;
+  if (p->names_only)
+    return 1;
+  if (!vram__block_end(p->g, out, n))
+    return vram__parse_located(p, at);
+  for (drop = drop ? drop->next : NULL; drop; drop = drop->next)
+    drop->line = p->line;
+  return 1;
+}
+
+/* ---- autocast ---- */
+
+/* `autocast off` ... `autocast on`: what a module runs with autocast switched off. */
+static int vram__autocast_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  const int word = vram__parse_token(p);
+  const int off = word && vram__parse_word_is(p, "off");
+  if (!off && !(word && vram__parse_word_is(p, "on")))
+    return vram__parse_refuse(p, word ? p->token.text : at, VRAM_ERR_SYNTAX,
+                              "autocast neither off nor on", "autocast off or autocast on");
+  if (off == p->g->autocast_off)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
+                              off ? "autocast is off already" : "autocast is on already", NULL);
+  if (vram__parse_token(p))
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "more than one word", NULL);
+  p->g->autocast_off = (uint8_t)off;
+  return 1;
+}
+
 /* ---- a text ---- */
 
 static int vram__parse_statement(vram__parser *p) {
@@ -10088,12 +10972,26 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__input_line(p);
   if (vram__parse_word_is(p, "output"))
     return vram__output_line(p);
+  if (vram__parse_word_is(p, "infer"))
+    return vram__infer_line(p);
   if (vram__parse_word_is(p, "drop"))
-    return vram__drop_line(p);
+    return vram__lifetime_line(p, VRAM__OP_drop);
+  if (vram__parse_word_is(p, "keep"))
+    return vram__lifetime_line(p, VRAM__OP_keep);
+  if (vram__parse_word_is(p, "no_grad"))
+    return vram__grad_line(p, 1);
+  if (vram__parse_word_is(p, "enable_grad"))
+    return vram__grad_line(p, 0);
   if (vram__parse_word_is(p, "loop"))
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))
     return vram__next_line(p);
+  if (vram__parse_word_is(p, "checkpoint"))
+    return vram__checkpoint_line(p);
+  if (vram__parse_word_is(p, "end"))
+    return vram__end_line(p);
+  if (vram__parse_word_is(p, "autocast"))
+    return vram__autocast_line(p);
   return vram__op_line(p);
 }
 
@@ -10113,6 +11011,11 @@ static int vram__parse_lines(vram__parser *p) {
     p->start = loop->head;
     return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a loop without next", NULL);
   }
+  if (p->blocks) {
+    p->line = p->block_line;
+    p->start = p->block_at;
+    return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a checkpoint block without end", NULL);
+  }
   return 1;
 }
 
@@ -10126,7 +11029,7 @@ static int vram__parse_complete(vram__parser *p) {
       return 0;
     }
   if (g->root)
-    return 1;
+    return vram__adapt_complete(g);
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
@@ -10183,6 +11086,7 @@ static void vram__parse_names(vram_graph *g, const char *text, uint64_t len, con
 
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err) {
+  vram__adapt_begin(g, text, len);
   vram__parse_text(g, text, len, set, nset, 0);
   if (g->error.code == VRAM_ERR_MEMORY || g->error.code == VRAM_ERR_LIMIT)
     vram__parse_names(g, text, len, set, nset);
@@ -10209,7 +11113,7 @@ static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   if (nest->depth > VRAM_MAX_LOOPS)
     return 0;
   if (vram__parse_token(p))
-    vram__parse_size(p, p->token, 0, &rounds);
+    vram__parse_rounds(p, p->token, &rounds);
   nest->times[nest->depth] =
       vram__product_or_overflow(nest->times[nest->depth - 1], (uint64_t)rounds);
   if (!rounds)
@@ -10228,11 +11132,22 @@ static void vram__nest_leave(vram__nest *nest) {
   nest->depth -= nest->depth != 0;
 }
 
+/* Does a linear line say that its weight is quantised or that it has an adapter? */
+static int vram__line_adapts(const vram__parser *p) {
+  const char *at;
+  for (at = p->start; at + 6 < p->end; at++)
+    if (vram__text_equal(at, " lora=", 6) || vram__text_equal(at, " quant", 6))
+      return 1;
+  return p->adapted;
+}
+
 /* What a node of that op takes at most, beside its names, inputs and keys. Of a recurrent net it is
    the parameters, so many for each of `num_layers`. */
 static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
   const vram__op_row *row = vram__op_at(op);
   int64_t layers = 1;
+  if (op == VRAM_OP_linear && vram__line_adapts(p))
+    return 4096;
   if (!(row->traits & VRAM__OP_FLAT))
     return row->lines ? 2048 : 512;
   while (vram__parse_token(p)) {
@@ -10255,11 +11170,11 @@ static uint64_t vram__line_bytes(vram__parser *p, vram__span word) {
 }
 
 /* Goes over the lines once; dims, counts of loops and `num_layers` alone are read. */
-VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                         uint32_t nset) {
+static uint64_t vram__text_bytes(const char *text, uint64_t len, const vram_dim *set, uint32_t nset,
+                                 int adapted) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 4096;
+  uint64_t total = adapted ? 16384 : 4096;
   vram__nest nest;
   vram_graph g;
   vram__parser p;
@@ -10268,6 +11183,7 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
   p.set = set;
   p.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
   p.used = used;
+  p.adapted = adapted;
   nest.times[0] = 1;
   nest.depth = nest.skipped = 0;
   while (p.next_line < p.text_end && !g.error.code) {
@@ -10292,6 +11208,16 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
     total += bytes;
   }
   return vram__sum_or_overflow(total, len); /* the table of names */
+}
+
+VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                         uint32_t nset) {
+  return vram__text_bytes(text, len, set, nset, 0);
+}
+
+VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                           uint32_t nset) {
+  return vram__text_bytes(text, len, set, nset, 1);
 }
 
 #endif /* VRAM_NO_MODEL */
@@ -10441,6 +11367,31 @@ typedef struct vram__rules {
               (min_8bit_size), elements with one scale (blocksize) */
     uint64_t least, block;
   } eight_bit;
+
+  struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always
+              multiplied by F.linear (_gemm_4bit_custom_max_m), so few never
+              (_GEMM_4BIT_CUSTOM_FLOOR_M); functional.py, quantize_4bit: values with one scale,
+              and scales with one of their own */
+    int64_t rows, few_rows, block, nested_block;
+  } four_bit;
+
+  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
+     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
+     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
+     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
+     without cuDNN, which is 360 MiB on an A100. */
+  struct {
+    uint64_t thread_least, thread, driver, lazy_kernels;
+    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+  } context;
+
+  /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
+     makes and that FFT_TILING transforms. */
+  struct {
+    int64_t winograd_tile, fft_tile;
+  } cudnn_conv;
 } vram__rules;
 
 /* >>torch    storages, tensors, tape: PyTorch without numbers */
@@ -10543,9 +11494,13 @@ typedef struct vram__variable { /* a Python variable's tensor */
 
 typedef struct vram__range { /* nodes that are checkpointed */
   const vram_node *first, *last;
+  const vram_checkpoint *block;  /* of the text; NULL: the options' */
   const vram_node *hold;         /* the output is held until this one has run, too */
   const vram_value **arg, **out; /* what it uses from outside, what is used outside */
   uint32_t narg, nout;
+  uint32_t nnamed; /* the first so many of `arg` are the call's arguments; the others the function
+                      refers to */
+  uint8_t flags;   /* VRAM_CHECKPOINT_ */
   uint32_t behind; /* the first range that is not inside this one */
 } vram__range;
 
@@ -10568,6 +11523,7 @@ typedef struct vram__frame {
   uint32_t before;      /* after so many, */
   uint8_t late;         /* and what it saved it had allocated itself */
   uint8_t done;         /* recomputed */
+  uint32_t own;         /* the first of `arg` that the frame itself holds */
   uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
                            _NoopSaveInputs), 0: none */
 } vram__frame;
@@ -10580,7 +11536,9 @@ typedef struct vram__frame {
   X(dot, dot) X(nll, nll) X(mean, reduce) X(lstm_gates, lstm_gates) X(gru_gates, gru_gates)      \
   X(index_add, index_add) X(as_strided, as_strided) X(copy_slices, copy_slices) X(copy, copy)    \
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
-  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient) X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc)
+  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
+  X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
+  X(matmul_8bit, matmul_8bit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -10641,6 +11599,29 @@ typedef struct vram__cuts {
   uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
+/* A storage that variables of the training loop hold from the step before. */
+typedef struct vram__kept_storage {
+  uint64_t bytes;
+  uint32_t line;  /* index of the `keep` node where it goes; of the first one here: how many */
+  uint32_t slot;  /* that owns it, */
+  uint32_t block; /* and its block in the pool of the replay */
+  uint8_t cat;
+} vram__kept_storage;
+
+typedef struct vram__kept_value { /* taken by a variable in this forward pass */
+  vram__tensor t;
+  uint32_t line;
+} vram__kept_value;
+
+/* What `keep` lines make variables hold. */
+typedef struct vram__keeps {
+  vram__kept_storage *old; /* of the step before, [1] and on; NULL: the graph has no such line */
+  uint32_t room;
+  vram__kept_value *now;
+  uint32_t count; /* of now */
+  uint8_t root;   /* the loss is one of them */
+} vram__keeps;
+
 /* How much is allocated, and was at the highest point. Bytes as tensors ask for them, if not said
    otherwise. */
 typedef struct vram__counts {
@@ -10649,6 +11630,7 @@ typedef struct vram__counts {
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
+  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
   uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
@@ -10673,12 +11655,14 @@ typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
   uint32_t most_args; /* of one range */
-  vram__frame *frame; /* the checkpointed call that runs, */
-  uint8_t again;      /* in its recomputation: */
-  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
-  uint32_t saved;     /* tensors saved so far */
-  uint32_t cursor;    /* record of the call whose saved tensors come next */
-  uint32_t full;      /* record that saved the last of them */
+  uint32_t own_args;  /* of reentrant ones: what their functions refer to beside the named ones */
+  uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
+  vram__frame *frame;     /* the checkpointed call that runs, */
+  uint8_t again;          /* in its recomputation: */
+  uint8_t mute;           /* it has all it needs, nothing is allocated any more */
+  uint32_t saved;         /* tensors saved so far */
+  uint32_t cursor;        /* record of the call whose saved tensors come next */
+  uint32_t full;          /* record that saved the last of them */
   void (*recompute)(vram__step *, vram__frame *);
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
@@ -10689,7 +11673,8 @@ typedef struct vram__leaves {
   uint32_t count, parameters;
   uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
-  vram__leaf *inner; /* NULL: there is no backward inside backward */
+  vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
+  uint32_t room;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -10718,6 +11703,7 @@ struct vram__step {
   vram__tape tape;
   vram__calls call;
   vram__leaves leaf;
+  vram__keeps keep;
   vram__device device;
   vram__replay *replay; /* NULL: no replay */
   vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
@@ -10735,15 +11721,20 @@ struct vram__step {
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
   uint8_t grad, train, failed;
-  vram_dtype amp, low; /* autocast's dtype, the whole model's; VRAM_DTYPE_NONE: neither */
-  uint8_t watched;     /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;      /* GradScaler takes part */
-  uint8_t ideal;       /* VRAM_RULES_IDEAL */
-  uint8_t registers;   /* results stay in registers: nothing is allocated */
-  uint8_t workspaces;  /* of products, that stay: a bit each (torch/blas) */
+  vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype loaded;       /* the model's dtype before it was prepared for training */
+  uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;          /* GradScaler takes part */
+  uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  uint8_t registers;       /* results stay in registers: nothing is allocated */
+  uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
+                         they are in is there */
+  uint32_t nheld, held_room;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -10780,7 +11771,14 @@ struct vram__replay {
   uint8_t untold;              /* what happens once more is not the same, or the tape is full */
 };
 
-enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
+enum {
+  VRAM__TAPE_ALLOC,
+  VRAM__TAPE_FREE,
+  VRAM__TAPE_OWN,
+  VRAM__TAPE_PHASE,
+  VRAM__TAPE_BRIEF, /* taken and given back at once */
+  VRAM__TAPE_BITS = 3
+};
 
 /* versions.c */
 VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version);
@@ -10793,6 +11791,7 @@ VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t byte
 VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes);
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
 VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage *st);
@@ -10814,6 +11813,7 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
+VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 
@@ -10821,6 +11821,7 @@ VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
@@ -10888,12 +11889,16 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t);
+VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
                                            vram_dtype *dt);
 
 /* inplace.c */
+VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n);
+VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d);
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t);
@@ -10940,6 +11945,23 @@ VRAM__FN vram__tensor vram__blas_mm_grad1(vram__step *s, vram__tensor g, vram__t
 VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__tensor a,
                                           const vram_dims *d);
 
+/* bitsandbytes.c */
+VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
+                                  int64_t in);
+
+/* A convolution as cuDNN's functions take it: x is what forward reads and backward data makes, y
+   what forward makes. */
+typedef struct vram__cudnn_conv {
+  vram_dtype dt;
+  uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
+  int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
+  uint8_t axes, channels_last, grouped;
+  uint8_t dense; /* one group, stride 1, dilation 1 */
+} vram__cudnn_conv;
+
+/* cudnn.c */
+VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
+
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
@@ -10949,6 +11971,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
 VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 
 /* engine.c */
@@ -11007,8 +12030,8 @@ static inline void vram__tensor_begin_at(vram__step *s, vram__tensor t, uint64_t
 }
 
 static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
-  if (run->ntape < run->tape_cap)
-    run->tape[run->ntape++] = value << 2 | kind;
+  if (run->ntape < run->tape_cap && !(value >> (64 - VRAM__TAPE_BITS)))
+    run->tape[run->ntape++] = value << VRAM__TAPE_BITS | kind;
   else
     run->untold = 1;
 }
@@ -11225,10 +12248,11 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
 
 /* What there is of leaf i beside that. */
 static inline void vram__leaf_spread(vram__step *s, uint32_t i) {
+  uint32_t k;
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;
-  if (s->leaf.inner)
-    s->leaf.inner[i] = s->leaf.at[i];
+  for (k = 0; s->leaf.inner && k < s->call.levels; k++)
+    s->leaf.inner[k * (uint64_t)s->leaf.room + i] = s->leaf.at[i];
 }
 
 /* Where a gradient that goes along this edge arrives. */
@@ -11335,7 +12359,11 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* efficient */ {32, 128, 16, 16, 256, 200}, \
     /* layer_norm */ {65536, 32768}, \
     /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8}, \
-    /* eight_bit */ {4096, 256}
+    /* eight_bit */ {4096, 256}, \
+    /* four_bit */ {1536, 4, 64, 256}, \
+    /* context */ \
+    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
+    /* cudnn_conv */ {4, 32}
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */
@@ -11455,6 +12483,15 @@ VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
   if (run->oom && run->tight)
     s->failed = VRAM_ERR_LIMIT; /* the quickest way out */
   return x;
+}
+
+/* Bytes that whoever asks for them can do without. */
+VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes) {
+  uint32_t x = 0;
+  if (!bytes || run->full || run->oom)
+    return;
+  if (!vram__pool_get(&run->pool, bytes, 0, &x))
+    vram__pool_put(&run->pool, x);
 }
 
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x) {
@@ -11745,24 +12782,19 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) 
   s->free_slot = i;
 }
 
-/* The same of a tensor on another one's storage; what it is a view of may go with it. */
+/* The same of a tensor on another one's storage. What it is a view of (which is no view itself)
+   goes before its own history does. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
-  for (;;) {
-    const uint32_t base = st->base, of = st->of;
-    vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
-    if (base != i) {
-      st->id = s->free_slot;
-      st->base = i;
-      st->srefs = 0;
-      s->free_slot = i;
-    }
-    vram__storage_release(s, base);
-    i = of;
-    st = vram__slot_at(s, i);
-    if (!i || --st->refs)
-      return;
-  }
+  const uint32_t base = st->base;
+  if (st->of)
+    vram__slot_release(s, st->of);
+  vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
+  st->id = s->free_slot;
+  st->base = i;
+  st->srefs = 0;
+  s->free_slot = i;
+  vram__storage_release(s, base);
 }
 
 /* Nothing leads to the record that made the tensor of slot i any more. */
@@ -11786,10 +12818,8 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
     vram__storage_release(s, i);
 }
 
-/* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
-   in. cuDNN's kernels that run channels-last convert what is stored otherwise, and those that split
-   a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
-   cuDNN: conversion of tensor formats, deterministic split-k). */
+/* A workspace that a library chooses at run time: nothing derives it, so only the upper bound takes
+   it in. Kernels that split a sum add up in fp32: at most once each tensor that takes part. */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
   uint64_t n =
       s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
@@ -11797,6 +12827,35 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->count.peak_upper)
     s->count.peak_upper = n;
+}
+
+/* What a library asks for while it runs, beside the events that PyTorch's host code decides: it
+   raises the bounds of the peak and goes through the replay's allocator. */
+VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0; /* nobody gets more */
+  const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
+  const uint64_t upper =
+      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, bytes->upper);
+  if (s->ideal || s->call.mute || s->registers)
+    return;
+  s->r->runs_cudnn = 1;
+  if (bytes->upper > s->r->cudnn_bytes.upper)
+    s->r->cudnn_bytes.upper = bytes->upper;
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper < most ? upper : most;
+  if (s->o->cudnn == VRAM_CUDNN_NONE)
+    return;
+  if (ask > s->r->cudnn_bytes.expected)
+    s->r->cudnn_bytes.expected = ask;
+  if (expected > s->count.peak_expected)
+    s->count.peak_expected = expected < most ? expected : most;
+  if (s->replay && s->replay->taping)
+    vram__tape_put(s->replay, VRAM__TAPE_BRIEF, ask);
+  else if (s->replay) {
+    vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
+    vram__replay_get_briefly(s->replay, ask);
+  }
 }
 
 /* Bytes that are asked for and given back at once. */
@@ -11851,9 +12910,14 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
   return d;
 }
 
-/* fp32 of the text in a run of another dtype */
+/* A dtype of the graph in this run. */
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt) {
-  return s->low && dt == VRAM_F32 ? s->low : dt;
+  return dt == VRAM_DTYPE_MODEL ? s->dtype : dt;
+}
+
+/* What the node's key dtype= says for this run, or `def`. */
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def) {
+  return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, def));
 }
 
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt) { return vram__dtype_rows[dt].block_bytes; }
@@ -12490,9 +13554,8 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
     return;
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  else
-    for (i = 0; i < c->range->narg; i++)
-      vram__tensor_release(s, c->arg[i]);
+  for (i = c->own; i < c->range->narg; i++)
+    vram__tensor_release(s, c->arg[i]);
 }
 
 /* f saves a tensor on st. In forward nothing is kept (pack_hook); in the recomputation it goes to
@@ -12518,7 +13581,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       c->before = c->saves;
       c->late = 0;
     }
-    if (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel)
+    if (f->kind == VRAM__K_checkpoint || /* it saves when its function has run */
+        (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel))
       c->late = 1; /* an output of the operation */
     c->saves++;
     return 0;
@@ -12536,9 +13600,9 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       vram__slot_at(s, st)->srefs++;
     }
   }
-  if (++s->call.saved == c->saves) {
+  if (++s->call.saved == c->saves && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON)) {
     s->call.full = me;
-    if (!c->late || VRAM__SLOTS(f)[0].d)
+    if (!c->late || VRAM__SLOTS(f)[0].d || f->kind == VRAM__K_checkpoint)
       s->call.mute = 1;
   }
   return st;
@@ -12549,7 +13613,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
 VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f) {
   const vram__frame *c = s->call.frame;
   const vram__grad_fn *o = vram__grad_fn_at(s, c->final);
-  if (s->call.saved == c->before && !c->late && f->node == o->node && f->kind == o->kind)
+  if (s->call.saved == c->before && !c->late && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON) &&
+      f->node == o->node && f->kind == o->kind)
     s->call.mute = 1;
 }
 
@@ -12643,33 +13708,81 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   vram__grad_fn_release(s, old);
 }
 
+static void vram__saved_reset(vram__step *s, vram__grad_fn *f) {
+  const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
+  f->nsaved = 0;
+  for (; t != end; t++)
+    if (t->st)
+      vram__storage_release(s, t->st);
+  if (t != first && f->frame)
+    vram__frame_release(s, vram__frame_at(s, f->frame));
+}
+
+/* The same of a record that goes itself: C++ destroys its members from the last to the first, but
+   what is in a list from its first to its last. */
+static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
+  const int list = f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put;
+  uint32_t i, j;
+  for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
+    const vram__tensor t = VRAM__SAVED(f)[i];
+    VRAM__SAVED(f)[i] = VRAM__SAVED(f)[--j];
+    VRAM__SAVED(f)[j] = t;
+  }
+  vram__saved_reset(s, f);
+}
+
+/* What f saved goes, and the record of an operation inside it (CopySlices::release_variables). */
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
-  for (;; f = vram__grad_fn_at(s, (uint32_t)f->aux)) {
-    const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
-    f->nsaved = 0;
-    for (; t != end; t++)
-      if (t->st)
-        vram__storage_release(s, t->st);
-    if (t != first && f->frame)
-      vram__frame_release(s, vram__frame_at(s, f->frame));
-    if (!f->inner)
-      return;
+  vram__saved_reset(s, f);
+  while (f->inner) {
+    f = vram__grad_fn_at(s, (uint32_t)f->aux);
+    vram__saved_destroy(s, f);
   }
 }
 
-/* Nothing leads to f any more: what it saved goes, and records that only it led to. */
+/* The function of f holds t as an attribute. What runs again has a graph that goes at once. */
+VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
+  vram__storage *b;
+  if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || s->call.again || !f)
+    return;
+  if (s->nheld == s->held_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  b = vram__owner_at(s, t.st);
+  s->held[s->nheld++] = vram__tensor_alias(s, t, t.d);
+  vram__saved_count(s, b);
+}
+
+/* The graph whose functions refer to kept tensors from..to - 1 goes. */
+VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to) {
+  uint32_t i;
+  for (i = from; i < to; i++)
+    vram__tensor_release(s, s->held[i]);
+  for (i = to; from < to && i < s->nheld; i++)
+    s->held[from + i - to] = s->held[i];
+  s->nheld -= to - from;
+}
+
+/* Nothing leads to f any more: what it saved goes, and records that only it led to
+   (torch/csrc/autograd/function.cpp, deleteNode: those release their variables first). */
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
   vram__grad_fn_at(s, first)->deps = s->tape.gone;
+  vram__grad_fn_at(s, first)->flag = 1;
   s->tape.gone = first;
   if (s->tape.freeing)
     return; /* what a record holds leads here again: no recursion */
   s->tape.freeing = 1;
   while (s->tape.gone) {
     vram__grad_fn *f = vram__grad_fn_at(s, s->tape.gone);
+    const int destroyed = f->flag;
     uint32_t i;
     s->tape.gone = f->deps;
+    f->flag = 0;
     if (f->done)
       continue;
+    if (destroyed)
+      vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
@@ -12717,6 +13830,40 @@ VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node
   s->problem_node = n;
 }
 
+/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the
+   line says are only stored so. */
+VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n) {
+  uint32_t i;
+  for (i = 1; i < n; i++)
+    if (in[i].d && in[i].dt != in[0].dt && vram__dtype_is_float(in[0].dt) &&
+        vram__dtype_is_float(in[i].dt) && !s->failed &&
+        !vram__node_list(s->node, VRAM__KEY_dtype, NULL))
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "tensors of different dtypes: PyTorch refuses (expected one dtype)");
+}
+
+/* assert_no_internal_overlap: several elements of what is overwritten are one place in memory. */
+VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d) {
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    if (d->v[i] > 1 && !VRAM__STRIDE(d)[i] && !s->failed)
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "an expanded tensor is overwritten in place: PyTorch refuses");
+}
+
+/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE).
+ */
+static int vram__view_of_several(vram__step *s, uint32_t fn) {
+  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : 0u;
+  if (kind != VRAM_OP_split && kind != VRAM_OP_unbind && kind != VRAM_OP_chunk)
+    return 0;
+  vram__step_refuse(
+      s, VRAM_ERR_UNSUPPORTED, s->node,
+      "a view of several that one operation gave is overwritten in place, or its base "
+      "is: PyTorch refuses");
+  return 1;
+}
+
 /* A view that a reentrant checkpoint() gave must stay as it is (CreationMeta::IN_CUSTOM_FUNCTION).
  */
 static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
@@ -12733,7 +13880,7 @@ static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t) {
   vram__storage *st = vram__slot_at(s, t->st);
   vram__tensor base = *t;
-  if (vram__view_of_checkpoint(s, st->fn))
+  if (vram__view_of_checkpoint(s, st->fn) || vram__view_of_several(s, st->fn))
     return;
   base.st = st->of;
   base.d = vram__slot_at(s, base.st)->d;
@@ -12756,7 +13903,7 @@ VRAM__FN void vram__base_rebase(vram__step *s, const vram__tensor *y, uint32_t o
                       "refuses");
     return;
   }
-  if (!st->of || vram__view_of_checkpoint(s, old))
+  if (!st->of || vram__view_of_checkpoint(s, old) || vram__view_of_several(s, old))
     return;
   f = vram__grad_fn_at(s, st->fn);
   c = vram__tape_record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
@@ -13024,9 +14171,9 @@ static vram__tensor vram__blas_copy(vram__step *s, vram__tensor x) {
 static void vram__blas_workspace_keep(vram__step *s, uint32_t library) {
   const uint32_t thread = s->phase == VRAM_PHASE_BACKWARD,
                  bit = 1u << (thread * VRAM__BLAS_COUNT + library);
-  if (s->ideal || s->call.mute || (s->workspaces & bit))
+  if (s->ideal || s->call.mute || (s->blas_workspaces & bit))
     return;
-  s->workspaces |= (uint8_t)bit;
+  s->blas_workspaces |= (uint8_t)bit;
   vram__workspace_keep(s, s->device.workspace[library]);
 }
 
@@ -13090,7 +14237,7 @@ VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor 
                p = vram__tensor_none(), q = p;
   if (!a.d->numel)
     return y;
-  if (VRAM__STRIDE(v.d)[0] == 0 && !s->ideal)
+  if (VRAM__STRIDE(v.d)[0] == 0 && !(v.d->flags & VRAM__CONTIG) && !s->ideal)
     p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
   if (!vram__blas_reads(a.d) && !s->ideal)
     q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);
@@ -13131,6 +14278,169 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
   if (!vram__dims_by_columns(d))
     return vram__blas_mm(s, vram__tensor_turned(s, a), g);
   return vram__tensor_turn(s, vram__blas_mm(s, vram__tensor_turned(s, g), a));
+}
+
+/* >>torch/bitsandbytes    which kernel multiplies with 4-bit weights (backends/cuda/ops.py) */
+
+/* A product of `rows` rows with a weight [out, in]: tiles of 64 outputs, and multiprocessors. */
+typedef struct vram__gemm4 {
+  int64_t rows, out, in, tiles, sm;
+  uint32_t cc;
+} vram__gemm4;
+
+/* Tiles for each multiprocessor, compared with a fraction. */
+static int vram__gemm4_waves(const vram__gemm4 *m, int64_t times, int64_t of) {
+  return m->tiles * of >= m->sm * times;
+}
+
+/* Weights of fewer than 4 Mi values: the most rows. */
+static int64_t vram__gemm4_small(const vram__gemm4 *m) {
+  const int hbm = m->cc == 80 || m->cc / 10 == 9, quarter = m->tiles * 4 <= m->sm;
+  if (m->in * 2 < m->out) {
+    if (hbm)
+      return m->cc == 80 ? (m->tiles * 3 < m->sm ? 1536 : 512) : m->tiles * 3 < m->sm ? 512 : 320;
+    if (m->cc == 75)
+      return vram__gemm4_waves(m, 3, 1) ? 320 : m->in >= 1024 ? 64 : m->in >= 704 ? 96 : 320;
+    return vram__gemm4_waves(m, 1, 1) || m->tiles * m->in <= m->sm * 320 ? 320 : 192;
+  }
+  if (m->cc == 80 && quarter)
+    return m->in < m->out ? 384 : m->tiles * 8 <= m->sm ? 32 : 128;
+  if (m->cc == 75 && m->tiles < m->sm && m->rows > 8)
+    return 64;
+  if (quarter)
+    return m->in < m->out || hbm ? 32 : 23;
+  return m->tiles * 2 <= m->sm ? 16 : 0;
+}
+
+/* 5 to 7 rows and a large weight: only high-bandwidth memory has shapes that are not fused. */
+static int vram__gemm4_few_rows(const vram__gemm4 *m) {
+  const int sm90 = m->cc / 10 == 9;
+  const int below_60 = m->tiles * 5 < m->sm * 3, below_75 = m->tiles * 4 < m->sm * 3;
+  if ((m->cc != 80 && !sm90) || m->rows < 6 || m->tiles < (sm90 ? 36 : 48))
+    return 1;
+  if (m->in > m->out && below_75)
+    return 0;
+  if (m->in != m->out)
+    return 1;
+  return m->cc == 80 ? !below_60 : !below_75 || below_60;
+}
+
+static int64_t vram__gemm4_sm75(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 3, 1))
+    return m->in < m->out ? 128 : 64;
+  return m->tiles >= m->sm / 2 ? 64 : 32;
+}
+
+static int64_t vram__gemm4_sm80(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 3, 1))
+    return 128;
+  if (vram__gemm4_waves(m, 1, 1))
+    return m->in < m->out ? 64 : 32;
+  if (m->in >= m->out * 3 && m->tiles * 4 > m->sm)
+    return 0;
+  if (m->in == m->out && m->tiles >= 48 && m->tiles * 5 < m->sm * 3)
+    return 0;
+  if (m->tiles * 2 < m->sm) {
+    if (m->in <= m->out)
+      return 128;
+    if (m->tiles * 3 >= m->sm)
+      return 0;
+  }
+  return m->tiles >= m->sm / 2 && m->in < m->out ? 128 : 16;
+}
+
+static int64_t vram__gemm4_sm86(const vram__gemm4 *m) {
+  return m->tiles >= m->sm ? 128 : m->tiles >= m->sm / 2 ? 64 : 16;
+}
+
+static int64_t vram__gemm4_sm90(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 1, 1))
+    return vram__gemm4_waves(m, 3, 1) ? 64 : vram__gemm4_waves(m, 2, 1) ? 48 : 32;
+  if (m->tiles < m->sm / 2 || (m->in >= m->out && m->tiles * 4 < m->sm * 3))
+    return 0;
+  return 16;
+}
+
+static int64_t vram__gemm4_sm100(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 3, 1))
+    return 32;
+  return vram__gemm4_waves(m, 1, 1) && m->in < m->out ? 8 : 0;
+}
+
+static int64_t vram__gemm4_sm120(const vram__gemm4 *m) {
+  if (vram__gemm4_waves(m, 3, 1))
+    return 256;
+  if (vram__gemm4_waves(m, 2, 1))
+    return 128;
+  if (vram__gemm4_waves(m, 4, 5))
+    return m->in >= m->out ? 96 : 64;
+  if (m->tiles >= m->sm / 2)
+    return m->in * 2 >= m->out && m->tiles >= 128 ? 64 : 8;
+  return m->in > m->out * 2 && m->tiles > 64 ? 16 : 8;
+}
+
+/* cc 8.9, and what has no row of its own */
+static int64_t vram__gemm4_others(const vram__gemm4 *m) {
+  const int tall = m->in > m->out * 2;
+  if (m->cc == 121 && m->tiles >= m->sm)
+    return 256;
+  if (vram__gemm4_waves(m, 3, 1))
+    return 256;
+  if (vram__gemm4_waves(m, 2, 1))
+    return 128;
+  if (vram__gemm4_waves(m, 4, 5)) {
+    if (tall || m->tiles >= 200)
+      return 128;
+    return m->in < m->out ? 64 : m->sm >= 60 ? 128 : 32;
+  }
+  if (m->tiles >= m->sm / 2)
+    return tall ? 64 : m->tiles >= 64 ? 8 : 32;
+  if (m->in > m->out && m->tiles <= 48)
+    return m->in >= m->out * 3 ? 12 : 10;
+  return tall || m->tiles < 48 ? 16 : 8;
+}
+
+/* The most rows that are multiplied by the fused kernel (_gemm_4bit_use_custom_cuda), from 8 on. */
+static int64_t vram__gemm4_most(const vram__gemm4 *m) {
+  if (m->cc / 10 == 10)
+    return vram__gemm4_sm100(m);
+  if (vram__product_or_overflow((uint64_t)m->out, (uint64_t)m->in) < 4 * 1024 * 1024)
+    return vram__gemm4_small(m);
+  if (m->rows > 512)
+    return 0;
+  if (m->rows < 8)
+    return vram__gemm4_few_rows(m) ? 7 : 0;
+  return m->cc == 75       ? vram__gemm4_sm75(m)
+         : m->cc == 80     ? vram__gemm4_sm80(m)
+         : m->cc == 86     ? vram__gemm4_sm86(m)
+         : m->cc / 10 == 9 ? vram__gemm4_sm90(m)
+         : m->cc == 120    ? vram__gemm4_sm120(m)
+                           : vram__gemm4_others(m);
+}
+
+/* Does one kernel multiply `rows` rows of dtype dt with a packed weight [out, in]? Otherwise the
+   weight is dequantised for a moment and F.linear multiplies. */
+VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
+                                  int64_t in) {
+  const vram__device *d = &s->device;
+  vram__gemm4 m;
+  if (s->ideal)
+    return 1;
+  if (rows > d->rules->four_bit.rows || in % d->rules->four_bit.block)
+    return 0;
+  if (rows <= d->rules->four_bit.few_rows)
+    return 1;
+  if (dt == VRAM_F32 || d->cc < 75 || (d->cc == 75 && dt != VRAM_F16))
+    return rows < 8;
+  if (d->cc == 87 || d->cc / 10 == 11)
+    return 0;
+  m.rows = rows;
+  m.out = out;
+  m.in = in;
+  m.tiles = (out + 63) / 64;
+  m.sm = d->sm;
+  m.cc = d->cc;
+  return rows <= vram__gemm4_most(&m);
 }
 
 /* >>torch/cub    temporary storage of cub's device algorithms */
@@ -13219,9 +14529,9 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
          vram__cub_part(s, key / 2 * (tiles + 2));
 }
 
-/* The positions where a mask of n elements is set, `ndim` numbers each: all of them, as an upper
-   bound; ndim 0: none. Gives their storage (Nonzero.cu). */
-VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
+/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
+   none. Gives their storage (Nonzero.cu). */
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
   const vram__rules *rules = s->device.rules;
   uint32_t count = vram__cub_hold(s, 4), out;
   vram__workspace_use(
@@ -13229,10 +14539,94 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
              ? 1
              : rules->cub.align - 1 +
                    vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
-  out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(n, ndim), 8));
+  out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(most, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);
   return out;
+}
+
+/* The same of all elements, as an upper bound. */
+VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
+  return vram__cub_nonzero_some(s, n, n, ndim);
+}
+
+/* >>torch/cudnn    workspaces that cuDNN's convolutions ask for on a real device
+   What cuDNN chooses is known where it runs only; which algorithms there are, and what they need,
+   its guide says. PyTorch asks cuDNN's heuristics and takes the first plan whose workspace can be
+   allocated (Conv_v8.cpp, try_plans; Conv_v7.cpp, AlgoIterator): no limit, but none of them is
+   needed to run. */
+
+/* Positions along an axis in steps of `tile`, from 1 on. */
+static uint64_t vram__tiles(int64_t positions, int64_t tile) {
+  return (uint64_t)((positions + tile - 1) / tile);
+}
+
+/* A spectrum of so many values for each of a number of planes: images, filters, results. */
+static uint64_t vram__conv_transforms(const vram__cudnn_conv *c, uint64_t tiles, uint64_t filters,
+                                      uint64_t bytes) {
+  const uint64_t planes = vram__product_or_overflow(c->samples, c->channels[0] + c->channels[1]);
+  return vram__product_or_overflow(
+      vram__sum_or_overflow(vram__product_or_overflow(planes, tiles), filters), bytes);
+}
+
+/* WINOGRAD_NONFUSED: F(4x4, 3x3) in fp32. Tiles of 6x6 values of the images, of the results and the
+   filters are transformed into matrices that are multiplied. 0: not for this convolution. */
+static uint64_t vram__conv_winograd(const vram__rules *rules, const vram__cudnn_conv *c) {
+  const int64_t tile = rules->cudnn_conv.winograd_tile, points = tile + 2;
+  if (c->axes != 2 || !c->dense || c->kernel[0] != 3 || c->kernel[1] != 3)
+    return 0;
+  return vram__conv_transforms(
+      c, vram__product_or_overflow(vram__tiles(c->made[0], tile), vram__tiles(c->made[1], tile)),
+      vram__product_or_overflow(c->channels[0], c->channels[1]), (uint64_t)(4 * points * points));
+}
+
+/* FFT_TILING: half of the spectrum of each tile of 32x32, complex. FFT of a whole image takes about
+   as much. Only where there is more to transform of images than of filters: else the spectra of the
+   filters alone are more work than the convolution. */
+static uint64_t vram__conv_fft(const vram__rules *rules, const vram__cudnn_conv *c) {
+  const int64_t tile = rules->cudnn_conv.fft_tile;
+  const uint64_t filters = vram__product_or_overflow(c->channels[0], c->channels[1]);
+  uint64_t tiles;
+  if (c->axes != 2 || !c->dense || c->kernel[0] < 2 || c->kernel[1] < 2 ||
+      c->kernel[0] > tile / 2 || c->kernel[1] > tile / 2)
+    return 0;
+  tiles = vram__product_or_overflow(vram__tiles(c->made[0], tile - c->kernel[0] + 1),
+                                    vram__tiles(c->made[1], tile - c->kernel[1] + 1));
+  if (vram__conv_transforms(c, tiles, 0, 1) < filters)
+    return 0;
+  return vram__conv_transforms(c, tiles, filters, (uint64_t)(8 * tile * (tile / 2 + 1)));
+}
+
+/* Kernels for tensor cores read and write channels-last: copies of all three tensors that are
+   stored otherwise. Of fp32 they round to TF32 on the way. */
+static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv *c) {
+  const int low = c->dt == VRAM_F16 ? d->cc >= 70 : c->dt == VRAM_BF16 ? d->cc >= 80 : 0;
+  if (c->channels_last || c->grouped || !(low || (c->dt == VRAM_F32 && d->cc >= 80)))
+    return 0;
+  return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
+}
+
+/* Lower: a convolution without workspace always runs. Expected: what the heuristics take most
+   often. In fp32 filters of 3x3 go through Winograd's transforms (kernels of VGG-16 in
+   pytorch/pytorch#49207; reserved bytes of VGG-16 and Inception v3 on an A100), others through
+   tensor cores if the device has them for the dtype, what remains needs next to nothing
+   (IMPLICIT_PRECOMP_GEMM). Upper: the largest of all, at least each tensor once in fp32, as kernels
+   that split a sum add up in it. */
+VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t winograd = vram__conv_winograd(d->rules, c);
+  const uint64_t fft = vram__conv_fft(d->rules, c);
+  vram_bounds w;
+  w.lower = 0;
+  w.expected =
+      c->dt == VRAM_F32 && !c->channels_last && winograd ? winograd : vram__conv_copies(d, c);
+  w.upper = vram__product_or_overflow(c->elements, 4);
+  if (w.upper < winograd)
+    w.upper = winograd;
+  if (w.upper < fft)
+    w.upper = fft;
+  if (w.upper < w.expected)
+    w.upper = w.expected;
+  return w;
 }
 
 /* >>torch/engine    gradients on their way: AccumulateGrad, InputBuffer, validate_outputs */
@@ -13403,6 +14797,34 @@ typedef struct vram__own_param {
   int64_t size[3];
 } vram__own_param;
 
+/* The slots of a linear layer's parameters; those of adapters and of what quantised weights have
+   beside them are only there where the line asks for one of these. */
+enum {
+  VRAM__LINEAR_WEIGHT,
+  VRAM__LINEAR_BIAS,
+  VRAM__LINEAR_LORA_A,
+  VRAM__LINEAR_LORA_B,
+  VRAM__LINEAR_LORA_BIAS,
+  VRAM__LINEAR_MAGNITUDE,
+  VRAM__LINEAR_CODE,
+  VRAM__LINEAR_SCALES,
+  VRAM__LINEAR_OFFSET,
+  VRAM__LINEAR_NESTED,
+  VRAM__LINEAR_NESTED_CODE,
+  VRAM__LINEAR_NESTED_MAP,
+  VRAM__LINEAR_PARAMS
+};
+
+/* A quantised weight [out, in]. */
+typedef struct vram__quantised {
+  int64_t out, in;
+  uint8_t bits;       /* of a value; 0: the weight is not quantised */
+  uint8_t nested;     /* its scales are quantised, too */
+  uint8_t threshold;  /* columns of x with larger values are multiplied in x's dtype */
+  vram_dtype from;    /* what it was quantised from and is dequantised to */
+  vram_dtype compute; /* what x becomes first; VRAM_DTYPE_NONE: it stays */
+} vram__quantised;
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
 #define VRAM__LETTERS 52
 #define VRAM__MAX_LABELS 60u /* letters and the axes of an ellipsis */
@@ -13424,6 +14846,14 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
+
+/* quantised.c */
+VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
+VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n);
+VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n);
+
+/* adapter.c */
+VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in);
 
 /* index.c */
 VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i);
@@ -13501,7 +14931,8 @@ typedef struct vram__operand {
 #define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
 #define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many tensors may be saved */
 
-#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0 */
+#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0, */
+#define VRAM__AUX_STALE (UINT64_C(1) << 62)   /* and what it saved itself */
 
 /* recipe.c */
 VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace);
@@ -13554,9 +14985,14 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
                                                 const vram_dims *d);
 
+/* at::acc_type: what kernels add up in */
+static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
+  return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
+}
+
 /* product.c */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b);
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first);
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which);
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b);
@@ -13575,6 +15011,17 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 /* linear.c */
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b);
+
+/* quantised.c */
+VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
+VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
+                                            vram__tensor b);
+
+/* adapter.c */
+VRAM__FN vram__tensor vram__torch_adapter(vram__step *s, const vram_node *n, vram__tensor x,
+                                          vram__tensor result);
 
 /* einsum.c */
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b);
@@ -13651,6 +15098,7 @@ VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, 
                                     const int64_t *attr);
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b);
 VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y);
+VRAM__FN void vram__refuse_stale(vram__step *s, const vram__grad_fn *f);
 VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f);
 
 static inline uint32_t vram__recipe_plan(vram__step *s, uint32_t kind, int inplace) {
@@ -13740,7 +15188,7 @@ static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram
    mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
    where(c, a, b)
    compare(a, b), compare_number(a): bools
-   cast(a)   a in the output's dtype; a itself where it has it
+   cast(a)   a in the dtype of both inputs; a itself where it has it
    with(a, b): b; a is saved or made for it
    then(a, b): a; b is made behind it
    settled(a): the temporaries below a go now, not at the end of this gradient
@@ -13768,6 +15216,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_HAND_ON,
        VRAM__CODE_ZERO,
        VRAM__CODE_ZEROS,
+       VRAM__CODE_ZEROS_LIKE,
        VRAM__CODE_UNARY,
        VRAM__CODE_NUMBER,
        VRAM__CODE_COMPARE_NUMBER,
@@ -13811,7 +15260,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cos", VRAM__CODE_UNARY, 1},
     {"sign", VRAM__CODE_UNARY, 1},
     {"powered", VRAM__CODE_UNARY, 1},
-    {"zeros_like", VRAM__CODE_UNARY, 1},
+    {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
     {"compare_number", VRAM__CODE_COMPARE_NUMBER, 1},
@@ -13994,10 +15443,11 @@ VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f) {
 
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
                                 const vram__tensor *in, uint32_t nin, vram__tensor y) {
-  uint32_t i;
+  uint32_t k;
   vram__tensor m;
   f->aux = 0;
-  for (i = need & 7 ? 0 : 3; need >> i; i++) {
+  for (k = need & 3 ? 0 : 2; k < 2 || need >> k; k++) {
+    const uint32_t i = k < 2 ? 1 - k : k; /* `other` before `self`, as autograd's members */
     const vram__tensor *t = i < 3 ? in + i : i == 3 ? &y : &m;
     if (!(need >> i & 1) || (i < 3 && i >= nin))
       continue;
@@ -14080,12 +15530,16 @@ static void vram__recipe_where(vram__step *s, vram__recipe_run *q, uint32_t code
   const vram__tensor *top = q->stack + (q->n -= 2) - 1;
   const uint32_t first = code == VRAM__CODE_WHERE_RTL ? 2 : 0;
   const vram__tensor *a = top + 1, *b = top + (2 - first);
+  const vram_dtype dt = vram__promote_pair(*a, *b);
+  /* at::where casts the other one */
+  const vram__tensor cast_a = vram__tensor_to(s, *a, dt), cast_b = vram__tensor_to(s, *b, dt);
   const vram_dims *d[3];
   d[0] = top[first].d;
   d[1] = a->d;
   d[2] = b->d;
-  vram__recipe_replace(
-      q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), vram__promote_pair(*a, *b)));
+  vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), dt));
+  vram__tensor_release(s, cast_b);
+  vram__tensor_release(s, cast_a);
 }
 
 static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_run *q,
@@ -14112,11 +15566,17 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_ZEROS:
     q->n++;
     vram__input_dims(s, f, q->at, &t.dt);
-    vram__recipe_replace(q, vram__pointwise_empty1(s, t));
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
     break;
-  case VRAM__CODE_CAST:
-    if (q->stack[q->n - 1].dt != VRAM__SLOTS(f)[0].dt)
-      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], VRAM__SLOTS(f)[0].dt));
+  case VRAM__CODE_ZEROS_LIKE:
+    t = q->stack[q->n - 1];
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    break;
+  case VRAM__CODE_CAST: /* the output's is another one if it overwrites the input */
+    t = q->stack[q->n - 1];
+    t.dt = vram__promote_pair(t, VRAM__SAVED(f)[((f->aux >> 4) & 15) - 1]);
+    if (q->stack[q->n - 1].dt != t.dt)
+      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], t.dt));
     break;
   case VRAM__CODE_UNARY:
   case VRAM__CODE_NUMBER:
@@ -14184,6 +15644,15 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
   const uint32_t plan = vram__recipe_plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
   uint32_t i;
+  if (f->aux & VRAM__AUX_STALE) {
+    vram__refuse_stale(s, f);
+    return;
+  }
+  if (f->kind == VRAM_OP_floor_divide) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                      "floor_divide has no gradient: PyTorch stops with an error");
+    return;
+  }
   if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
@@ -14214,7 +15683,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
@@ -14327,7 +15796,7 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 0);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram_dims *d[3];
@@ -14347,7 +15816,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       vram__promote_add(&pr, in[i].dt, in[i].d->ndim);
     dt = vram__promote_result(op, nin, &pr);
     if (vram__kind_rank(in[0].dt) < 2 && dt == VRAM_F32)
-      dt = s->low ? s->low : dt; /* the default dtype */
+      dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
@@ -14409,10 +15878,32 @@ static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
   return n->op;
 }
 
+/* A record that saves what it overwrites itself never runs. If it saves the very tensor that it
+   makes, that one holds it for ever. */
+static void vram__pointwise_hold_itself(vram__step *s, vram__grad_fn *f, uint32_t need,
+                                        const vram__tensor *in, uint32_t nin) {
+  uint32_t i;
+  for (i = 1; i < nin; i++) {
+    if (!(need >> i & 1) || !in[i].st || !in[0].st ||
+        vram__slot_at(s, in[i].st)->base != vram__slot_at(s, in[0].st)->base)
+      continue;
+    f->aux |= VRAM__AUX_STALE;
+    if (in[i].st == in[0].st)
+      f->refs++;
+  }
+}
+
+/* lerp takes tensors of one dtype; what div and its like do in place keeps the kind of number. */
+static void vram__pointwise_refuse(vram__step *s, uint32_t kind, const vram__tensor *in,
+                                   uint32_t nin) {
+  if (kind == VRAM_OP_lerp || kind == VRAM__K_lerp_tensor)
+    vram__refuse_unlike(s, in, nin);
+}
+
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram__tensor y = vram__tensor_retain(s, in[0]);
@@ -14429,6 +15920,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
     } else
       vram__recipe_save(s, f, need, in, nin, y);
     f->aux |= VRAM__AUX_INPLACE;
+    vram__pointwise_hold_itself(s, f, need, in, nin);
   }
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -14459,6 +15951,7 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
   const uint32_t kind = vram__pointwise_kind(s, n);
   uint32_t i, own;
   vram__tensor in[3];
+  vram__pointwise_refuse(s, kind, x, n->nin);
   if (n->flags & VRAM__INPLACE) {
     y[0] = vram__pointwise_inplace(s, kind, x, n->nin);
     return;
@@ -15253,6 +16746,206 @@ VRAM__OP(unbind, "unbind: x dim?", 1, 1, unbind, SAME, none, split, split, none,
 VRAM__OP(detach, "", 1, 1, same, SAME, none, detach, none, none, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 
+/* >>ops/strided    views with strides of their own: diagonal, Tensor.unfold, as_strided */
+
+static int vram__shape_diagonal(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t offset = VRAM__INT(n, offset, 0);
+  int64_t size[VRAM_MAX_AXES], rows, columns;
+  uint32_t a, b, i, m = 0;
+  if (x->ndim < 2)
+    return vram__node_error(g, n, "fewer than two axes: no matrix");
+  if (!vram__axis(g, VRAM__INT(n, dim1, 0), x->ndim, &a) ||
+      !vram__axis(g, VRAM__INT(n, dim2, 1), x->ndim, &b))
+    return 0;
+  if (a == b)
+    return vram__node_error(g, n, "an axis that is named twice");
+  for (i = 0; i < x->ndim; i++)
+    if (i != a && i != b)
+      size[m++] = x->v[i];
+  rows = x->v[a];
+  columns = x->v[b];
+  if (offset >= 0)
+    columns = columns > offset ? columns - offset : 0;
+  else
+    rows = offset > -rows ? rows + offset : 0;
+  size[m++] = rows < columns ? rows : columns;
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+static int vram__shape_tensor_unfold(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t length = VRAM__INT(n, size, 0), step = VRAM__INT(n, step, 0);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dimension, 0), x->ndim, &a))
+    return 0;
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__node_error(g, n, "more than 8 axes");
+  if (length < 0 || length > (x->ndim ? x->v[a] : 1))
+    return vram__node_error(g, n, "a window that is larger than the axis");
+  if (step < 1)
+    return vram__node_error(g, n, "step must be at least 1");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i == a ? (x->v[i] - length) / step + 1 : x->v[i];
+  size[i] = length;
+  return vram__node_out(g, n, 0, x->ndim + 1u, size, n->in[0]->dtype);
+}
+
+/* Elements of a storage from the first to the last that these sizes and strides reach;
+   VRAM_OVERFLOW: too many. */
+static uint64_t vram__strided_span(uint32_t ndim, const int64_t *size, const int64_t *stride) {
+  uint64_t span = 1;
+  uint32_t i;
+  for (i = 0; i < ndim; i++)
+    if (!size[i])
+      return 0;
+  for (i = 0; i < ndim; i++)
+    span = vram__sum_or_overflow(
+        span, vram__product_or_overflow((uint64_t)size[i] - 1, (uint64_t)stride[i]));
+  return span;
+}
+
+static int vram__shape_as_strided(vram_graph *g, vram_node *n) {
+  const int64_t offset = VRAM__INT(n, storage_offset, 0);
+  uint32_t ndim = 0, count = 0, i;
+  const int64_t *size = vram__node_list(n, VRAM__KEY_size, &ndim);
+  const int64_t *stride = vram__node_list(n, VRAM__KEY_stride, &count);
+  uint64_t span;
+  if (ndim != count || offset < 0)
+    return vram__node_error(g, n, "as many sizes as strides, and an offset that is not negative");
+  for (i = 0; i < ndim; i++)
+    if (size[i] < 0 || stride[i] < 0)
+      return vram__node_error(g, n, "a negative size or stride");
+  span = vram__strided_span(ndim, size, stride);
+  if (span == VRAM_OVERFLOW || (span && span + (uint64_t)offset > n->in[0]->d->numel))
+    return vram__node_error(g, n, "more than the tensor has");
+  return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+static void vram__forward_diagonal(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const int64_t offset = VRAM__INT(n, offset, 0), *st = VRAM__STRIDE(x[0].d);
+  const vram_dims *d = n->out[0].d;
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t a = 0, b = 0, i, m = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim1, 0), x[0].d->ndim, &a);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim2, 1), x[0].d->ndim, &b);
+  for (i = 0; i < x[0].d->ndim; i++)
+    if (i != a && i != b)
+      stride[m++] = st[i];
+  stride[m++] = st[a] + st[b];
+  y[0] = vram__torch_view_as(s, x[0], vram__dims_in(s, m, d->v, stride), VRAM__K_slice, 0);
+  vram__tensor_begin_at(
+      s, y[0],
+      d->v[m - 1] ? vram__view_at(s, x[0], offset < 0 ? a : b, offset < 0 ? -offset : offset) : 0);
+}
+
+static void vram__forward_tensor_unfold(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t a = 0, i;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dimension, 0), x[0].d->ndim, &a);
+  for (i = 0; i + 1 < d->ndim; i++)
+    stride[i] = VRAM__STRIDE(x[0].d)[i] * (i == a ? VRAM__INT(n, step, 1) : 1);
+  stride[i] = x[0].d->ndim ? VRAM__STRIDE(x[0].d)[a] : 1;
+  y[0] = vram__torch_view_as(s, x[0], vram__dims_in(s, d->ndim, d->v, stride), n->op, a);
+}
+
+/* UnfoldBackward.cpp: windows that overlap are added up by their places along the axis */
+static void vram__backward_tensor_unfold(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const int64_t length = VRAM__INT(f->node, size, 0), step = VRAM__INT(f->node, step, 1);
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+  if (step < length && g.d->numel) {
+    const int64_t along =
+        ((d->ndim ? g.d->v[f->aux] : 1) - 1) * step + length; /* what is covered */
+    vram__tensor_release(s, vram__tensor_empty(s, vram__dims_in(s, 1, &along, NULL), VRAM_I64));
+  }
+}
+
+static void vram__forward_as_strided(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  const int64_t offset = VRAM__INT(n, storage_offset, 0);
+  const vram__storage *st = vram__slot_at(s, vram__tensor_slot(x[0]));
+  if (st->base != vram__tensor_slot(x[0]) && st->off)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "as_strided of a view that begins inside its storage");
+  y[0] = vram__torch_view_as(
+      s, x[0], vram__dims_in(s, d->ndim, d->v, vram__node_list(n, VRAM__KEY_stride, NULL)), n->op,
+      (uint64_t)offset);
+  vram__tensor_begin_at(s, y[0], (uint64_t)offset);
+}
+
+/* at::native::_maybe_overlapping_memory */
+static int vram__strided_overlaps(uint32_t ndim, const int64_t *size, const int64_t *stride) {
+  uint32_t done = 0, i, k, least;
+  int64_t reach = 0;
+  for (k = 0; k < ndim; k++) {
+    for (least = ndim, i = 0; i < ndim; i++)
+      if (!(done >> i & 1) && (least == ndim || stride[i] < stride[least]))
+        least = i;
+    done |= 1u << least;
+    if (stride[least] <= reach)
+      return 1;
+    reach += stride[least] * (size[least] - 1);
+  }
+  return 0;
+}
+
+/* FunctionsManual.cpp, as_strided_backward: what is expanded is summed, places that several
+   elements share are added up by their index, others are copied. */
+static void vram__backward_as_strided_op(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
+  const int64_t *st = VRAM__STRIDE(out);
+  vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole, all, copy, flat;
+  int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES] = {0}, count;
+  uint64_t base = vram__strided_span(d->ndim, d->v, VRAM__STRIDE(d)), reach;
+  uint32_t i, m = 0;
+  for (i = out->ndim; i-- > 0;)
+    if (out->v[i] != 1 && !st[i]) {
+      vram__tensor sum = vram__tensor_sum(s, t.d ? t : g, 1u << i, 1, g.dt);
+      vram__tensor_release(s, t);
+      t = sum;
+    }
+  for (i = 0; i < out->ndim; i++)
+    if (out->v[i] != 1 && st[i]) {
+      size[m] = out->v[i];
+      stride[m++] = st[i];
+    }
+  reach = vram__strided_span(m, size, stride) + f->aux;
+  if (base < reach)
+    base = reach;
+  count = (int64_t)base;
+  whole = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), g.dt);
+  if (vram__strided_overlaps(m, size, stride)) {
+    all = vram__tensor_empty(s, whole.d, VRAM_I64);
+    flat = t.d ? t : g;
+    count = (int64_t)flat.d->numel;
+    copy = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), VRAM_I64);
+    vram__tensor_release(s, vram__tensor_reshape(s, flat, 1, &count));
+    vram__tensor_release(s, copy);
+    vram__tensor_release(s, all);
+  }
+  to[0] = vram__tensor_view(s, whole, d);
+  vram__tensor_release(s, whole);
+  vram__tensor_release(s, t);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(diagonal, "diagonal linalg_diagonal: x offset? dim1 dim2", 1, 1, diagonal, SAME, none,
+         diagonal, none, none, NONE, 0, 0, "offset dim1 dim2");
+VRAM__OP(tensor_unfold, "unfold: x dimension size step", 1, 1, tensor_unfold, SAME, none,
+         tensor_unfold, tensor_unfold, none, NONE, 0, 0, "dimension! size! step!");
+VRAM__OP(as_strided, "as_strided: x size stride storage_offset?", 1, 1, as_strided, SAME, none,
+         as_strided, as_strided_op, none, NONE, 0, 0, "size! stride! storage_offset");
+
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 
 /* kind of a row here, where a function has several ops */
@@ -15576,9 +17269,7 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  vram_dtype dt = n->nin == 1 ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
-  if (n->nin == 1 && s->low && dt == VRAM_F32)
-    dt = s->low;
+  const vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, VRAM_F32) : x[1].dt;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
@@ -15617,14 +17308,15 @@ VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 static int vram__shape_create(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  vram_dtype dt = n->nin ? n->in[0]->dtype : (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt =
+      n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
   return vram__node_out(g, n, 0, c, v, dt);
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_DTYPE_MODEL);
   int buffer = vram__op_at(n->op)->kind == VRAM__BUFFER;
   if (!vram__node_own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
@@ -15637,9 +17329,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  vram_dtype dt = n->nin ? x[0].dt : n->out[0].dtype;
-  if (!n->nin && s->low && dt == VRAM_F32)
-    dt = s->low;
+  vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   y[0] = vram__tensor_empty(s, n->out[0].d, dt);
 }
 
@@ -15737,7 +17427,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
   }
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
@@ -15756,7 +17446,7 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 /* The dtype argument of a reduction, given or set by autocast (fp32_set_opt_dtype); else 0. */
 VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, dt));
+    return vram__step_key_dtype(s, n, dt);
   if (s->amp && vram__op_at(n->op)->autocast == VRAM__AUTOCAST_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
@@ -15996,6 +17686,8 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
     vram__tensor_release(s, b);
     vram__tensor_release(s, a);
     to[0] = vram__pointwise_empty2(s, g, d);
+    vram__tensor_release(s, d);
+    d = vram__tensor_none();
   } else {
     g = vram__dims_kept(s, g, x.d, mask);
     mean = vram__tensor_sum(s, x, mask, 1, x.dt);
@@ -16059,7 +17751,7 @@ static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__ten
   vram__grad_fn *f;
   if (vram__kind_rank(a.dt) < 2) {
     e = a;
-    a = vram__tensor_to(s, e, vram__step_dtype(s, VRAM_F32));
+    a = vram__tensor_to(s, e, vram__step_dtype(s, vram__graph_default_dtype(s->g)));
     vram__tensor_release(s, e);
   }
   f = vram__tape_record(s, n->op, &a, 1, 1, 2);
@@ -16119,7 +17811,7 @@ VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, RE
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
 
-/* >>ops/scan    cumsum, histc, diff */
+/* >>ops/scan    cumsum, cumprod, histc, diff */
 
 static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   uint32_t a;
@@ -16127,7 +17819,7 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
     return 0;
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
@@ -16213,12 +17905,60 @@ static void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, g);
 }
 
+static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  uint32_t a = 0;
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  if (!dt)
+    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
+  y[0] = vram__scan(s, x[0], a, dt);
+  if (f) {
+    f->aux = a;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* cumprod_backward, where the input has no zero: the host asks. What zeros would need besides
+   depends on where they are. */
+static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram_dtype dt;
+  const vram_dims *d = vram__input_dims(s, f, 0, &dt);
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  vram__tensor g = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt), w, zero, any, a, b, c;
+  if (d->numel <= 1 || d->v[f->aux] == 1) {
+    to[0] = g;
+    return;
+  }
+  w = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], g);
+  zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
+  vram__reduce_scratch(s, zero, (1u << d->ndim) - 1, VRAM_BOOL, 1, 4);
+  vram__tensor_release(s, any);
+  vram__upper_may_need(s, d->numel * (10 + 2 * (uint64_t)d->ndim));
+  a = vram__pointwise_empty1(s, w);
+  b = vram__scan(s, a, (uint32_t)f->aux, w.dt);
+  c = vram__pointwise_empty1(s, b);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  to[0] = vram__pointwise_empty2(s, c, x);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, g);
+}
+
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
 static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
   const int64_t *lo = vram__node_list(n, VRAM__KEY_min, NULL),
                 *hi = vram__node_list(n, VRAM__KEY_max, NULL);
   vram__tensor a, b;
+  if (vram__is_half(x[0].dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "histc of 16 bits: PyTorch refuses");
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   if (!lo || !hi || *lo != *hi)
     return;
@@ -16264,6 +18004,8 @@ static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *
 
 VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0,
          "dim! dtype");
+VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cumprod, each, ANY, 0,
+         0, "dim! dtype");
 VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 
@@ -16642,10 +18384,10 @@ static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (f && gather)
-    vram__save_tensor(s, f, x[0]);
   if (f)
     vram__save_tensor(s, f, x[1]);
+  if (f && gather)
+    vram__save_tensor(s, f, x[0]);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -16661,6 +18403,7 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn *f;
   in[0] = x[0];
   in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  vram__refuse_unlike(s, in, n->nin > 2 ? 2 : 1);
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[1]);
@@ -16749,8 +18492,23 @@ static void vram__index_gone(vram__step *s, vram__index *x, int last_first) {
   vram__cub_release(s, x->mask);
 }
 
-/* x[.., idx, ..] with the first index tensor at axis `dim`: the kernel wants all index tensors in
-   the same strides (TensorAdvancedIndexing.cpp, AdvancedIndex) */
+/* The kernel wants all index tensors in the same strides (TensorAdvancedIndexing.cpp,
+   AdvancedIndex). */
+static void vram__index_align(vram__step *s, vram__index *x) {
+  uint32_t i, a;
+  int same = 1;
+  for (i = 1; i < x->n; i++)
+    for (a = 0; a < x->d->ndim; a++)
+      if (VRAM__STRIDE(x->t[i].d)[a] != VRAM__STRIDE(x->t[0].d)[a])
+        same = 0;
+  for (i = 0; !same && !s->ideal && i < x->n; i++)
+    if (!(x->t[i].d->flags & VRAM__CONTIG)) {
+      x->t[i] = vram__tensor_empty(s, x->d, VRAM_I64);
+      x->own |= 1u << i;
+    }
+}
+
+/* x[.., idx, ..] with the first index tensor at axis `dim` */
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
                                     uint32_t count, uint32_t dim) {
   vram__index ix;
@@ -16758,17 +18516,8 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
   const vram_dims *op[2], *d;
   uint32_t i, a, m = 0;
   vram__tensor y;
-  int same = 1;
   vram__index_begin(s, idx, count, &ix, 1);
-  for (i = 1; i < ix.n; i++)
-    for (a = 0; a < ix.d->ndim; a++)
-      if (VRAM__STRIDE(ix.t[i].d)[a] != VRAM__STRIDE(ix.t[0].d)[a])
-        same = 0;
-  for (i = 0; !same && !s->ideal && i < ix.n; i++)
-    if (!(ix.t[i].d->flags & VRAM__CONTIG)) {
-      ix.t[i] = vram__tensor_empty(s, ix.d, VRAM_I64);
-      ix.own |= 1u << i;
-    }
+  vram__index_align(s, &ix);
   for (a = 0; a < x.d->ndim; a++) {
     if (a == dim)
       for (i = 0; i < ix.d->ndim; i++) {
@@ -16904,6 +18653,7 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
   in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
     own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
@@ -16925,13 +18675,14 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     c = vram__tensor_contiguous(s, y[0]);
     at.index = x + 1;
     at.count = count;
-    at.dim = 0;
+    at.dim = vram__index_dim(n);
     at.check = 1;
     vram__index_add(s, x[0].d, v, &at);
     vram__tensor_release(s, c);
   } else { /* the indices as the kernel wants them; the values broadcast in it */
     vram__index ix;
     vram__index_begin(s, x + 1, count, &ix, 1);
+    vram__index_align(s, &ix);
     vram__index_gone(s, &ix, 0);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -16951,11 +18702,12 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
     zero = vram__tensor_empty(s, n->in[n->nin - 1]->d, g.dt);
     to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
     vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);
+    vram__index_align(s, &ix);
     vram__index_gone(s, &ix, 0);
     vram__tensor_release(s, zero);
   }
   if (vram__input_wanted(f, 1))
-    to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, 0);
+    to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(n));
 }
 
 /* masked_select is nonzero and index; what it selects is bounded by all elements. */
@@ -16977,8 +18729,8 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, x[0]);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[0]);
   }
   y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -16986,7 +18738,7 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
 
 /* masked_scatter into zeros */
 static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[1], m = VRAM__SAVED(f)[0], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
   const vram_dims *d;
@@ -17020,12 +18772,463 @@ VRAM__OP(index_select, "index_select: x dim index", 2, 2, index_select, SAME, no
          each, NONE, 0, 0, "dim!");
 VRAM__OP(index, "", 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
 VRAM__OP(index_put, "", 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
-         "inplace accumulate");
+         "dim inplace accumulate");
 VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
          "dim! scalar inplace");
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
          NONE, 0, 0, "");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+
+/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
+ */
+
+/* kind of a row: index_add, index_copy and index_fill, whose value is a number */
+enum { VRAM__INDEX_ADD, VRAM__INDEX_COPY, VRAM__INDEX_FILL };
+
+/* The index and the source of scatter_add and scatter_reduce (ScatterGatherChecks.h). */
+static int vram__shape_scatter_add(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *index = n->in[1]->d, *source = n->in[2]->d;
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
+    return 0;
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if (!index->numel)
+    return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+  if (index->ndim != x->ndim || source->ndim != x->ndim)
+    return vram__node_error(g, n, "an index or a source of another number of axes");
+  for (i = 0; i < x->ndim; i++)
+    if ((i != a && index->v[i] > x->v[i]) || index->v[i] > source->v[i])
+      return vram__node_error(g, n, "an index that is larger than the tensor or the source");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+}
+
+static int vram__shape_scatter_reduce(vram_graph *g, vram_node *n) {
+  const int64_t how = VRAM__INT(n, reduce, 0);
+  if (how != VRAM__WORD("sum") && how != VRAM__WORD("prod") && how != VRAM__WORD("mean") &&
+      how != VRAM__WORD("amax") && how != VRAM__WORD("amin"))
+    return vram__node_error(g, n, "reduce must be sum, prod, mean, amax or amin");
+  return vram__shape_scatter_add(g, n);
+}
+
+/* One source row for each index (TensorAdvancedIndexing.cpp). */
+static int vram__shape_index_add(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *index = n->in[1]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  const vram_dims *source = n->in[n->nin - 1]->d;
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  if (n->in[1]->dtype != VRAM_I64 && (kind != VRAM__INDEX_ADD || n->in[1]->dtype != VRAM_I32))
+    return vram__node_error(g, n, "an index that is not i64");
+  if (index->ndim > 1)
+    return vram__node_error(g, n, "an index of more than one axis");
+  if (kind == VRAM__INDEX_FILL)
+    return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if ((source->ndim ? (uint64_t)source->v[a < source->ndim ? a : 0] : 1) != index->numel)
+    return vram__node_error(g, n, "other indices than the source has rows");
+  if (source->ndim != x->ndim && (source->ndim || kind == VRAM__INDEX_ADD) &&
+      (x->ndim || source->ndim > 1))
+    return vram__node_error(g, n, "a source of another number of axes");
+  for (i = 0; i < source->ndim && i < x->ndim; i++)
+    if (i != a && source->v[i] != x->v[i])
+      return vram__node_error(g, n, "a source of other sizes");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+}
+
+static int vram__shape_masked_scatter(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *mask = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t i, ndim = 0;
+  if (n->in[1]->dtype != VRAM_BOOL)
+    return vram__node_error(g, n, "the mask is not bool");
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  vram__dims_broadcast(&ndim, size, x);
+  if (!vram__dims_broadcast(&ndim, size, mask))
+    return vram__node_error(g, n, "a mask that does not broadcast");
+  for (i = 0; (n->flags & VRAM__INPLACE) && i < ndim; i++)
+    if (ndim != x->ndim || size[i] != x->v[i])
+      return vram__node_error(g, n, "in place, but the result has another shape");
+  return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Tensors that live until the end of one backward. C++ destroys them from the last to the first. */
+typedef struct vram__locals {
+  vram__tensor t[12];
+  uint32_t n;
+} vram__locals;
+
+static vram__tensor vram__local(vram__locals *l, vram__tensor t) {
+  l->t[l->n++] = t;
+  return t;
+}
+
+static void vram__locals_release(vram__step *s, vram__locals *l) {
+  while (l->n)
+    vram__tensor_release(s, l->t[--l->n]);
+}
+
+static vram__tensor vram__compared_number(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+}
+
+static vram__tensor vram__compared(vram__step *s, vram__tensor a, vram__tensor b) {
+  const vram_dims *d[2];
+  d[0] = a.d;
+  d[1] = b.d;
+  return vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
+}
+
+/* ones_like, zeros_like */
+static vram__tensor vram__tensor_like(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+}
+
+static vram__tensor vram__gathered(vram__step *s, vram__tensor index, vram_dtype dt) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, index.d), dt);
+}
+
+/* The output of a row that can be in place; under autocast its dtypes may differ there. */
+static vram__tensor vram__scattered(vram__step *s, const vram_node *n, vram__tensor x,
+                                    vram__tensor source) {
+  if ((n->flags & VRAM__INPLACE) && n->nin > 2 && x.st == source.st && x.d == source.d)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "a tensor that is its own source: PyTorch stops with an error");
+  if (x.dt != source.dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "autocast gave the tensor and its source different dtypes: PyTorch stops "
+                      "with an error");
+  if (n->flags & VRAM__INPLACE)
+    return vram__tensor_retain(s, x);
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* scatter_add: of the source only the places are kept */
+static void vram__forward_scatter_add(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  uint32_t i, own = 0;
+  in[0] = x[0];
+  in[1] = x[2];
+  if (!(n->flags & VRAM__INPLACE))
+    own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  f = vram__tape_record(s, n->op, in, 2, 1, 1);
+  if (f && vram__input_wanted(f, 1))
+    vram__save_tensor(s, f, x[1]);
+  y[0] = vram__scattered(s, n, in[0], in[1]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
+/* The gradient of the source has the sizes of the index. */
+static int vram__scatter_fits(vram__step *s, vram__grad_fn *f, const vram_dims *index,
+                              const vram_dims *source) {
+  uint32_t i;
+  for (i = 0; i < index->ndim && i < source->ndim; i++)
+    if (index->v[i] != source->v[i]) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                        "a source that is larger than the index: PyTorch gives its gradient a "
+                        "wrong shape and stops with an error");
+      return 0;
+    }
+  return 1;
+}
+
+static void vram__backward_scatter_add(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__input_wanted(f, 1) &&
+      !vram__scatter_fits(s, f, VRAM__SAVED(f)[0].d, vram__input_dims(s, f, 1, NULL)))
+    return;
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__tensor_retain(s, g);
+  if (vram__input_wanted(f, 1))
+    to[1] = vram__gathered(s, VRAM__SAVED(f)[0], g.dt);
+}
+
+/* aux of scatter_reduce */
+enum { VRAM__SCATTER_SUM = 1, VRAM__SCATTER_MEAN, VRAM__SCATTER_PROD, VRAM__SCATTER_EXTREME };
+#define VRAM__SCATTER_EXCLUDE 8u /* include_self=0 */
+
+static uint32_t vram__scatter_how(const vram_node *n) {
+  const int64_t how = VRAM__INT(n, reduce, 0);
+  const uint32_t kind = how == VRAM__WORD("sum")    ? VRAM__SCATTER_SUM
+                        : how == VRAM__WORD("mean") ? VRAM__SCATTER_MEAN
+                        : how == VRAM__WORD("prod") ? VRAM__SCATTER_PROD
+                                                    : VRAM__SCATTER_EXTREME;
+  return VRAM__INT(n, include_self, 1) ? kind : kind | VRAM__SCATTER_EXCLUDE;
+}
+
+/* TensorAdvancedIndexing.cpp, scatter_reduce_two: the mean counts in tensors of ones */
+static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  const uint32_t how = vram__scatter_how(n);
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
+  vram__tensor in[2], old;
+  vram__grad_fn *f;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 4);
+  old = f && inplace ? vram__tensor_like(s, x[0]) : vram__tensor_retain(s, x[0]);
+  y[0] = vram__scattered(s, n, x[0], x[2]);
+  if (f) {
+    f->aux = how;
+    vram__save_tensor(s, f, old);
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[2]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__tensor_release(s, old);
+  if ((how & 7) == VRAM__SCATTER_MEAN && x[1].d->numel) {
+    vram__locals l;
+    vram__tensor count;
+    l.n = 0;
+    vram__local(&l, vram__tensor_like(s, x[2]));
+    count = vram__local(&l, vram__tensor_like(s, y[0]));
+    vram__tensor_release(s, vram__compared_number(s, count));
+    vram__locals_release(s, &l);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, scatter_reduce_backward. What zeros in the source would need besides depends
+   on the data: there are none. */
+static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, vram__tensor g,
+                                      vram__tensor *of, vram__locals *l) {
+  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  vram__tensor t, masked, result, zero, single, a, b, c, d;
+  t = vram__compared_number(s, x);
+  masked = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
+  vram__tensor_release(s, t);
+  result = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
+  t = vram__pointwise_empty2(s, g, result);
+  of[0] = vram__pointwise_empty2(s, t, masked);
+  vram__tensor_release(s, t);
+  zero = vram__local(l, vram__compared_number(s, source));
+  a = vram__tensor_like(s, x);
+  b = vram__tensor_to(s, zero, x.dt);
+  c = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  d = vram__local(l, vram__gathered(s, index, x.dt));
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  t = vram__compared_number(s, d);
+  single = vram__local(l, vram__compared(s, zero, t));
+  vram__tensor_release(s, t);
+  vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, source.d), source.dt));
+  result = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
+  a = vram__tensor_empty(s, vram__dims_contiguous(s, source.d), source.dt);
+  b = vram__pointwise_empty2(s, g, saved[3]);
+  c = vram__gathered(s, index, g.dt);
+  d = vram__pointwise_empty2(s, c, a);
+  t = vram__pointwise_empty2(s, g, result);
+  result = vram__gathered(s, index, g.dt);
+  of[1] = vram__pointwise_empty2(s, single, d);
+  vram__tensor_release(s, result);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, d);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+}
+
+static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, vram__tensor g,
+                                      vram__tensor *of, vram__locals *l) {
+  const vram__tensor index = saved[1];
+  const vram__tensor like = vram__tensor_like(s, g), ones = vram__tensor_like(s, saved[2]);
+  vram__tensor n, t;
+  n = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
+  vram__tensor_release(s, like);
+  vram__tensor_release(s, ones);
+  vram__tensor_release(s, vram__compared_number(s, n));
+  of[0] = vram__pointwise_empty2(s, g, n);
+  n = vram__local(l, vram__gathered(s, index, g.dt));
+  t = vram__gathered(s, index, g.dt);
+  of[1] = vram__pointwise_empty2(s, t, n);
+  vram__tensor_release(s, t);
+}
+
+static void vram__scatter_reduce_extreme(vram__step *s, const vram__tensor *saved, vram__tensor g,
+                                         vram__tensor *of, vram__locals *l) {
+  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  vram__tensor value, is, source_is, share, none, t;
+  value = vram__local(l, vram__gathered(s, index, saved[3].dt));
+  t = vram__compared(s, x, saved[3]);
+  is = vram__local(l, vram__tensor_to(s, t, x.dt));
+  vram__tensor_release(s, t);
+  t = vram__compared(s, source, value);
+  source_is = vram__local(l, vram__tensor_to(s, t, source.dt));
+  vram__tensor_release(s, t);
+  t = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
+  share = vram__local(l, vram__pointwise_empty2(s, g, t));
+  none = vram__compared_number(s, is);
+  of[0] = vram__tensor_empty(s, vram__dims_contiguous(s, share.d), share.dt);
+  vram__tensor_release(s, none);
+  t = vram__gathered(s, index, g.dt);
+  none = vram__compared_number(s, source_is);
+  of[1] = vram__tensor_empty(s, vram__dims_contiguous(s, t.d), t.dt);
+  vram__tensor_release(s, none);
+  vram__tensor_release(s, t);
+}
+
+static void vram__backward_scatter_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, *saved = VRAM__SAVED(f);
+  vram__tensor of[2];
+  vram__locals l;
+  uint32_t i;
+  l.n = 0;
+  if ((vram__input_wanted(f, 1) || (f->aux & 7) >= VRAM__SCATTER_PROD) &&
+      !vram__scatter_fits(s, f, saved[1].d, saved[2].d))
+    return;
+  switch (f->aux & 7) {
+  case VRAM__SCATTER_SUM:
+    of[0] = vram__tensor_retain(s, g);
+    of[1] = vram__gathered(s, saved[1], g.dt);
+    break;
+  case VRAM__SCATTER_MEAN:
+    vram__scatter_reduce_mean(s, saved, g, of, &l);
+    break;
+  case VRAM__SCATTER_PROD:
+    vram__scatter_reduce_prod(s, saved, g, of, &l);
+    break;
+  default:
+    vram__scatter_reduce_extreme(s, saved, g, of, &l);
+  }
+  vram__locals_release(s, &l);
+  if (f->aux & VRAM__SCATTER_EXCLUDE)
+    vram__tensor_replace(s, &of[0], vram__tensor_empty(s, vram__dims_contiguous(s, of[0].d), g.dt));
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = of[i];
+    else
+      vram__tensor_release(s, of[i]);
+}
+
+/* index_add, index_copy and index_fill: the index is kept, the source for its sizes */
+static void vram__forward_index_add_op(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  const int kind = vram__op_at(n->op)->kind;
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = x[0];
+  if (n->nin > 2)
+    in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 2);
+  if (f && (kind != VRAM__INDEX_ADD || vram__input_wanted(f, 1)))
+    vram__save_tensor(s, f, x[1]);
+  if (f && n->nin > 2 && vram__input_wanted(f, 1))
+    vram__save_tensor(s, f, x[2]);
+  if (f)
+    f->aux = kind == VRAM__INDEX_ADD && VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE;
+  y[0] = vram__scattered(s, n, x[0], x[n->nin > 2 ? 2 : 0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* grad.index_select of the source's rows */
+static void vram__backward_index_add_op(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int kind = vram__op_at(f->kind)->kind;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor rows;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, a = 0;
+  if (vram__input_wanted(f, 0))
+    to[0] = kind == VRAM__INDEX_ADD ? vram__tensor_retain(s, g)
+                                    : vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
+  if (f->nin < 2 || !vram__input_wanted(f, 1))
+    return;
+  vram__axis((vram_graph *)0, VRAM__INT(f->node, dim, 0), g.d->ndim, &a);
+  for (i = 0; i < g.d->ndim; i++)
+    size[i] = i == a ? (int64_t)VRAM__SAVED(f)[0].d->numel : g.d->v[i];
+  rows = vram__tensor_empty(s, vram__dims_in(s, g.d->ndim, size, NULL), g.dt);
+  to[1] = vram__tensor_scaled(s, rows, f->aux != 0);
+}
+
+/* IndexKernel.cu, masked_scatter: the places before each one in the mask are counted */
+static void vram__forward_masked_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  vram__tensor in[2], mask = vram__tensor_none(), count, source;
+  vram__grad_fn *f;
+  const vram_dims *d;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f)
+    vram__save_tensor(s, f, x[1]);
+  if (n->flags & VRAM__INPLACE)
+    y[0] = vram__tensor_retain(s, x[0]);
+  else
+    y[0] =
+        vram__tensor_empty(s, vram__dims_in(s, n->out[0].d->ndim, n->out[0].d->v, NULL), x[0].dt);
+  d = vram__dims_contiguous(s, y[0].d);
+  if (x[0].dt != x[2].dt)
+    vram__scattered(s, n, x[0], x[2]);
+  if (d->numel) {
+    count = vram__tensor_empty(s, d, VRAM_I64);
+    if (x[1].d->numel != d->numel || !(x[1].d->flags & VRAM__CONTIG))
+      mask = vram__tensor_empty(s, d, VRAM_BOOL);
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+    source = vram__tensor_contiguous(s, x[2]);
+    vram__tensor_release(s, source);
+    vram__tensor_release(s, mask);
+    vram__tensor_release(s, count);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* masked_scatter_backward: the mask selects as many as the source has, or all that there are; what
+   is missing then is filled up with zeros. A mask that selects fewer needs both, too. */
+static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, mask = VRAM__SAVED(f)[0];
+  const vram_dims *d;
+  vram__tensor copy = vram__tensor_none(), selected, zeros;
+  uint32_t places;
+  int64_t count;
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
+  if (!vram__input_wanted(f, 1))
+    return;
+  d = vram__dims_contiguous(s, vram__input_dims(s, f, 1, NULL));
+  count = (int64_t)(d->numel < g.d->numel ? d->numel : g.d->numel);
+  if (mask.d->numel != g.d->numel || !(mask.d->flags & VRAM__CONTIG))
+    copy = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), VRAM_BOOL);
+  places = vram__cub_nonzero_some(s, g.d->numel, (uint64_t)count, g.d->ndim ? g.d->ndim : 1);
+  selected = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), g.dt);
+  vram__cub_release(s, places);
+  vram__tensor_release(s, copy);
+  vram__upper_may_need(s, 2 * d->numel);
+  if (d->numel == (uint64_t)count) {
+    to[1] = selected;
+    return;
+  }
+  count = (int64_t)d->numel - count;
+  zeros = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), g.dt);
+  to[1] = vram__tensor_empty(s, d, g.dt);
+  vram__tensor_release(s, zeros);
+  vram__tensor_release(s, selected);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
+         scatter_add, each, NONE, 0, 0, "dim! inplace");
+VRAM__OP(scatter_reduce, "scatter_reduce: x dim index src reduce include_self", 3, 3,
+         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, 0,
+         "dim! reduce! include_self inplace");
+VRAM__OP(index_add, "index_add: x dim index source alpha", 3, 3, index_add, SAME, none,
+         index_add_op, index_add_op, each, NONE, VRAM__INDEX_ADD, 0, "dim! alpha inplace");
+VRAM__OP(index_copy, "index_copy: x dim index source", 3, 3, index_add, SAME, none, index_add_op,
+         index_add_op, each, NONE, VRAM__INDEX_COPY, 0, "dim! inplace");
+VRAM__OP(index_fill, "", 2, 2, index_add, SAME, none, index_add_op, index_add_op, each, NONE,
+         VRAM__INDEX_FILL, 0, "dim! inplace");
+VRAM__OP(masked_scatter, "masked_scatter: x mask source", 3, 3, masked_scatter, SAME, none,
+         masked_scatter, masked_scatter, each, NONE, 0, 0, "inplace");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -17045,7 +19248,7 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1 || w[1] < 1)
       return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   for (i = 0; i < x->ndim; i++)
@@ -17078,7 +19281,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
   if (w ? w->v[0] != z[0] || w->v[1] != z[1]
         : !vram__node_params(g, n, 1) ||
-              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
+              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return w ? vram__node_error(g, n, "a table of another shape") : 0;
   dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
@@ -17218,12 +19421,12 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
     if (max)
       vram__save_tensor(s, f, idx);
   }
-  vram__tensor_release(s, idx);
-  vram__tensor_release(s, bag);
-  vram__tensor_release(s, size);
   vram__tensor_release(s, wide);
+  vram__tensor_release(s, bag); /* ret, _, _, _ = torch.embedding_bag(...) */
+  vram__tensor_release(s, size);
   vram__tensor_release(s, in);
   vram__tensor_release(s, offsets);
+  vram__tensor_release(s, idx);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -17248,7 +19451,7 @@ VRAM__OP(embedding, "", 1, 2, embedding, SAME, none, embedding, embedding, each,
 VRAM__OP(embedding_bag, "", 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each,
          NONE, 0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
 
-/* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
+/* >>ops/product    matmul, mm, bmm, mv, dot, addmm, baddbmm, grouped_mm */
 
 static int vram__shape_matmul(vram_graph *g, vram_node *n) {
   uint32_t first = n->nin - 2, ndim = 0, i;
@@ -17262,6 +19465,9 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     if (n->op == fixed[i].op && (a->ndim != fixed[i].ndim || b->ndim != fixed[i].ndim ||
                                  (a->ndim == 3 && a->v[0] != b->v[0])))
       return vram__node_error(g, n, "matrices of another number of axes");
+  if ((n->op == VRAM_OP_mv && (a->ndim != 2 || b->ndim != 1)) ||
+      (n->op == VRAM_OP_dot && (a->ndim != 1 || b->ndim != 1)))
+    return vram__node_error(g, n, "matrices of another number of axes");
   if (!a->ndim || !b->ndim)
     return vram__node_error(g, n, "a product of a tensor without axes");
   ka = a->v[a->ndim - 1];
@@ -17333,23 +19539,22 @@ static uint64_t vram__flops_addmm(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b) {
-  if (!f)
-    return;
-  if (vram__input_wanted(f, ib)) {
-    vram__save_tensor(s, f, a);
-    f->aux |= 1;
-  }
-  if (vram__input_wanted(f, ia)) {
-    vram__save_tensor(s, f, b);
-    f->aux |= 2;
+/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants
+   a gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first) {
+  uint32_t i;
+  for (i = 0; f && i < 2; i++) {
+    const uint32_t which = second_first ? 1 - i : i;
+    if (!vram__input_wanted(f, first + 1 - which))
+      continue;
+    f->aux |= (uint64_t)f->nsaved << which;
+    vram__save_tensor(s, f, in[first + which]);
   }
 }
 
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
-  return VRAM__SAVED(f)[which && (f->aux & 1) ? 1 : 0];
+  return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
@@ -17359,8 +19564,9 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
       : kind == VRAM__K_bmm ? vram__blas_bmm(s, a, b)
                             : vram__blas_mv(s, a, b);
@@ -17386,6 +19592,7 @@ VRAM__FN void vram__backward_bmm(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #define VRAM__ALPHA 4u /* aux of a product that adds: alpha is not 1 */
 #define VRAM__BETA 8u
+#define VRAM__NO_BETA 16u /* it is 0 */
 
 /* Is the added tensor c of a [m,k] x [k,n] product one that cuBLASLt adds itself? One value a
    column, and in 16 bits also a matrix of the result's shape stored by rows (Blas.cpp; measured).
@@ -17394,9 +19601,9 @@ static int vram__lt_bias(vram__tensor c, int64_t m, int64_t n, int64_t k, uint32
   const int64_t *st = VRAM__STRIDE(c.d), *z = c.d->v;
   if (n <= 1 || k <= 1)
     return 0;
-  if (c.d->ndim == 2 && z[0] == m && z[1] == n && vram__dtype_size(c.dt) == 2 && st[1] == 1 &&
-      st[0] >= n)
-    return 1;
+  if (c.d->ndim == 2 && z[0] > 1 && z[0] == m && z[1] == n && vram__dtype_size(c.dt) == 2 &&
+      st[1] == 1 && st[0] >= n)
+    return !(factors & VRAM__NO_BETA);
   return (c.d->ndim == 1 || (c.d->ndim == 2 && z[0] == 1)) && c.d->numel == (uint64_t)n &&
          (c.d->flags & VRAM__CONTIG) && !(factors & VRAM__BETA);
 }
@@ -17412,8 +19619,9 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   in[0] = c;
   in[1] = a;
   in[2] = b;
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
@@ -17448,8 +19656,9 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
   in[0] = c;
   in[1] = a;
   in[2] = b;
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__blas_bmm(s, a, b);
@@ -17483,8 +19692,9 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
   vram__blas_workspace(s, VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -17629,8 +19839,8 @@ static vram__tensor vram__matmul_batched(vram__step *s, vram__tensor a, vram__te
     q = t;
   }
   t = vram__torch_product(s, VRAM__K_bmm, p, q);
-  vram__tensor_release(s, p);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
   if (na > 1)
     size[n++] = a.d->v[na - 2];
   if (nb > 1)
@@ -17671,7 +19881,7 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
   if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
     factors |= VRAM__ALPHA;
   if (VRAM__INT(n, beta, VRAM__ONE) != VRAM__ONE)
-    factors |= VRAM__BETA;
+    factors |= VRAM__INT(n, beta, VRAM__ONE) ? VRAM__BETA : VRAM__BETA | VRAM__NO_BETA;
   for (i = n->nin; i-- > 0;)
     a[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
   switch (n->op) {
@@ -17693,6 +19903,22 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
   }
   for (i = 0; i < n->nin; i++)
     vram__tensor_release(s, a[i]);
+}
+
+/* A product of two vectors: autocast takes the wider dtype, where matmul takes the lower. */
+static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  uint32_t i, own;
+  in[0] = x[0];
+  in[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  if (in[0].dt != in[1].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "vectors of different dtypes: PyTorch stops with an error");
+  y[0] = vram__torch_dot(s, in[0], in[1]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
 }
 
 /* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists
@@ -17723,7 +19949,7 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;
@@ -17763,6 +19989,8 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
 VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0,
          "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0,
@@ -17770,7 +19998,938 @@ VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addm
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
+/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes has them */
+
+/* The words of quant=. */
+static const struct {
+  const char *name;
+  uint8_t bits;
+} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}};
+
+/* What the keys of a linear line say of its weight; bits 0: it is not quantised. */
+VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t *word = vram__node_list(n, VRAM__KEY_quant, NULL);
+  vram__quantised q;
+  uint32_t i;
+  vram__memory_zero(&q, sizeof q);
+  for (i = 0; word && i < sizeof vram__quant_kinds / sizeof *vram__quant_kinds; i++) {
+    const char *name = vram__quant_kinds[i].name;
+    if (*word == vram__word(name, vram__text_len(name)))
+      q.bits = vram__quant_kinds[i].bits;
+  }
+  q.out = VRAM__INT(n, out_features, 0);
+  q.in = x->v[x->ndim - 1];
+  q.nested = q.bits == 4 && VRAM__INT(n, double_quant, 1);
+  q.from = (vram_dtype)VRAM__INT(n, dtype, VRAM_DTYPE_MODEL);
+  q.compute = (vram_dtype)VRAM__INT(n, compute_dtype, VRAM_DTYPE_NONE);
+  q.threshold = VRAM__INT(n, threshold, 0) != 0;
+  return q;
+}
+
+/* Scales of a 4-bit weight (quantize_4bit, blocksize 64), and scales of those (256). */
+static int64_t vram__quantised_scales(const vram__quantised *q) {
+  return (q->out * q->in + 63) / 64;
+}
+
+static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
+  dt = vram__graph_own_dtype(g, dt);
+  return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
+}
+
+static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
+  if (!q->bits) {
+    vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+    return 0;
+  }
+  if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
+    return vram__node_error(g, n,
+                            "a quantised weight was f32, f16 or bf16, and so is what computes");
+  if (q->bits == 8 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
+                       vram__node_list(n, VRAM__KEY_double_quant, NULL)))
+    return vram__node_error(g, n, "int8 has no compute_dtype and no double_quant");
+  if (q->bits == 4 && vram__node_list(n, VRAM__KEY_threshold, NULL))
+    return vram__node_error(g, n, "threshold is int8's");
+  if (q->bits == 8 && (n->in[0]->d->ndim < 2 || n->in[0]->d->ndim > 3))
+    return vram__node_error(g, n, "int8 multiplies tensors of two or three axes");
+  return 1;
+}
+
+/* The weight as it is stored, and what says how to read it: it lies beside the parameters, which
+   PyTorch's modules do not know of. */
+VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
+  const vram__quantised kept = vram__node_quantised(n), *const q = &kept;
+  const uint8_t weight = VRAM__FROZEN | VRAM__AS_IS, state = VRAM__BUFFER | VRAM__AS_IS;
+  const int64_t scales = vram__quantised_scales(q), code = 16, nested_code = 256;
+  int64_t size[2], nested;
+  if (!vram__quantised_fits(g, n, q))
+    return 0;
+  size[0] = q->out;
+  size[1] = q->in;
+  g->holds += q->bits == 8;
+  g->extra += 4096;
+  if (q->bits == 8)
+    return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
+           vram__node_own(g, n, VRAM__LINEAR_SCALES, "SCB", 1, size, VRAM_F32, state);
+  size[0] = (q->out * q->in + 1) / 2;
+  size[1] = 1;
+  if (!vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_U8, weight) ||
+      !vram__node_own(g, n, VRAM__LINEAR_CODE, "code", 1, &code, VRAM_F32, state) ||
+      !vram__node_own(g, n, VRAM__LINEAR_SCALES, "absmax", 1, &scales,
+                      q->nested ? VRAM_U8 : VRAM_F32, state))
+    return 0;
+  if (!q->nested)
+    return 1;
+  nested = (scales + 255) / 256;
+  if (!vram__node_own(g, n, VRAM__LINEAR_OFFSET, "offset", 0, size, VRAM_F32, state) ||
+      !vram__node_own(g, n, VRAM__LINEAR_NESTED, "nested_absmax", 1, &nested, VRAM_F32, state) ||
+      !vram__node_own(g, n, VRAM__LINEAR_NESTED_CODE, "nested_code", 1, &nested_code, VRAM_F32,
+                      state))
+    return 0;
+  if (g->nested_map)
+    return 1;
+  g->nested_map = 1; /* functional.py, name2qmap["dynamic"]: made once, copied for each weight */
+  return vram__node_own(g, n, VRAM__LINEAR_NESTED_MAP, "dynamic_map", 1, &nested_code, VRAM_F32,
+                        state);
+}
+
+/* The bias of such a layer is in the dtype that computes since the first step. */
+VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
+  const vram__quantised q = vram__node_quantised(n);
+  const uint8_t kind = vram__param_is_frozen(g, n) ? VRAM__FROZEN : VRAM__PARAM;
+  if (!vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
+                      q.compute ? q.compute : n->in[0]->dtype, (uint8_t)(kind | VRAM__AS_IS)))
+    return 0;
+  if (q.compute == VRAM_DTYPE_MODEL)
+    n->param[VRAM__LINEAR_BIAS]->is_model = 2;
+  return 1;
+}
+
+#ifndef VRAM_NO_STEP
+
+/* The model's dtype is here that which the weights were loaded in. */
+static vram_dtype vram__quantised_dtype(const vram__step *s, vram_dtype dt) {
+  return dt == VRAM_DTYPE_MODEL ? s->loaded : dt;
+}
+
+/* _dequant_linear_fallback: the scales and the weight for a moment, then F.linear */
+static vram__tensor vram__gemm4_unfused(vram__step *s, const vram__quantised *q, vram__tensor x,
+                                        vram__tensor b) {
+  const vram_dims *scales = vram__dims_2d(s, 1, vram__quantised_scales(q));
+  const uint8_t cat = s->cat;
+  vram__tensor dequantised = vram__tensor_none(), sum = vram__tensor_none(), w, y;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  if (q->nested) {
+    dequantised = vram__tensor_empty(s, scales, VRAM_F32);
+    sum = vram__tensor_empty(s, scales, VRAM_F32);
+  }
+  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), x.dt);
+  s->cat = cat;
+  y = vram__torch_linear(s, x, w, b);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, dequantised);
+  vram__tensor_release(s, w);
+  return y;
+}
+
+/* MatMul4Bit.forward */
+static vram__tensor vram__matmul_4bit(vram__step *s, const vram__quantised *q, vram__tensor x,
+                                      vram__tensor b) {
+  const int64_t rows = q->in ? (int64_t)(x.d->numel / (uint64_t)q->in) : 0;
+  const uint8_t grad = s->grad;
+  int64_t size[VRAM_MAX_AXES];
+  vram__tensor in[2], y, a;
+  vram__grad_fn *f;
+  uint32_t i;
+  in[0] = x;
+  in[1] = b;
+  f = vram__tape_record(s, VRAM__K_matmul_4bit, in, b.d ? 2 : 1, 1, 0);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = q->out;
+  s->grad = 0;
+  if (rows && !vram__gemm4_is_fused(s, x.dt, rows, q->out, q->in))
+    y = vram__gemm4_unfused(s, q, x, b);
+  else {
+    a = vram__tensor_contiguous(s, x);
+    y = vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+    vram__tensor_release(s, a);
+  }
+  s->grad = grad;
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* A function of Python has let go of its gradients before what it gives is looked at. */
+static void vram__python_gradient_release(vram__step *s, vram__grad_fn *f) {
+  vram__tensor *g = &VRAM__SLOTS(f)[0].g;
+  vram__tensor_release(s, *g);
+  g->d = NULL;
+}
+
+/* grad_output.sum(0, dtype): of the first axis alone, whatever there is; the rest is summed when
+   it arrives. */
+static void vram__quantised_bias_gradient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram_dtype dt;
+  if (f->nin < 2 || !vram__input_wanted(f, 1))
+    return;
+  vram__input_dims(s, f, 1, &dt);
+  to[1] = vram__tensor_sum(s, VRAM__SLOTS(f)[0].g, 1, 0, dt);
+}
+
+/* dequantize_4bit: the weight in the dtype that it was quantised from */
+static vram__tensor vram__dequantised(vram__step *s, const vram__quantised *q) {
+  vram__tensor scales = vram__tensor_none(), w;
+  if (q->nested && !s->ideal)
+    scales = vram__tensor_empty(s, vram__dims_2d(s, 1, vram__quantised_scales(q)), VRAM_F32);
+  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), vram__quantised_dtype(s, q->from));
+  vram__tensor_release(s, scales);
+  return w;
+}
+
+VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__quantised q = vram__node_quantised(f->node);
+  vram__tensor w, cast;
+  vram__quantised_bias_gradient(s, f, to);
+  if (vram__input_wanted(f, 0) && g.d->numel) {
+    w = vram__dequantised(s, &q);
+    cast = vram__tensor_to(s, w, g.dt);
+    vram__tensor_release(s, w);
+    to[0] = vram__torch_matmul(s, g, cast);
+    vram__tensor_release(s, cast);
+  } else if (vram__input_wanted(f, 0))
+    to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
+  vram__python_gradient_release(s, f);
+}
+
+/* dequantize_bnb_weight; of int8 it is f32, times the scales and then a number */
+VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n) {
+  const vram__quantised q = vram__node_quantised(n);
+  vram__tensor scaled, w;
+  if (q.bits == 4)
+    return vram__dequantised(s, &q);
+  scaled = vram__tensor_empty(s, vram__dims_2d(s, q.out, q.in), VRAM_F32);
+  w = vram__tensor_empty(s, scaled.d, VRAM_F32);
+  vram__tensor_release(s, scaled);
+  return w;
+}
+
+/* int8_linear_matmul: cublasLt has no products of rows that are no multiple of 4, they are
+   multiplied in f32. */
+static vram__tensor vram__int8_product(vram__step *s, const vram__quantised *q, vram__tensor a) {
+  const vram_dims *d = vram__dims_2d(s, a.d->v[0], q->out);
+  vram__tensor y = vram__tensor_empty(s, d, VRAM_I32), left, right, product;
+  if (q->in % 4 == 0 || s->ideal)
+    return y;
+  left = vram__tensor_empty(s, a.d, VRAM_F32);
+  right = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), VRAM_F32);
+  product = vram__blas_mm(s, left, vram__tensor_turned(s, right));
+  vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
+  vram__tensor_release(s, vram__tensor_empty(s, d, VRAM_I32));
+  vram__tensor_release(s, product);
+  return y;
+}
+
+/* Which columns have a value of at least the threshold is data: none, says what is expected. All of
+   them: they and the weight's are multiplied once more in x's dtype, the weight's by way of f32. */
+static void vram__int8_outliers(vram__step *s, const vram__quantised *q, vram__tensor half) {
+  const uint64_t weight = (uint64_t)q->out * (uint64_t)q->in;
+  vram__tensor size, large;
+  if (s->ideal)
+    return;
+  size = vram__tensor_empty(s, half.d, VRAM_F16);
+  large = vram__tensor_empty(s, half.d, VRAM_BOOL);
+  vram__tensor_release(s, size);
+  vram__tensor_release(s, vram__tensor_empty(s, s->scalar, VRAM_BOOL));
+  vram__tensor_release(s, large);
+  vram__upper_may_need(s, 2 * half.d->numel + 2 * weight + weight / 4);
+}
+
+/* int8_scaled_mm of rows in f16: their scales and what they are rounded to, the integer product,
+   its f16, and that in x's dtype */
+static vram__tensor vram__int8_scaled_mm(vram__step *s, const vram__quantised *q, vram__tensor x) {
+  const uint8_t cat = s->cat;
+  vram__tensor half, scales, rows, product, y, cast;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  half = vram__tensor_to(s, x, VRAM_F16);
+  scales = vram__tensor_empty(s, vram__dims_in(s, 1, x.d->v, NULL), VRAM_F32);
+  rows = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), VRAM_I8);
+  if (q->threshold)
+    vram__int8_outliers(s, q, half);
+  vram__tensor_release(s, half);
+  product = vram__int8_product(s, q, rows);
+  if (x.dt == VRAM_F16)
+    s->cat = cat;
+  y = vram__tensor_empty(s, product.d, VRAM_F16);
+  s->cat = cat;
+  cast = vram__tensor_to(s, y, x.dt);
+  vram__tensor_release(s, y);
+  vram__tensor_release(s, product);
+  vram__tensor_release(s, rows);
+  vram__tensor_release(s, scales);
+  return cast;
+}
+
+/* MatMul8bitLt.forward. What backward needs to know of x is an attribute of the function, no saved
+   tensor: it lives as long as the graph. */
+static vram__tensor vram__matmul_8bit(vram__step *s, const vram__quantised *q, vram__tensor x,
+                                      vram__tensor b) {
+  const uint8_t grad = s->grad;
+  int64_t size[VRAM_MAX_AXES];
+  vram__tensor in[2], a, y, flat;
+  vram__grad_fn *f;
+  uint32_t i;
+  in[0] = x;
+  in[1] = b;
+  f = vram__tape_record(s, VRAM__K_matmul_8bit, in, b.d ? 2 : 1, 1, 0);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = q->out;
+  if (!x.d->numel)
+    flat = vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+  else {
+    int64_t fold[2];
+    fold[0] = (int64_t)(x.d->numel / (uint64_t)q->in);
+    fold[1] = q->in;
+    s->grad = 0;
+    a = vram__tensor_reshape(s, x, 2, fold);
+    flat = vram__int8_scaled_mm(s, q, a);
+    if (f)
+      vram__tensor_hold(s, f, a);
+    vram__tensor_release(s, a);
+    s->grad = grad;
+  }
+  y = vram__tensor_alias(s, flat, vram__dims_in(s, x.d->ndim, size, NULL));
+  vram__tensor_release(s, flat);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* The gradient of x [d]: the weight in x's dtype, times its scales, which are made smaller by 127
+   first. */
+static vram__tensor vram__int8_gradient(vram__step *s, const vram__quantised *q, vram__tensor g,
+                                        const vram_dims *d, vram_dtype dt) {
+  vram__tensor rows = vram__tensor_retain(s, g), w, cast, to;
+  int64_t fold[2];
+  fold[0] = (int64_t)(g.d->numel / (uint64_t)q->out);
+  fold[1] = q->out;
+  if (g.d->ndim == 3) {
+    vram__tensor_replace(s, &rows, vram__tensor_reshape(s, rows, 2, fold));
+    vram__tensor_replace(s, &rows, vram__tensor_contiguous(s, rows));
+  }
+  w = vram__tensor_empty(s, vram__dims_2d(s, q->out, q->in), dt);
+  vram__tensor_release(s, vram__tensor_empty(s, vram__dims_2d(s, q->out, 1), VRAM_F32));
+  cast = vram__tensor_to(s, rows, dt);
+  to = vram__blas_mm(s, cast, w);
+  to.d = d;
+  vram__tensor_release(s, cast);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, rows);
+  return to;
+}
+
+VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__quantised q = vram__node_quantised(f->node);
+  vram__quantised_bias_gradient(s, f, to);
+  if (vram__input_wanted(f, 0)) {
+    vram_dtype dt;
+    const vram_dims *d = vram__input_dims(s, f, 0, &dt);
+    to[0] = g.d->numel ? vram__int8_gradient(s, &q, g, d, dt) : vram__tensor_empty(s, d, dt);
+  }
+  vram__python_gradient_release(s, f);
+}
+
+/* Linear4bit.forward: x in the dtype that computes, and back; Linear8bitLt.forward */
+VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
+                                            vram__tensor b) {
+  const vram__quantised q = vram__node_quantised(n);
+  vram__tensor a, y, cast;
+  if (q.bits == 8)
+    return vram__matmul_8bit(s, &q, x, b);
+  a = q.compute ? vram__torch_cast(s, x, vram__quantised_dtype(s, q.compute))
+                : vram__tensor_retain(s, x);
+  y = vram__matmul_4bit(s, &q, a, b);
+  cast = vram__torch_cast(s, y, x.dt);
+  vram__tensor_release(s, y);
+  vram__tensor_release(s, a);
+  return cast;
+}
+
+#endif /* VRAM_NO_STEP */
+
+/* >>ops/adapter    low-rank adapters of a linear layer, as peft has them (tuners/lora) */
+
+/* An adapter's dtype, in a run of the model in whatever dtype: where nothing is said peft keeps it
+   in fp32 (autocast_adapter_dtype). */
+static vram_dtype vram__adapter_dtype(const vram_graph *g, const vram_node *n) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, lora_dtype, VRAM_F32));
+}
+
+/* The adapter's parameters in the order of its module. */
+VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in) {
+  const uint8_t kind = VRAM__PARAM | VRAM__AS_IS;
+  const int64_t rank = VRAM__INT(n, lora, 0), p = VRAM__INT(n, lora_dropout, 0);
+  const vram_dtype dt = vram__adapter_dtype(g, n);
+  int64_t size[2];
+  if (rank < 1)
+    return vram__node_error(g, n, "lora, the rank of the adapter, must be at least 1");
+  if (p < 0 || p > VRAM__ONE)
+    return vram__node_error(g, n, "lora_dropout must be 0 to 1");
+  if (!vram__dtype_is_float(dt))
+    return vram__node_error(g, n, "lora_dtype must be floating point");
+  g->extra += 16384; /* its records, and once more where they run again */
+  size[0] = rank;
+  size[1] = in;
+  if (!vram__node_own(g, n, VRAM__LINEAR_LORA_A, "lora_A.weight", 2, size, dt, kind))
+    return 0;
+  size[0] = out;
+  size[1] = rank;
+  if (!vram__node_own(g, n, VRAM__LINEAR_LORA_B, "lora_B.weight", 2, size, dt, kind))
+    return 0;
+  if (VRAM__INT(n, lora_bias, 0) &&
+      !vram__node_own(g, n, VRAM__LINEAR_LORA_BIAS, "lora_B.bias", 1, size, dt, kind))
+    return 0;
+  return !VRAM__INT(n, dora, 0) ||
+         vram__node_own(g, n, VRAM__LINEAR_MAGNITUDE, "lora_magnitude_vector", 1, size, dt, kind);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* An adapter in a call of its layer. */
+typedef struct vram__adapter {
+  vram__tensor a, b, bias, magnitude; /* bias, magnitude: d NULL: none */
+  const vram_node *node;
+  int bits;     /* of the values of a base that is quantised, 0: it is not */
+  int converts; /* what goes in and comes out is converted */
+} vram__adapter;
+
+static vram__tensor vram__adapter_param(const vram__step *s, const vram_node *n, uint32_t slot) {
+  return n->param[slot] ? s->param[n->param[slot]->index] : vram__tensor_none();
+}
+
+static vram__tensor vram__times_number(vram__step *s, vram__tensor x) {
+  return vram__op_call_unary(s, VRAM_OP_mul, x);
+}
+
+/* a op b, both of which go */
+static vram__tensor vram__take_binary(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b) {
+  const vram__tensor y = vram__op_call_binary(s, op, a, b);
+  vram__tensor_release(s, a);
+  vram__tensor_release(s, b);
+  return y;
+}
+
+/* lora_B(lora_A(x)), and x goes behind the first */
+static vram__tensor vram__adapter_product(vram__step *s, const vram__adapter *l, vram__tensor x) {
+  const vram__tensor low = vram__torch_linear(s, x, l->a, vram__tensor_none());
+  vram__tensor y;
+  vram__tensor_release(s, x);
+  y = vram__torch_linear(s, low, l->b, l->bias);
+  vram__tensor_release(s, low);
+  return y;
+}
+
+static vram__tensor vram__adapter_dropout(vram__step *s, const vram__adapter *l, vram__tensor x) {
+  const int64_t p = VRAM__INT(l->node, lora_dropout, 0);
+  return p ? vram__op_call_key(s, VRAM_OP_dropout, x, VRAM__KEY_p, p) : vram__tensor_retain(s, x);
+}
+
+/* dequantize_module_weight, in x's dtype */
+static vram__tensor vram__adapter_base_weight(vram__step *s, const vram__adapter *l,
+                                              vram_dtype dt) {
+  vram__tensor w = vram__adapter_param(s, l->node, VRAM__LINEAR_WEIGHT), cast;
+  if (l->bits)
+    w = vram__node_dequantised(s, l->node);
+  else
+    vram__tensor_retain(s, w);
+  cast = vram__torch_cast(s, w, dt);
+  vram__tensor_release(s, w);
+  return cast;
+}
+
+/* DoraLinearLayer.get_weight_norm: of the base and the adapter together, without a history */
+static vram__tensor vram__dora_norm(vram__step *s, vram__tensor base, vram__tensor adapter) {
+  const uint8_t grad = s->grad;
+  vram__tensor scaled, sum, norm;
+  s->grad = 0;
+  scaled = vram__times_number(s, adapter);
+  sum = vram__op_call_binary(s, VRAM_OP_add, base, scaled);
+  vram__tensor_release(s, scaled);
+  norm = vram__op_call_key(s, VRAM_OP_norm, sum, VRAM__KEY_dim, 1);
+  vram__tensor_replace(s, &norm, vram__torch_cast(s, norm, sum.dt));
+  vram__tensor_release(s, sum);
+  s->grad = grad;
+  return norm;
+}
+
+/* DoraLinearLayer.get_lora_weight: the adapter as a matrix, by way of the identity */
+static vram__tensor vram__dora_matrix(vram__step *s, const vram__adapter *l, vram_dtype dt) {
+  const int64_t in = l->a.d->v[1];
+  const vram__tensor eye = vram__tensor_empty(s, vram__dims_2d(s, in, in), l->a.dt);
+  const vram__tensor y = vram__adapter_product(s, l, vram__tensor_retain(s, eye));
+  const vram__tensor turned = vram__torch_swap(s, y, 0, 1);
+  const vram__tensor cast = vram__torch_cast(s, turned, dt);
+  vram__tensor_release(s, eye);
+  vram__tensor_release(s, y);
+  vram__tensor_release(s, turned);
+  return cast;
+}
+
+/* DoraLinearLayer.forward. base: the base layer's result, d NULL: made anew of x, which dropout
+   has changed. */
+static vram__tensor vram__dora(vram__step *s, const vram__adapter *l, vram__tensor x,
+                               vram__tensor base) {
+  const vram__tensor bias = vram__adapter_param(s, l->node, VRAM__LINEAR_BIAS);
+  const vram__tensor none = vram__tensor_none();
+  vram__tensor matrix = vram__dora_matrix(s, l, x.dt), weight, norm, ratio, scale, product, y;
+  weight = vram__adapter_base_weight(s, l, x.dt);
+  norm = vram__dora_norm(s, weight, matrix);
+  ratio = vram__op_call_binary(s, VRAM_OP_div, l->magnitude, norm);
+  scale = vram__torch_unsqueeze(s, ratio, 0);
+  vram__tensor_release(s, ratio);
+  product = vram__adapter_product(s, l, vram__tensor_retain(s, x));
+  if (!base.d)
+    base = vram__torch_linear(s, x, weight, none);
+  else if (bias.d)
+    base = vram__op_call_binary(s, VRAM_OP_sub, base, bias);
+  else
+    vram__tensor_retain(s, base);
+  y = vram__op_call_unary(s, VRAM_OP_sub, scale);
+  vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_mul, y, base));
+  ratio = vram__op_call_binary(s, VRAM_OP_mul, scale, product);
+  vram__tensor_replace(s, &ratio, vram__times_number(s, ratio));
+  y = vram__take_binary(s, VRAM_OP_add, y, ratio);
+  vram__tensor_release(s, base);
+  vram__tensor_release(s, product);
+  vram__tensor_release(s, scale);
+  vram__tensor_release(s, norm);
+  vram__tensor_release(s, weight);
+  vram__tensor_release(s, matrix);
+  return y;
+}
+
+/* What is added to the result of the base layer. */
+static vram__tensor vram__adapter_delta(vram__step *s, const vram__adapter *l, vram__tensor x,
+                                        vram__tensor result) {
+  const int drops = s->train && VRAM__INT(l->node, lora_dropout, 0);
+  const vram__tensor in = vram__adapter_dropout(s, l, x);
+  vram__tensor product, y, cast;
+  if (l->magnitude.d) {
+    y = vram__dora(s, l, in, drops ? vram__tensor_none() : result);
+    vram__tensor_release(s, in);
+  } else {
+    product = vram__adapter_product(s, l, in);
+    y = vram__times_number(s, product);
+    vram__tensor_release(s, product);
+    if (l->bits && l->converts) {
+      cast = vram__torch_cast(s, y, result.dt);
+      vram__tensor_replace(s, &y, cast);
+    }
+  }
+  return y;
+}
+
+/* The adapter of node n around the result of its base layer, which it takes (layer.py, Linear;
+   bnb.py, Linear8bitLt and Linear4bit, which clone that result and convert nothing under autocast).
+ */
+VRAM__FN vram__tensor vram__torch_adapter(vram__step *s, const vram_node *n, vram__tensor x,
+                                          vram__tensor result) {
+  const vram_dtype dt = result.dt;
+  vram__tensor in, delta;
+  vram__adapter l;
+  l.node = n;
+  l.a = vram__adapter_param(s, n, VRAM__LINEAR_LORA_A);
+  l.b = vram__adapter_param(s, n, VRAM__LINEAR_LORA_B);
+  l.bias = vram__adapter_param(s, n, VRAM__LINEAR_LORA_BIAS);
+  l.magnitude = vram__adapter_param(s, n, VRAM__LINEAR_MAGNITUDE);
+  l.bits = vram__node_quantised(n).bits;
+  l.converts = !l.bits || !s->amp;
+  if (l.bits == 4)
+    vram__tensor_replace(s, &result, vram__op_call_unary(s, VRAM_OP_clone, result));
+  in = l.converts ? vram__torch_cast(s, x, l.a.dt) : vram__tensor_retain(s, x);
+  delta = vram__adapter_delta(s, &l, in, result);
+  result = vram__take_binary(s, VRAM_OP_add, result, delta);
+  if (l.converts)
+    vram__tensor_replace(s, &result, vram__torch_cast(s, result, dt));
+  vram__tensor_release(s, in);
+  return result;
+}
+
+#endif /* VRAM_NO_STEP */
+
+/* >>ops/distance    cosine_similarity, pairwise_distance, cdist (ATen/native/Distance.cpp) */
+
+static int vram__shape_cosine(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES], kept[VRAM_MAX_AXES];
+  uint32_t ndim, i, a, m = 0;
+  const vram_dtype dt = vram__promote_all(n, 0, 2);
+  if (!vram__dims_broadcast_all(g, n, 0, &ndim, size) ||
+      !vram__axis(g, VRAM__INT(n, dim, 1), ndim, &a))
+    return 0;
+  if (!vram__dtype_is_float(dt))
+    return vram__node_error(g, n, "needs a floating-point tensor");
+  for (i = 0; i < ndim; i++)
+    if (i != a)
+      kept[m++] = size[i];
+  g->extra += 4096;
+  return vram__node_out(g, n, 0, m, kept, dt);
+}
+
+static int vram__shape_pairwise(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  const vram_dtype dt = vram__promote_all(n, 0, 2);
+  if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
+    return 0;
+  if (!ndim)
+    return vram__node_error(g, n, "a distance of tensors without axes");
+  if (vram__kind_rank(dt) < 2 && (n->in[0]->dtype == VRAM_BOOL || n->in[1]->dtype == VRAM_BOOL))
+    return vram__node_error(g, n, "sub of a bool tensor");
+  if (VRAM__INT(n, keepdim, 0))
+    size[ndim - 1] = 1;
+  else
+    ndim--;
+  return vram__node_out(g, n, 0, ndim, size, vram__kind_rank(dt) < 2 ? VRAM_F32 : dt);
+}
+
+static int vram__shape_cdist(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim = 0;
+  vram_dims of_a, of_b;
+  if (a->ndim < 2 || b->ndim < 2)
+    return vram__node_error(g, n, "fewer than two axes: no points");
+  if (a->v[a->ndim - 1] != b->v[b->ndim - 1])
+    return vram__node_error(g, n, "points of other sizes");
+  if (!vram__dtype_is_float(n->in[0]->dtype) || n->in[0]->dtype != n->in[1]->dtype)
+    return vram__node_error(g, n, "points of different dtypes, or not of floating point");
+  of_a = *a;
+  of_b = *b;
+  of_a.ndim = (uint8_t)(a->ndim - 2);
+  of_b.ndim = (uint8_t)(b->ndim - 2);
+  vram__dims_broadcast(&ndim, size, &of_a);
+  if (!vram__dims_broadcast(&ndim, size, &of_b))
+    return vram__node_error(g, n, "batches do not broadcast");
+  size[ndim++] = a->v[a->ndim - 2];
+  size[ndim++] = b->v[b->ndim - 2];
+  g->extra += 8192;
+  return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Inputs as an op on autocast's fp32 list gets them; what it calls runs without autocast. */
+typedef struct vram__fp32_call {
+  vram__tensor in[2];
+  uint32_t own;
+  vram_dtype amp;
+} vram__fp32_call;
+
+static void vram__fp32_begin(vram__step *s, const vram__tensor *x, vram__fp32_call *c) {
+  c->in[0] = x[0];
+  c->in[1] = x[1];
+  c->own = vram__autocast_list(s, VRAM__AUTOCAST_fp32, c->in, 2);
+  c->amp = s->amp;
+  s->amp = VRAM_DTYPE_NONE;
+}
+
+static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
+  uint32_t i;
+  s->amp = c->amp;
+  for (i = 0; i < 2; i++)
+    if (c->own >> i & 1)
+      vram__tensor_release(s, c->in[i]);
+}
+
+/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor, is in
+ * place.
+ */
+static vram__tensor vram__cosine_norm(vram__step *s, vram__tensor x, uint32_t a) {
+  int64_t attr[5];
+  vram__tensor norm, y;
+  attr[0] = (int64_t)(VRAM__KEY_dim | 1u << 8);
+  attr[1] = (int64_t)a;
+  attr[2] = (int64_t)(VRAM__KEY_keepdim | 1u << 8);
+  attr[3] = 1;
+  attr[4] = 0;
+  norm = vram__op_call_n(s, VRAM_OP_norm, &x, 1, attr, NULL);
+  y = vram__torch_clone(s, norm, norm.d);
+  vram__tensor_release(s, norm);
+  return y;
+}
+
+static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__fp32_call c;
+  vram__tensor in[2], norm[2], unit[2], eps, t;
+  vram_dtype dt;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, a = 0, ndim = 0;
+  vram__fp32_begin(s, x, &c);
+  dt = vram__promote_pair(c.in[0], c.in[1]);
+  vram__dims_broadcast(&ndim, size, c.in[0].d);
+  vram__dims_broadcast(&ndim, size, c.in[1].d);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 1), ndim, &a);
+  for (i = 0; i < 2; i++) {
+    t = vram__kind_rank(c.in[i].dt) < 2 ? vram__torch_cast(s, c.in[i], dt)
+                                        : vram__tensor_retain(s, c.in[i]);
+    in[i] = t.d->ndim == ndim && t.d->numel == vram__dims_in(s, ndim, size, NULL)->numel
+                ? vram__tensor_retain(s, t)
+                : vram__torch_expand(s, t, ndim, size);
+    vram__tensor_release(s, t);
+  }
+  for (i = 0; i < 2; i++)
+    norm[i] = vram__cosine_norm(s, in[i], a);
+  eps = vram__tensor_empty(s, s->scalar, dt);
+  for (i = 2; i-- > 0;)
+    unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
+  t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
+  y[0] = vram__op_call_key(s, VRAM_OP_sum, t, VRAM__KEY_dim, (int64_t)a);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, unit[0]);
+  vram__tensor_release(s, unit[1]);
+  vram__tensor_release(s, eps);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, norm[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  vram__fp32_end(s, &c);
+}
+
+/* norm(x1 - x2 + eps, 2, -1, keepdim) */
+static void vram__forward_pairwise(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const vram__tensor apart = vram__torch_pointwise(s, VRAM_OP_sub, x, 2);
+  const vram__tensor moved = vram__torch_pointwise(s, VRAM_OP_add, &apart, 1);
+  int64_t attr[5];
+  attr[0] = (int64_t)(VRAM__KEY_dim | 1u << 8);
+  attr[1] = -1;
+  attr[2] = (int64_t)(VRAM__KEY_keepdim | 1u << 8);
+  attr[3] = VRAM__INT(n, keepdim, 0) != 0;
+  attr[4] = 0;
+  y[0] = vram__op_call_n(s, VRAM_OP_norm, &moved, 1, attr, NULL);
+  vram__tensor_release(s, moved);
+  vram__tensor_release(s, apart);
+}
+
+/* ---- cdist ---- */
+
+/* x expanded to all batches and taken as one batch, contiguous; without autograd it costs a copy.
+ */
+static vram__tensor vram__cdist_points(vram__step *s, vram__tensor x, uint32_t n, int64_t *size) {
+  vram__tensor t, y;
+  uint32_t k = n - 2;
+  int64_t one[3];
+  size[k] = x.d->v[x.d->ndim - 2];
+  size[k + 1] = x.d->v[x.d->ndim - 1];
+  one[0] = 1;
+  for (k = 0; k + 2 < n; k++)
+    one[0] *= size[k];
+  one[1] = size[n - 2];
+  one[2] = size[n - 1];
+  t = vram__torch_expand(s, x, n, size);
+  y = vram__torch_contiguous(s, t);
+  vram__tensor_release(s, t);
+  t = vram__torch_view_as(s, y, vram__dims_3d(s, one[0], one[1], one[2]), VRAM__K_view, 0);
+  vram__tensor_release(s, y);
+  return t;
+}
+
+/* (x ** 2).sum(-1, True), and ones like it; takes no gradient */
+static vram__tensor vram__cdist_norm(vram__step *s, vram__tensor x) {
+  const vram__tensor square = vram__pointwise_empty1(s, x);
+  const vram__tensor y = vram__tensor_sum(s, square, 1u << (x.d->ndim - 1), 1, x.dt);
+  vram__tensor_release(s, square);
+  return y;
+}
+
+/* _euclidean_dist: the squares by one matrix product of points with two more coordinates */
+static vram__tensor vram__cdist_product(vram__step *s, vram__tensor a, vram__tensor b) {
+  vram__tensor in[2], norm[2], one[2], twice, wide[2], y;
+  const int grad = s->grad;
+  int64_t size[3];
+  vram__grad_fn *f;
+  uint32_t i, k, nd = a.d->ndim;
+  in[0] = a;
+  in[1] = b;
+  f = vram__tape_record(s, VRAM_OP_cdist, in, 2, 1, 3);
+  s->grad = 0;
+  for (i = 0; i < 2; i++) {
+    norm[i] = vram__cdist_norm(s, in[i]);
+    one[i] = vram__tensor_empty(s, vram__dims_contiguous(s, norm[i].d), a.dt);
+  }
+  twice = vram__pointwise_empty1(s, a);
+  for (i = 0; i < 2; i++) {
+    for (k = 0; k < nd; k++)
+      size[k] = in[i].d->v[k];
+    size[nd - 1] += 2;
+    wide[i] = vram__tensor_empty(s, vram__dims_in(s, nd, size, NULL), a.dt);
+    vram__tensor_release(s, i ? norm[1] : one[0]);
+    vram__tensor_release(s, i ? one[1] : norm[0]);
+    if (!i)
+      vram__tensor_release(s, twice);
+  }
+  y = nd == 2 ? vram__blas_mm(s, wide[0], vram__tensor_turned(s, wide[1]))
+              : vram__blas_bmm(s, wide[0], vram__tensor_turned(s, wide[1]));
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, wide[i]);
+  s->grad = (uint8_t)grad;
+  if (f) {
+    f->aux = 1;
+    vram__save_tensor(s, f, a);
+    vram__save_tensor(s, f, b);
+    vram__save_tensor(s, f, y);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+static void vram__forward_cdist(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  const int64_t r1 = d->v[d->ndim - 2], r2 = d->v[d->ndim - 1];
+  const int mode = VRAM__INT(n, p, 2 * VRAM__ONE) == 2 * VRAM__ONE && (r1 > 25 || r2 > 25);
+  vram__fp32_call c;
+  vram__tensor p[2], t;
+  vram__grad_fn *f;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  uint64_t batch = 1;
+  for (i = 0; i + 2 < d->ndim; i++) {
+    size[i] = d->v[i];
+    batch *= (uint64_t)size[i];
+  }
+  vram__fp32_begin(s, x, &c);
+  if (mode && x[0].d->numel && x[1].d->numel) {
+    p[0] = vram__cdist_points(s, c.in[0], d->ndim, size);
+    p[1] = vram__cdist_points(s, c.in[1], d->ndim, size);
+    t = batch == 1 ? vram__cdist_product(s, c.in[0], c.in[1]) : vram__cdist_product(s, p[0], p[1]);
+    y[0] = vram__torch_view_as(s, t, vram__dims_contiguous(s, d), VRAM__K_view, 0);
+    vram__tensor_release(s, t);
+  } else {
+    const int grad = s->grad;
+    f = vram__tape_record(s, n->op, c.in, 2, 1, 3);
+    s->grad = 0;
+    p[0] = vram__cdist_points(s, c.in[0], d->ndim, size);
+    p[1] = vram__cdist_points(s, c.in[1], d->ndim, size);
+    y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), c.in[0].dt);
+    s->grad = (uint8_t)grad;
+    if (f) {
+      vram__save_tensor(s, f, c.in[0]);
+      vram__save_tensor(s, f, c.in[1]);
+      vram__save_tensor(s, f, y[0]);
+    }
+    vram__grad_fn_set_output(s, f, 0, &y[0]);
+  }
+  vram__tensor_release(s, p[1]);
+  vram__tensor_release(s, p[0]);
+  vram__fp32_end(s, &c);
+}
+
+/* _euclidean_dist_backward */
+static void vram__cdist_product_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, *saved = VRAM__SAVED(f);
+  const uint32_t nd = g.d->ndim;
+  const vram__tensor ratio = vram__pointwise_empty2(s, g, saved[2]);
+  vram__tensor of[2], made[6];
+  uint32_t i, k = 0;
+  vram__tensor_release(s, vram__tensor_empty(s, saved[2].d, VRAM_BOOL));
+  for (i = 0; i < 2; i++) {
+    const vram__tensor r = i ? vram__tensor_turned(s, ratio) : ratio;
+    made[k++] = nd == 2 ? vram__blas_mm(s, r, saved[!i]) : vram__blas_bmm(s, r, saved[!i]);
+    made[k++] = vram__tensor_sum(s, ratio, 1u << (i ? nd - 2 : nd - 1), !i, g.dt);
+    made[k] = vram__tensor_empty(s, vram__dims_pointwise1(s, saved[i].d), g.dt);
+    of[i] = vram__pointwise_empty2(s, made[k], made[k - 2]);
+    k++;
+  }
+  while (k)
+    vram__tensor_release(s, made[--k]);
+  vram__tensor_release(s, ratio);
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = of[i];
+    else
+      vram__tensor_release(s, of[i]);
+}
+
+/* _cdist_backward: a tensor of every pair's difference, summed over the other points */
+static vram__tensor vram__cdist_pairs(vram__step *s, vram__tensor a, vram__tensor b,
+                                      vram__tensor g) {
+  int64_t size[VRAM_MAX_AXES], batch = 1;
+  const uint32_t n = g.d->ndim;
+  vram__tensor p, q, y, pairs;
+  uint32_t i;
+  for (i = 0; i + 2 < n; i++) {
+    size[i] = g.d->v[i];
+    batch *= size[i];
+  }
+  p = vram__cdist_points(s, a, n, size);
+  q = vram__cdist_points(s, b, n, size);
+  size[n - 2] = a.d->v[a.d->ndim - 2];
+  size[n - 1] = a.d->v[a.d->ndim - 1];
+  y = vram__tensor_empty(s, vram__dims_in(s, n, size, NULL), g.dt);
+  pairs = vram__tensor_empty(s, vram__dims_4d(s, batch, q.d->v[1], p.d->v[1], p.d->v[2]), g.dt);
+  vram__reduce_scratch(s, pairs, 2, g.dt, vram__dtype_size(g.dt), 4);
+  vram__tensor_release(s, pairs);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
+  return y;
+}
+
+static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, *saved = VRAM__SAVED(f);
+  vram__tensor c, d;
+  if (f->aux) {
+    vram__cdist_product_backward(s, f, to);
+    return;
+  }
+  if (vram__input_wanted(f, 0)) {
+    c = vram__tensor_contiguous(s, g);
+    to[0] = vram__cdist_pairs(s, saved[0], saved[1], c);
+    vram__tensor_release(s, c);
+  }
+  if (vram__input_wanted(f, 1)) {
+    d = vram__tensor_contiguous(s, vram__tensor_turned(s, saved[2]));
+    c = vram__tensor_contiguous(s, vram__tensor_turned(s, g));
+    to[1] = vram__cdist_pairs(s, saved[1], saved[0], c);
+    vram__tensor_release(s, c);
+    vram__tensor_release(s, d);
+  }
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
+         each, NONE, 0, 0, "dim");
+VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each, NONE, 0, 0,
+         "keepdim");
+VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0, 0, "p");
+
 /* >>ops/linear    the linear layer */
+
+/* Its weight is quantised, or it has an adapter. */
+static int vram__linear_is_plain(const vram_node *n) {
+  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL);
+}
+
+/* The parameters of a layer with weight [w[0], w[1]]. */
+static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
+  const int quantised = vram__node_list(n, VRAM__KEY_quant, NULL) != NULL;
+  if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
+    return 0;
+  if (quantised ? !vram__quantised_own(g, n)
+                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
+                                  VRAM__PARAM))
+    return 0;
+  if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
+                                          : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
+                                                            VRAM_DTYPE_MODEL, VRAM__PARAM)))
+    return 0;
+  return !vram__node_list(n, VRAM__KEY_lora, NULL) || vram__adapter_own(g, n, w[0], w[1]);
+}
 
 static int vram__shape_linear(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -17784,6 +20943,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   w[0] = VRAM__INT(n, out_features, 0);
   if (n->nin > 1) {
     const vram_dims *d = n->in[1]->d;
+    if (!vram__linear_is_plain(n))
+      return vram__node_error(g, n, "quant= and lora= are for a layer that has its own weight");
     if (d->ndim != 2 || d->v[1] != w[1])
       return vram__node_error(g, n, "a weight of another shape");
     if (vram__node_list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
@@ -17792,13 +20953,20 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
-      return 0;
-    if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+    if (!vram__linear_own(g, n, w))
       return 0;
   }
   size[x->ndim - 1] = w[0];
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* The product, and those of its adapter. */
+static uint64_t vram__flops_linear(const vram_node *n) {
+  const int64_t rank = VRAM__INT(n, lora, 0);
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  return vram__sum_or_overflow(
+      vram__flops_product(n),
+      vram__product_or_overflow(2 * (uint64_t)rank, vram__sum_or_overflow(x->numel, y->numel)));
 }
 
 #ifndef VRAM_NO_STEP
@@ -17819,7 +20987,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   const uint32_t x = in[0].d != NULL;
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_linear, in + 1 - x, 2 + x, 1, 2);
   vram__tensor y;
-  vram__save_factors(s, f, x, in[1], x + 1, in[2]);
+  vram__save_factors(s, f, in + 1 - x, x, !x);
   y = vram__tensor_empty(s, out, in[1].dt);
   vram__blas_workspace(s, x ? VRAM__CUBLASLT : VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -17963,10 +21131,14 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[3]; /* bias, input, weight */
   in[1] = x[0];
   vram__node_weights(s, n, &in[2], &in[0]);
-  if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
+  if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_SCALES])
+    y[0] = vram__torch_quantised(s, n, in[1], in[0]);
+  else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
     y[0] = vram__torch_linear(s, in[1], in[2], in[0]);
+  if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_LORA_A])
+    y[0] = vram__torch_adapter(s, n, x[0], y[0]);
 }
 
 /* A linear layer whose weight or bias has a gradient already: AddmmBackward hands on those of the
@@ -18002,8 +21174,10 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
-         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");
+VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
+         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT,
+         "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
+         "lora_dropout lora_bias lora_dtype dora rslora");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -18025,9 +21199,10 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
   if (!vram__node_params(g, n, 2) ||
-      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_F32, VRAM__PARAM))
+      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_F32, VRAM__PARAM))
+  if (VRAM__INT(n, bias, 1) &&
+      !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
   size[last] = weight[0];
   return vram__node_out(g, n, 0, last + 1, size, n->in[0]->dtype);
@@ -18677,10 +21852,10 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   group[2] = p.ro;
   right = vram__operand_group(s, &p.b, group, last[1]);
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
+  vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
   vram__tensor_release(s, p.a.t);
   vram__tensor_release(s, p.b.t);
-  vram__tensor_release(s, left);
-  vram__tensor_release(s, right);
   /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
   return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
 }
@@ -18927,9 +22102,9 @@ static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv
                                    const int64_t *w) {
   uint32_t i;
   if (n->nin == 1)
-    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_F32, VRAM__PARAM) &&
+    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM) &&
            (!VRAM__INT(n, bias, 1) ||
-            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_F32, VRAM__PARAM));
+            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_DTYPE_MODEL, VRAM__PARAM));
   for (i = 0; i < v->k + 2; i++)
     if (n->in[1]->d->ndim != v->k + 2 || n->in[1]->d->v[i] != w[i])
       return vram__node_error(g, n, "a weight of another shape");
@@ -19028,6 +22203,38 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
+/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
+   tensor of positions that it makes, or sums over for the weight. */
+static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
+                                 const vram_dims *made, vram_dtype dt, int cl) {
+  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2];
+  const uint32_t axes = vram__op_axes(s->node);
+  vram__cudnn_conv c;
+  vram_bounds bytes;
+  int64_t stride[3], dil[3];
+  uint32_t i;
+  vram__axes((vram_graph *)0, s->node, VRAM__KEY_stride, axes, 1, 1, stride);
+  vram__axes((vram_graph *)0, s->node, VRAM__KEY_dilation, axes, 1, 1, dil);
+  c.dt = dt;
+  c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
+  c.samples = (uint64_t)x->v[0];
+  c.channels[0] = (uint64_t)x->v[1];
+  c.channels[1] = (uint64_t)y->v[1];
+  c.axes = (uint8_t)(w->ndim - 2);
+  c.channels_last = cl != 0;
+  c.grouped = VRAM__INT(s->node, groups, 1) != 1;
+  c.dense = !c.grouped;
+  for (i = 0; i < axes; i++)
+    if (stride[i] != 1 || dil[i] != 1)
+      c.dense = 0;
+  for (i = 0; i < 2 && c.axes == 2; i++) {
+    c.kernel[i] = w->v[2 + i];
+    c.made[i] = made->v[2 + i];
+  }
+  bytes = vram__cudnn_workspace(&s->device, &c);
+  vram__device_workspace(s, &bytes);
+}
+
 /* the dims of t with an axis of height 1: how 1-D convolutions run */
 static vram__tensor vram__as_2d(vram__step *s, vram__tensor t) {
   if (t.d->ndim == 3)
@@ -19066,13 +22273,14 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
 }
 
 /* The padded input with a batch axis. a: weight and bias at 1 and 2. Autocast comes before the
-   batch axis, the module's padding before both: *cast is the first of a that is cast already. */
+   batch axis (behind it with padding=same: _convolution_mode is on no list), the module's padding
+   before both: *cast is the first of a that is cast already. */
 static vram__tensor vram__conv_batched(vram__step *s, const vram_node *n, vram__tensor x,
                                        vram__tensor *a, uint32_t *cast) {
   const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
   vram__tensor p, t;
   uint32_t i;
-  *cast = s->amp && zeros ? 1 : 3;
+  *cast = s->amp && zeros && VRAM__INT(n, padding, 0) != VRAM__SAME ? 1 : 3;
   for (i = 3; i-- > *cast;)
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
@@ -19105,7 +22313,13 @@ static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram_
     vram__tensor_retain(s, w);
   y = vram__tensor_empty(s, d, x.dt);
   copy = vram__tensor_in_format(s, w, cl);
-  vram__upper_may_need(s, x.d->numel + w.d->numel + d->numel);
+  if (!vram__conv_native(n, x, w, cl)) {
+    const vram_dims *xyw[3];
+    xyw[0] = x.d;
+    xyw[1] = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
+    xyw[2] = w.d;
+    vram__conv_workspace(s, xyw, xyw[1], x.dt, cl);
+  }
   vram__tensor_release(s, copy);
   vram__tensor_release(s, w);
   vram__tensor_release(s, x);
@@ -19148,6 +22362,7 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   for (i = cast; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  vram__refuse_unlike(s, a, 3);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[0]);
@@ -19155,6 +22370,8 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   }
   y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (!batched && cast == 1) /* a[0] is the same */
+    vram__tensor_replace(s, &p, vram__tensor_none());
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
   vram__tensor_release(s, p);
@@ -19167,9 +22384,13 @@ static vram__tensor vram__conv_product(vram__step *s, vram__tensor a, vram__tens
                                        const vram_dims *d) {
   int cl = vram__conv_is_channels_last(a, w);
   vram__tensor y = vram__tensor_empty(s, vram__tensor_formatted(s, d, cl), a.dt), cw, ca;
+  const vram_dims *xyw[3];
   cw = vram__tensor_in_format(s, w, cl);
   ca = vram__tensor_in_format(s, a, cl);
-  vram__upper_may_need(s, ca.d->numel + cw.d->numel + d->numel);
+  xyw[0] = d;
+  xyw[1] = ca.d;
+  xyw[2] = cw.d;
+  vram__conv_workspace(s, xyw, d, a.dt, cl);
   vram__tensor_release(s, ca);
   vram__tensor_release(s, cw);
   return y;
@@ -19180,8 +22401,12 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
                                       const vram_dims *d) {
   int cl = vram__conv_is_channels_last(x, g);
   vram__tensor cg = vram__tensor_in_format(s, g, cl), cx = vram__tensor_in_format(s, x, cl), y;
+  const vram_dims *xyw[3];
   y = vram__tensor_empty(s, vram__tensor_formatted(s, d, cl), g.dt);
-  vram__upper_may_need(s, cx.d->numel + cg.d->numel + d->numel);
+  xyw[0] = cx.d;
+  xyw[1] = cg.d;
+  xyw[2] = d;
+  vram__conv_workspace(s, xyw, cg.d, g.dt, cl);
   vram__tensor_release(s, cx);
   vram__tensor_release(s, cg);
   return y;
@@ -19285,6 +22510,7 @@ static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vr
 
 static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
+  const vram_dims *xyw[3];
   vram__tensor a[3];
   vram__grad_fn *f;
   uint32_t i;
@@ -19297,13 +22523,17 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
   for (i = s->amp ? 3 : 0; i-- > 0;)
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
+  vram__refuse_unlike(s, a, 3);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[0]);
     vram__save_tensor(s, f, a[1]);
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
-  vram__upper_may_need(s, a[0].d->numel + a[1].d->numel + y[0].d->numel);
+  xyw[0] = a[0].d;
+  xyw[1] = y[0].d;
+  xyw[2] = a[1].d;
+  vram__conv_workspace(s, xyw, xyw[1], a[0].dt, 0);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; s->amp && i < 3; i++)
     vram__tensor_release(s, a[i]);
@@ -19312,19 +22542,22 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
 static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
-  const uint64_t numel = x->numel + w->numel + g->d->numel;
+  const vram_dims *xyw[3];
   if (!vram__conv_is_usual(s, f->node, x) || vram__suggests_cl(w) ||
       (g->d->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) != VRAM__PLAIN) {
     vram__backward_any_conv(s, f, to);
     return;
   }
+  xyw[0] = x;
+  xyw[1] = g->d;
+  xyw[2] = w;
   if (vram__input_wanted(f, 0)) {
     to[0] = vram__tensor_empty(s, x, g->dt);
-    vram__upper_may_need(s, numel);
+    vram__conv_workspace(s, xyw, x, g->dt, 0);
   }
   if (vram__input_wanted(f, 1)) {
     to[1] = vram__tensor_empty(s, w, g->dt);
-    vram__upper_may_need(s, numel);
+    vram__conv_workspace(s, xyw, g->d, g->dt, 0);
   }
   if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
@@ -20568,8 +23801,8 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
     a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, a[0]);
     vram__save_tensor(s, f, a[1]);
+    vram__save_tensor(s, f, a[0]);
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -20578,7 +23811,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
+  vram__tensor x = VRAM__SAVED(f)[1], grid = VRAM__SAVED(f)[0], t;
   if (vram__input_wanted(f, 0))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   t = vram__tensor_empty(s, vram__dims_contiguous(s, grid.d), grid.dt);
@@ -20658,8 +23891,9 @@ static int vram__shape_prelu(vram_graph *g, vram_node *n) {
     weights = (int64_t)n->in[1]->d->numel;
   if (weights < 1 || (weights != 1 && (x->ndim < 2 || x->v[1] != weights)))
     return vram__node_error(g, n, "num_parameters must be 1 or the number of channels");
-  if (n->nin == 1 && (!vram__node_params(g, n, 2) ||
-                      !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_F32, VRAM__PARAM)))
+  if (n->nin == 1 &&
+      (!vram__node_params(g, n, 2) ||
+       !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_DTYPE_MODEL, VRAM__PARAM)))
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
@@ -20698,6 +23932,7 @@ static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor 
       size[i] = i == 1 ? (int64_t)in[1].d->numel : 1;
     vram__tensor_replace(s, &in[1], vram__torch_reshape(s, in[1], ndim, size));
   }
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[0]);
@@ -20740,15 +23975,15 @@ static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, x_copy);
   if (f) {
-    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
     vram__save_tensor(s, f, noise);
+    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
   }
   vram__tensor_release(s, noise);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], VRAM__SLOTS(f)[0].g);
+  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], VRAM__SLOTS(f)[0].g);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -20965,7 +24200,7 @@ static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram_dtype dt = vram__softmax_dtype(s, x[0]);
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, VRAM_F32));
+    dt = vram__step_key_dtype(s, n, VRAM_F32);
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
@@ -20983,9 +24218,10 @@ VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tens
   vram__tensor_release(s, product);
 }
 
-/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. */
+/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. Takes
+   `soft` and the logits that it is made of. */
 static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n, vram__tensor soft,
-                                              vram__tensor x) {
+                                              vram__tensor logits, vram__tensor x) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, axis = 0;
   vram__tensor largest, index, one, detached, y;
@@ -21000,6 +24236,8 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   y = vram__op_call_binary(s, VRAM_OP_sub, one, detached);
   vram__tensor_release(s, detached);
   vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_add, y, soft));
+  vram__tensor_release(s, logits);
+  vram__tensor_release(s, soft); /* Python's variables in their order */
   vram__tensor_release(s, index);
   vram__tensor_release(s, one);
   return y;
@@ -21016,12 +24254,12 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
   vram__tensor_replace(s, &logits, vram__op_call_unary(s, VRAM_OP_div, logits));
   vram__tensor_release(s, noise);
   soft = vram__torch_softmax(s, VRAM_OP_softmax, logits, vram__softmax_dtype(s, logits));
-  if (VRAM__INT(n, hard, 0)) {
-    y[0] = vram__gumbel_softmax_hard(s, n, soft, x[0]);
-    vram__tensor_release(s, soft);
-  } else
+  if (VRAM__INT(n, hard, 0))
+    y[0] = vram__gumbel_softmax_hard(s, n, soft, logits, x[0]);
+  else {
     y[0] = soft;
-  vram__tensor_release(s, logits);
+    vram__tensor_release(s, logits);
+  }
 }
 
 #endif /* VRAM_NO_STEP */
@@ -21034,6 +24272,382 @@ VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each,
          "tau hard dim eps");
 VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, 0, "dim! dtype",
                "neg a x0; softmax y a dim=@ dtype=@");
+
+/* >>ops/fft    Fourier transforms (ATen/native/SpectralOps.cpp, cuda/SpectralOps.cpp), complex
+   tensors and their parts. Plans of cuFFT have a workspace where a size is no product of small
+   primes; only the upper bound counts it. */
+
+enum { VRAM__FFT_C2C, VRAM__FFT_R2C, VRAM__FFT_C2R };
+enum { VRAM__PART_VIEW_AS_REAL, VRAM__PART_VIEW_AS_COMPLEX };
+
+#define VRAM__FFT_AXES 3 /* of one plan (cufft_max_ndim) */
+
+static vram_dtype vram__complex_of(vram_dtype dt) { return dt == VRAM_F64 ? VRAM_C128 : VRAM_C64; }
+static vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
+static int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+
+/* The axes of a transform, and the sizes that its input is cut or padded to. */
+typedef struct vram__fft {
+  uint32_t n, axis[VRAM_MAX_AXES];
+  int64_t size[VRAM_MAX_AXES];
+  int64_t last; /* of the last axis: what the signal has */
+} vram__fft;
+
+static int vram__fft_of(vram_graph *g, const vram_node *n, const vram_dims *x, vram__fft *t) {
+  const int half = vram__op_at(n->op)->kind == VRAM__FFT_C2R;
+  uint32_t sizes = 0, i, k;
+  const int64_t *dim = vram__node_list(n, VRAM__KEY_dim, &t->n);
+  const int64_t *size = vram__node_list(n, VRAM__KEY_size, &sizes);
+  if (!dim)
+    t->n = size ? sizes : 1;
+  if ((size && sizes != t->n) || !t->n || t->n > x->ndim)
+    return vram__node_error(g, n, "as many sizes as axes, and axes that the tensor has");
+  for (i = 0; i < t->n; i++) {
+    if (!vram__axis(g, dim ? dim[i] : (int64_t)i - t->n, x->ndim, &t->axis[i]))
+      return 0;
+    for (k = 0; k < i; k++)
+      if (t->axis[k] == t->axis[i])
+        return vram__node_error(g, n, "an axis that is named twice");
+    t->size[i] = size && size[i] != -1 ? size[i] : x->v[t->axis[i]];
+    if (half && i + 1 == t->n) {
+      t->last = size && size[i] != -1 ? size[i] : 2 * (x->v[t->axis[i]] - 1);
+      t->size[i] = t->last / 2 + 1;
+    } else
+      t->last = t->size[i];
+    if (t->size[i] < 1 || t->last < 1)
+      return vram__node_error(g, n, "a signal without values");
+  }
+  return 1;
+}
+
+static int vram__shape_fft(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  const vram_dtype dt = n->in[0]->dtype;
+  int64_t size[VRAM_MAX_AXES];
+  vram__fft t;
+  uint32_t i;
+  if (dt != VRAM_F32 && dt != VRAM_F64 && (!vram__is_complex(dt) || kind == VRAM__FFT_R2C))
+    return vram__node_error(g, n, "a transform of a tensor that is not f32, f64 or complex");
+  if (kind != VRAM__FFT_R2C && !vram__is_complex(dt))
+    return vram__node_error(g, n, "a transform of a tensor that is not complex (to dtype=c64)");
+  if (!vram__fft_of(g, n, x, &t))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  for (i = 0; i < t.n; i++)
+    size[t.axis[i]] = t.size[i];
+  i = t.axis[t.n - 1];
+  if (kind == VRAM__FFT_C2R)
+    size[i] = t.last;
+  if (kind == VRAM__FFT_R2C && VRAM__INT(n, onesided, 1))
+    size[i] = size[i] / 2 + 1;
+  g->extra += 4096;
+  return vram__node_out(g, n, 0, x->ndim, size,
+                        kind == VRAM__FFT_C2R   ? vram__real_of(dt)
+                        : kind == VRAM__FFT_R2C ? vram__complex_of(dt)
+                                                : dt);
+}
+
+static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const vram_dtype dt = n->in[0]->dtype;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (vram__op_at(n->op)->kind == VRAM__PART_VIEW_AS_COMPLEX) {
+    if (dt != VRAM_F32 && dt != VRAM_F64)
+      return vram__node_error(g, n, "a tensor that is not f32 or f64");
+    if (!x->ndim || x->v[x->ndim - 1] != 2)
+      return vram__node_error(g, n, "a last axis that is not two");
+    return vram__node_out(g, n, 0, x->ndim - 1u, size, vram__complex_of(dt));
+  }
+  if (!vram__is_complex(dt))
+    return vram__node_error(g, n, "a tensor that is not complex");
+  if (vram__op_at(n->op)->kind == VRAM__PART_VIEW_AS_REAL) {
+    if (x->ndim >= VRAM_MAX_AXES)
+      return vram__node_error(g, n, "more than 8 axes");
+    size[i++] = 2;
+  }
+  return vram__node_out(g, n, 0, i, size, vram__real_of(dt));
+}
+
+static int vram__shape_complex(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  const vram_dtype dt = n->in[0]->dtype;
+  if ((dt != VRAM_F32 && dt != VRAM_F64) || n->in[1]->dtype != dt)
+    return vram__node_error(g, n, "parts that are not both f32 or f64");
+  if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
+    return 0;
+  return vram__node_out(g, n, 0, ndim, size, vram__complex_of(dt));
+}
+
+#ifndef VRAM_NO_STEP
+
+/* _exec_fft: axes that are not transformed become one, in the order of their strides, which may
+   take a copy; the output, which is there, gets that order. */
+static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const uint32_t *axis,
+                           uint32_t n) {
+  const int64_t *st = VRAM__STRIDE(x.d);
+  uint8_t order[VRAM_MAX_AXES];
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], batch = 1, z = 1;
+  uint32_t i, k, m = 0, mask = 0;
+  vram__tensor p = x;
+  for (i = 0; i < n; i++)
+    mask |= 1u << axis[i];
+  for (i = 0; i < x.d->ndim; i++) {
+    if (mask >> i & 1)
+      continue;
+    for (k = m++; k && st[order[k - 1]] < st[i]; k--)
+      order[k] = order[k - 1];
+    order[k] = (uint8_t)i;
+    batch *= x.d->v[i];
+  }
+  for (i = 0; i < n; i++)
+    order[m + i] = (uint8_t)axis[i];
+  p.d = vram__dims_permuted(s, x.d, order);
+  size[0] = batch;
+  for (i = 0; i < n; i++)
+    size[1 + i] = x.d->v[axis[i]];
+  vram__upper_may_need(s, 2 * x.d->numel);
+  vram__tensor_release(s, vram__tensor_reshape(s, p, n + 1, size));
+  for (i = x.d->ndim; i-- > 0;) {
+    stride[order[i]] = z;
+    z *= y->d->v[order[i]];
+  }
+  y->d = vram__dims_in(s, y->d->ndim, y->d->v, stride);
+}
+
+/* Axes in the order of their strides, the largest first. */
+static void vram__fft_sort(const vram_dims *d, uint32_t *axis, uint32_t n) {
+  uint32_t i, k, a;
+  for (i = 1; i < n; i++) {
+    a = axis[i];
+    for (k = i; k && VRAM__STRIDE(d)[axis[k - 1]] < VRAM__STRIDE(d)[a]; k--)
+      axis[k] = axis[k - 1];
+    axis[k] = a;
+  }
+}
+
+/* C2C transforms of up to three axes a plan, from x into y, which is there; `work` is a second one,
+   or none: then x is what is not to be overwritten. */
+static vram__tensor vram__fft_rounds(vram__step *s, vram__tensor x, vram__tensor y,
+                                     const uint32_t *given, uint32_t n) {
+  uint32_t axis[VRAM_MAX_AXES], i, k;
+  vram__tensor from = x, t;
+  for (i = 0; i < n; i++)
+    axis[i] = given[i];
+  while (n) {
+    vram__fft_sort(from.d, axis, n);
+    k = n < VRAM__FFT_AXES ? n : VRAM__FFT_AXES;
+    vram__fft_exec(s, from, &y, axis + n - k, k);
+    n -= k;
+    if (!n)
+      break;
+    t = from;
+    from = y;
+    y = t.st == x.st ? vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt) : t;
+  }
+  if (from.st != x.st)
+    vram__tensor_release(s, from);
+  return y;
+}
+
+static vram__tensor vram__fft_c2c(vram__step *s, vram__tensor x, const vram__fft *t) {
+  return vram__fft_rounds(s, x, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt), t->axis,
+                          t->n);
+}
+
+/* One plan does all axes (use_optimized_cufft_path). */
+static int vram__fft_is_one(const vram__fft *t) {
+  return t->n <= VRAM__FFT_AXES && !(t->n >= 2 && t->axis[0] == 0 && t->axis[1] == 1);
+}
+
+static vram__tensor vram__fft_r2c(vram__step *s, vram__tensor x, const vram__fft *t,
+                                  const vram_dims *d) {
+  const vram_dtype dt = vram__complex_of(x.dt);
+  vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt), work, z;
+  if (vram__fft_is_one(t)) {
+    vram__fft_exec(s, x, &y, t->axis, t->n);
+    return y;
+  }
+  vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
+  if (t->n == 1)
+    return y;
+  work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
+  z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
+  vram__tensor_release(s, y);
+  return z;
+}
+
+static vram__tensor vram__fft_c2r(vram__step *s, vram__tensor x, const vram__fft *t,
+                                  const vram_dims *d) {
+  vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, d), vram__real_of(x.dt)), c;
+  if (vram__fft_is_one(t)) { /* cuFFT overwrites its input */
+    c = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+    vram__fft_exec(s, c, &y, t->axis, t->n);
+  } else {
+    vram__fft first = *t;
+    first.n--;
+    c = vram__fft_c2c(s, x, &first);
+    vram__fft_exec(s, c, &y, t->axis + t->n - 1, 1);
+  }
+  vram__tensor_release(s, c);
+  return y;
+}
+
+/* resize_fft_input: x cut, then padded; one handle more */
+static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram__fft *t) {
+  int64_t pad[2 * VRAM_MAX_AXES] = {0};
+  uint32_t i, k = 0;
+  vram__tensor y = vram__tensor_retain(s, x);
+  for (i = 0; i < t->n; i++) {
+    const uint32_t a = t->axis[i], back = (uint32_t)x.d->ndim - 1u - a;
+    if (t->size[i] < x.d->v[a])
+      vram__tensor_replace(s, &y, vram__torch_narrow(s, y, a, t->size[i]));
+    else if (t->size[i] > x.d->v[a]) {
+      pad[2 * back + 1] = t->size[i] - x.d->v[a];
+      k = x.d->ndim;
+    }
+  }
+  if (k)
+    vram__tensor_replace(s, &y, vram__torch_pad(s, y, pad, k, VRAM__PAD_CONSTANT));
+  return y;
+}
+
+static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int kind = vram__op_at(n->op)->kind;
+  vram__fft t;
+  vram__tensor in;
+  vram__grad_fn *f;
+  vram__fft_of((vram_graph *)0, n, x[0].d, &t);
+  in = vram__fft_resized(s, x[0], &t);
+  f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  if (f && kind == VRAM__FFT_R2C)
+    vram__save_tensor(s, f, in); /* for its size */
+  y[0] = kind == VRAM__FFT_R2C   ? vram__fft_r2c(s, in, &t, n->out[0].d)
+         : kind == VRAM__FFT_C2R ? vram__fft_c2r(s, in, &t, n->out[0].d)
+                                 : vram__fft_c2c(s, in, &t);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, in);
+}
+
+/* The real parts of x, which goes. */
+static vram__tensor vram__fft_real(vram__step *s, vram__tensor x) {
+  int64_t stride[VRAM_MAX_AXES];
+  vram__tensor y;
+  uint32_t i;
+  for (i = 0; i < x.d->ndim; i++)
+    stride[i] = 2 * VRAM__STRIDE(x.d)[i];
+  y = vram__tensor_view(s, x, vram__dims_in(s, x.d->ndim, x.d->v, stride));
+  y.dt = vram__real_of(x.dt);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* FunctionsManual.cpp, fft_r2c_backward and fft_c2r_backward: half a spectrum is filled up with
+ * zeros */
+static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int kind = vram__op_at(f->kind)->kind;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  vram__fft t;
+  vram__tensor whole;
+  vram__fft_of((vram_graph *)0, f->node, f->node->in[0]->d, &t);
+  if (kind == VRAM__FFT_C2C)
+    to[0] = vram__fft_c2c(s, g, &t);
+  else if (kind == VRAM__FFT_C2R)
+    to[0] = vram__fft_r2c(s, g, &t, d);
+  else if (g.d->v[t.axis[t.n - 1]] == d->v[t.axis[t.n - 1]])
+    to[0] = vram__fft_real(s, vram__fft_c2c(s, g, &t));
+  else {
+    whole = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    to[0] = vram__fft_c2c(s, whole, &t);
+    vram__tensor_release(s, whole);
+    to[0] = vram__fft_real(s, to[0]);
+  }
+}
+
+/* ---- complex tensors and their parts ---- */
+
+static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  const int kind = vram__op_at(n->op)->kind;
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t i;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  for (i = 0; i < n->out[0].d->ndim; i++)
+    stride[i] = i >= x[0].d->ndim                    ? 1
+                : kind == VRAM__PART_VIEW_AS_COMPLEX ? VRAM__STRIDE(x[0].d)[i] / 2
+                                                     : 2 * VRAM__STRIDE(x[0].d)[i];
+  y[0] = vram__tensor_view(s, x[0], vram__dims_in(s, i, n->out[0].d->v, stride));
+  y[0].dt = n->out[0].dtype;
+  vram__view_wants_grad(s, y[0], x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* The gradient is a view of the one that comes, or of a copy where its parts are not side by side.
+ */
+static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int kind = vram__op_at(f->kind)->kind;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  int64_t stride[VRAM_MAX_AXES];
+  vram__tensor c;
+  uint32_t i;
+  c = vram__tensor_retain(s, g);
+  if (kind == VRAM__PART_VIEW_AS_REAL && VRAM__STRIDE(g.d)[g.d->ndim - 1] != 1)
+    vram__tensor_replace(s, &c, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
+  for (i = 0; i < d->ndim; i++)
+    stride[i] = i >= g.d->ndim                    ? 1
+                : kind == VRAM__PART_VIEW_AS_REAL ? VRAM__STRIDE(c.d)[i] / 2
+                                                  : 2 * VRAM__STRIDE(c.d)[i];
+  to[0] = vram__tensor_view(s, c, vram__dims_in(s, d->ndim, d->v, stride));
+  to[0].dt = kind == VRAM__PART_VIEW_AS_REAL ? vram__complex_of(g.dt) : vram__real_of(g.dt);
+  vram__tensor_release(s, c);
+}
+
+static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 2);
+  const vram_dims *d[2];
+  uint32_t i;
+  for (i = 2; f && i-- > 0;)
+    if (vram__input_wanted(f, i))
+      vram__save_tensor(s, f, x[i]);
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* at::real(grad) and at::imag(grad), summed to what was broadcast */
+static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  uint32_t i;
+  for (i = 2; i-- > 0;)
+    if (vram__input_wanted(f, i)) {
+      const vram_dims *d = vram__input_dims(s, f, i, NULL);
+      vram__tensor part = vram__fft_real(s, vram__tensor_retain(s, VRAM__SLOTS(f)[0].g));
+      to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
+                                        : vram__tensor_sum_to(s, part, d);
+      vram__tensor_release(s, part);
+    }
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(fft, "", 1, 1, fft, SAME, none, fft, fft, each, NONE, VRAM__FFT_C2C, 0, "dim size");
+VRAM__OP(rfft, "", 1, 1, fft, SAME, none, fft, fft, each, NONE, VRAM__FFT_R2C, 0,
+         "dim size onesided");
+VRAM__OP(irfft, "", 1, 1, fft, SAME, none, fft, fft, each, NONE, VRAM__FFT_C2R, 0, "dim size");
+VRAM__OP(complex, "complex: x imag", 2, 2, complex, SAME, none, complex, complex, each, NONE, 0, 0,
+         "");
+VRAM__OP(view_as_real, "view_as_real", 1, 1, complex_part, SAME, none, complex_part, complex_part,
+         none, NONE, VRAM__PART_VIEW_AS_REAL, 0, "");
+VRAM__OP(view_as_complex, "view_as_complex", 1, 1, complex_part, SAME, none, complex_part,
+         complex_part, none, NONE, VRAM__PART_VIEW_AS_COMPLEX, 0, "");
 
 /* >>ops/norm    layer, RMS, group and local response normalisation */
 
@@ -21098,15 +24712,15 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "a weight of another shape");
   }
   if (vram__norm_has_weight(n)) {
-    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
     if (vram__norm_has_bias(n) &&
-        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_F32, VRAM__PARAM))
+        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   if (vram__norm_has_statistics(n) &&
-      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_F32, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_F32, VRAM__BUFFER) ||
+      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
+       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
@@ -21229,21 +24843,24 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     vram__norm_release_args(s, in);
     return;
   }
-  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
+  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 5);
   copy = vram__norm_format_copy(s, in[0], 0);
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
   for (i = 0; i < ndim; i++)
     rows[i] = i < ndim - naxes ? in[0].d->v[i] : 1;
-  acc = in[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
+  acc = vram__acc_dtype(in[0].dt);
   for (i = 0; i < nstats; i++)
     stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
   vram__tensor_release(s, copy);
   if (f) {
+    if (!rms && in[2].d)
+      vram__save_tensor(s, f, in[2]);
+    f->aux = f->nsaved;
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < nstats; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < nstats; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   for (i = 0; i < nstats; i++)
     vram__tensor_release(s, stats[i]);
@@ -21279,7 +24896,7 @@ static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vra
 }
 
 static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[f->aux];
   const vram__tensor x_copy = vram__norm_format_copy(s, x, 0);
   vram__tensor g_copy, none = vram__tensor_none(), *affine[2];
   const vram_dims *d = NULL; /* of weight and bias */
@@ -21336,7 +24953,8 @@ static void vram__group_norm_scratch(vram__step *s, const vram__group_norm *k,
                    ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32)
                    : vram__tensor_none();
   for (i = 0; i < 2; i++)
-    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32)
+    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels),
+                                           vram__acc_dtype(in[0].dt))
                       : vram__tensor_none();
   for (i = 2; i-- > 0;)
     vram__tensor_release(s, scale[i]);
@@ -21368,10 +24986,10 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   if (f) {
     f->aux = (uint64_t)groups << 1 | (in[1].d != NULL);
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < 2; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < 2; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   vram__tensor_release(s, copy);
   for (i = 0; i < 2; i++)
@@ -21382,14 +25000,14 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
 
 /* GroupNormBackwardKernelImplInternal: c2 and c3 of each group, and c1 of each channel, for the
    gradient of the input. */
-static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_norm *k,
-                                              int affine) {
+static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_norm *k, int affine,
+                                              vram_dtype acc) {
   vram__tensor group[2], channel = vram__tensor_none();
   uint32_t i;
   for (i = 0; i < 2; i++)
-    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32);
+    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), acc);
   if (!k->one && affine && !k->cl)
-    channel = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32);
+    channel = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), acc);
   vram__tensor_release(s, group[1]);
   vram__tensor_release(s, group[0]);
   vram__tensor_release(s, channel);
@@ -21398,6 +25016,7 @@ static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_n
 /* native_group_norm_backward */
 static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram_dtype acc = vram__acc_dtype(x.dt);
   const int cl = vram__suggests_cl(x.d);
   const vram__tensor g_copy = vram__norm_format_copy(s, VRAM__SLOTS(f)[0].g, cl),
                      x_copy = vram__norm_format_copy(s, x, cl);
@@ -21412,9 +25031,9 @@ static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__ten
       to[i] = vram__tensor_vector(s, k.channels, x.dt);
   for (i = 0; i < 2; i++)
     sums[i] = k.one ? vram__tensor_none()
-                    : vram__tensor_empty(s, vram__dims_2d(s, k.batch, k.channels), VRAM_F32);
+                    : vram__tensor_empty(s, vram__dims_2d(s, k.batch, k.channels), acc);
   if (vram__input_wanted(f, 0))
-    vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1));
+    vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1), acc);
   vram__tensor_release(s, sums[1]);
   vram__tensor_release(s, sums[0]);
   vram__tensor_release(s, x_copy);
@@ -21488,7 +25107,8 @@ VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0
 #ifndef VRAM_NO_STEP
 
 /* aux of a batch_norm's record */
-enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2 };
+/* and where the weight is saved, or what comes in its place */
+enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_WEIGHT = 2 /* bits before it */ };
 
 /* The arguments of _batch_norm_impl_index; d NULL: there is none. */
 typedef struct vram__batch_norm {
@@ -21569,12 +25189,13 @@ static void vram__batch_norm_scratch(vram__step *s, const vram__batch_norm *b) {
   if (b->train) {
     if (x.dt == VRAM_BF16)
       up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
-    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
+    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt), 16,
+                         2);
     vram__tensor_release(s, up);
   }
   if (!b->in[1].d) {
-    one = vram__tensor_empty(s, s->scalar, VRAM_F32);
-    zero = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    one = vram__tensor_empty(s, s->scalar, vram__acc_dtype(x.dt));
+    zero = vram__tensor_empty(s, s->scalar, vram__acc_dtype(x.dt));
     vram__tensor_release(s, one);
     vram__tensor_release(s, zero);
   }
@@ -21588,12 +25209,13 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
   f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (b->train ? VRAM__BN_TRAIN : 0);
   vram__save_tensor(s, f, b->in[0]);
   for (i = 0; i < 2; i++)
-    vram__save_tensor(s, f, stats[i]);
+    if (b->running[i].d)
+      vram__save_tensor(s, f, b->running[i]);
+  f->aux |= (uint64_t)f->nsaved << VRAM__BN_WEIGHT;
   if (b->in[1].d)
     vram__save_tensor(s, f, b->in[1]);
   for (i = 0; i < 2; i++)
-    if (b->running[i].d)
-      vram__save_tensor(s, f, b->running[i]);
+    vram__save_tensor(s, f, stats[i]);
 }
 
 /* Normalization.cpp, _batch_norm_impl_index */
@@ -21612,8 +25234,8 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
       s, cudnn ? vram__norm_format(s, x->d, vram__suggests_cl(x->d)) : vram__dims_dense(s, x->d),
       x->dt);
   if (b->train || !cudnn) {
-    stats[0] = vram__tensor_vector(s, channels, VRAM_F32);
-    stats[1] = vram__tensor_vector(s, channels, VRAM_F32);
+    stats[0] = vram__tensor_vector(s, channels, vram__acc_dtype(x->dt));
+    stats[1] = vram__tensor_vector(s, channels, vram__acc_dtype(x->dt));
   }
   if (!cudnn)
     vram__batch_norm_scratch(s, b);
@@ -21656,17 +25278,15 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   stats[0] = vram__tensor_empty(s, b.in[1].d, VRAM_F32);
   stats[1] = vram__tensor_empty(s, b.in[1].d, VRAM_F32);
   if (f) {
-    f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
+    f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT;
     vram__save_tensor(s, f, b.in[0]);
+    vram__save_tensor(s, f, b.in[1]);
   }
   vram__save_and_release(s, f, stats[0]);
   vram__save_and_release(s, f, stats[1]);
-  if (f) {
-    vram__save_tensor(s, f, b.in[1]);
-    if (s->call.frame) { /* where it counts how many there are */
-      vram__save_tensor(s, f, b.running[0]);
-      vram__save_tensor(s, f, b.running[1]);
-    }
+  if (f && s->call.frame) { /* where it counts how many there are */
+    vram__save_tensor(s, f, b.running[0]);
+    vram__save_tensor(s, f, b.running[1]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -21729,8 +25349,8 @@ static void vram__batch_norm_backward_reduce(vram__step *s, const vram__batch_no
     g_copy = vram__batch_norm_rows_copy(s, b->g);
   }
   if (cl || b->wants[0]) {
-    sums[0] = vram__tensor_vector(s, d->v[1], VRAM_F32);
-    sums[1] = vram__tensor_vector(s, d->v[1], VRAM_F32);
+    sums[0] = vram__tensor_vector(s, d->v[1], vram__acc_dtype(b->x.dt));
+    sums[1] = vram__tensor_vector(s, d->v[1], vram__acc_dtype(b->x.dt));
   }
   if (b->affine && (cl || b->wants[1]))
     to[1] = vram__tensor_vector(s, d->v[1], b->weight_dt);
@@ -21752,7 +25372,7 @@ static vram__tensor vram__batch_norm_backward_input(vram__step *s,
   if (!b->train)
     return vram__tensor_empty(s, vram__dims_contiguous(s, d), b->x.dt);
   if (!b->affine && (kernel == VRAM__BN_GENERAL || vram__batch_norm_kernel(b->g.d) != kernel))
-    number = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    number = vram__tensor_empty(s, s->scalar, vram__acc_dtype(b->x.dt));
   y = vram__tensor_empty(s, vram__norm_format(s, d, vram__suggests_cl(d)), b->x.dt);
   vram__tensor_release(s, number);
   return y;
@@ -21789,7 +25409,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
   b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
   b.train = (f->aux & VRAM__BN_TRAIN) != 0;
   b.affine = f->nin - 1;
-  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : VRAM_F32;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[f->aux >> VRAM__BN_WEIGHT].dt : VRAM_F32;
   for (i = 0; i < 3; i++)
     b.wants[i] = i < f->nin && vram__input_wanted(f, i);
   if (b.cudnn && b.train)
@@ -21800,9 +25420,9 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *x = VRAM__SAVED(f), *w = x + 3;
-  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__batch_norm_is_usual(x->d, w->d) ||
-      !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
+  const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
+  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) ||
+      !vram__batch_norm_is_usual(x->d, w->d) || !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);
     return;
   }
@@ -21835,9 +25455,23 @@ static void vram__instance_norm_update(vram__step *s, const vram__batch_norm *b,
   for (i = 0; i < 2; i++) {
     vram__tensor all = b->running[i], mean;
     all.d = vram__dims_2d(s, x->v[0], x->v[1]);
-    mean = vram__tensor_sum(s, all, 1, 0, all.dt);
+    mean = vram__tensor_sum(s, all, 1, 0, all.dt); /* then copy_ to what the module has */
+    vram__tensor_release(s, vram__tensor_to(s, mean, vram__step_dtype(s, VRAM_F32)));
     vram__tensor_release(s, mean);
   }
+}
+
+/* A running statistic for each sample, in the weight's dtype or, where there is none, in x's. */
+static vram__tensor vram__instance_norm_running(vram__step *s, const vram_node *n,
+                                                const vram__batch_norm *b, const vram__tensor *x,
+                                                uint32_t i) {
+  vram__tensor own, y;
+  if (!n->param[2])
+    return vram__tensor_none();
+  own = vram__tensor_to(s, s->param[n->param[2 + i]->index], b->in[1].d ? b->in[1].dt : x->dt);
+  y = vram__torch_tiled(s, own, x->d->v[0]);
+  vram__tensor_release(s, own);
+  return y;
 }
 
 static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -21851,8 +25485,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
   for (i = 1; i < 3; i++)
     b.in[i] = vram__torch_tiled(s, b.in[i], d->v[0]);
   for (i = 0; i < 2; i++)
-    b.running[i] = n->param[2] ? vram__torch_tiled(s, s->param[n->param[2 + i]->index], d->v[0])
-                               : vram__tensor_none();
+    b.running[i] = vram__instance_norm_running(s, n, &b, x, i);
   b.train = s->train || !b.running[0].d;
   size[0] = 1;
   size[1] = d->v[0] * d->v[1];
@@ -21886,6 +25519,109 @@ VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, V
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");
+
+/* >>ops/weight_norm    a weight as its direction times its length (ATen/native/WeightNorm.cpp) */
+
+/* dim=-1 is no axis: one length for all of the weight. */
+static int vram__shape_weight_norm(vram_graph *g, vram_node *n) {
+  const vram_dims *v = n->in[0]->d, *length = n->in[1]->d;
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  uint32_t a, i;
+  if (!v->ndim || (dim != -1 && !vram__axis(g, dim, v->ndim, &a)))
+    return v->ndim ? 0 : vram__node_error(g, n, "a tensor without axes");
+  if (!vram__dtype_is_float(n->in[0]->dtype) || n->in[0]->dtype != n->in[1]->dtype)
+    return vram__node_error(g, n, "inputs of different dtypes, or not of floating point");
+  for (i = 0; dim != -1 && i < length->ndim; i++)
+    if (length->ndim != v->ndim || length->v[i] != (i == a ? v->v[i] : 1))
+      return vram__node_error(g, n, "lengths of another shape");
+  if (dim == -1 && length->numel != 1)
+    return vram__node_error(g, n, "lengths of another shape");
+  g->extra += 4096;
+  return vram__node_out_dims(n, 0, v, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* norm_except_dim: the 2-norm of each slice along the axis, as views before and behind */
+static vram__tensor vram__norm_except(vram__step *s, vram__tensor v, uint32_t a) {
+  int64_t size[VRAM_MAX_AXES], two[2];
+  const int last = a && a + 1u == v.d->ndim;
+  vram__tensor c, t, y;
+  uint32_t i;
+  if (a && !last) {
+    t = vram__torch_swap(s, v, 0, a);
+    c = vram__norm_except(s, t, 0);
+    vram__tensor_release(s, t);
+    y = vram__torch_swap(s, c, 0, a);
+    vram__tensor_release(s, c);
+    return y;
+  }
+  for (i = 0; i < v.d->ndim; i++)
+    size[i] = i == a ? v.d->v[i] : 1;
+  two[0] = last ? (int64_t)(v.d->numel / (uint64_t)(v.d->v[a] ? v.d->v[a] : 1)) : v.d->v[0];
+  two[1] = last ? v.d->v[a] : (int64_t)(v.d->numel / (uint64_t)(v.d->v[0] ? v.d->v[0] : 1));
+  c = vram__torch_contiguous(s, v);
+  t = vram__torch_view_as(s, c, vram__dims_2d(s, two[0], two[1]), VRAM__K_view, 0);
+  y = vram__op_call_key(s, VRAM_OP_norm, t, VRAM__KEY_dim, !last);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, c);
+  t = vram__torch_view_as(s, y, vram__dims_in(s, v.d->ndim, size, NULL), VRAM__K_view, 0);
+  vram__tensor_release(s, y);
+  return t;
+}
+
+/* One kernel along the first or the last axis, which keeps the norms in fp32 at least. */
+static void vram__forward_weight_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  vram__tensor in[2], norm, pair[2];
+  vram__grad_fn *f;
+  uint32_t a = 0;
+  if (dim != -1)
+    vram__axis((vram_graph *)0, dim, x[0].d->ndim, &a);
+  in[0] = vram__torch_contiguous(s, x[0]);
+  in[1] = vram__torch_contiguous(s, x[1]);
+  if (dim != -1 && (!a || a + 1u == x[0].d->ndim)) {
+    f = vram__tape_record(s, n->op, in, 2, 1, 3);
+    y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
+    norm = vram__tensor_empty(s, in[1].d, vram__is_half(in[1].dt) ? VRAM_F32 : in[1].dt);
+    if (f) {
+      vram__save_tensor(s, f, in[1]);
+      vram__save_tensor(s, f, in[0]);
+      vram__save_tensor(s, f, norm);
+    }
+    vram__grad_fn_set_output(s, f, 0, &y[0]);
+  } else {
+    norm = dim == -1 ? vram__op_call_n(s, VRAM_OP_norm, in, 1, NULL, NULL)
+                     : vram__norm_except(s, in[0], a);
+    pair[0] = in[0];
+    pair[1] = vram__op_call_binary(s, VRAM_OP_div, in[1], norm);
+    y[0] = vram__torch_pointwise(s, VRAM_OP_mul, pair, 2);
+    vram__tensor_release(s, pair[1]);
+  }
+  vram__tensor_release(s, norm);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[0]);
+}
+
+static void vram__backward_weight_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor c = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g), *saved = VRAM__SAVED(f);
+  vram__tensor of[2];
+  uint32_t i;
+  of[0] = vram__tensor_empty(s, vram__dims_contiguous(s, saved[1].d), c.dt);
+  of[1] = vram__tensor_empty(s, vram__dims_contiguous(s, saved[0].d), c.dt);
+  vram__tensor_release(s, c);
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = of[i];
+    else
+      vram__tensor_release(s, of[i]);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(weight_norm, "_weight_norm: v g dim", 2, 2, weight_norm, SAME, none, weight_norm,
+         weight_norm, each, NONE, 0, 0, "dim");
 
 /* >>ops/attention    scaled_dot_product_attention (ATen/native/transformers) */
 
@@ -22179,8 +25915,8 @@ static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask,
   vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
                zero = vram__tensor_empty(s, s->scalar, dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
-  vram__tensor_release(s, inf);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, inf);
   return y;
 }
 
@@ -22277,14 +26013,14 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
     f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, offset);
     vram__save_tensor(s, f, seed);
-    vram__save_tensor(s, f, y);
   }
   vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -22493,16 +26229,16 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
   }
   if (f) {
     vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, rng);
     vram__save_tensor(s, f, unused);
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, unused);
-  vram__tensor_release(s, rng);
   vram__tensor_release(s, lse);
+  vram__tensor_release(s, rng);
+  vram__tensor_release(s, unused);
   vram__grad_fn_set_output(s, f, 0, &y);
   if (width != z.d)
     vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
@@ -22512,7 +26248,7 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
 /* flash_api.cpp, mha_bwd */
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor *saved = VRAM__SAVED(f);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[3];
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[4];
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
   const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
@@ -22564,13 +26300,13 @@ static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
     lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, offset);
     vram__save_tensor(s, f, seed);
-    vram__save_tensor(s, f, y);
   }
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -22692,7 +26428,7 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
   const int half = vram__is_half(dt);
-  vram__tensor x[3], q, k, v, mask, weights, second = vram__tensor_none(), y;
+  vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)
     x[i] = half ? vram__torch_cast(s, p->in[i], VRAM_F32) : vram__tensor_retain(s, p->in[i]);
@@ -22702,19 +26438,19 @@ static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   mask = vram__sdpa_math_mask(s, p, q.dt);
   vram__sdpa_math_groups(s, p, &k, &v);
   weights = vram__sdpa_math_weights(s, p, q, k, mask);
-  if (half) /* attn.to(origin_dtype), the second result, which nobody takes */
-    second = vram__tensor_empty(s, weights.d, dt);
+  /* attn.to(origin_dtype), the second result, which nobody takes */
+  second = half ? vram__tensor_empty(s, weights.d, dt) : vram__tensor_retain(s, weights);
   y = vram__torch_matmul(s, weights, v);
   if (half)
     vram__tensor_replace(s, &y, vram__torch_cast(s, y, dt));
-  vram__tensor_release(s, second);
   vram__tensor_release(s, weights);
+  vram__tensor_release(s, q);
   vram__tensor_release(s, mask);
   vram__tensor_release(s, v);
   vram__tensor_release(s, k);
-  vram__tensor_release(s, q);
-  for (i = 0; i < 3; i++)
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, x[i]);
+  vram__tensor_release(s, second);
   return y;
 }
 
@@ -22785,7 +26521,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   y = vram__sdpa_run(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
-  for (i = 0; i < 4; i++)
+  for (i = 4; i-- > 0;)
     vram__tensor_release(s, p->in[i]);
   return y;
 }
@@ -22886,7 +26622,7 @@ VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_
   uint32_t i;
   for (i = 0; i < count; i++)
     if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
-                                        VRAM_F32, VRAM__PARAM))
+                                        VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   return 1;
 }
@@ -23277,11 +27013,11 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   in[0] = mask;
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
   in[2] = vram__torch_swap(s, qkv[1], 1, 2);
-  vram__tensor_release(s, qkv[1]);
   scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
                   : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
-  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[1]); /* del q_scaled, k */
+  vram__tensor_release(s, qkv[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
   vram__tensor_release(s, scores);
   if (dropout_p)
@@ -23511,8 +27247,8 @@ static int vram__rnn_own(vram_graph *g, vram_node *n, const vram__rnn *r, int64_
     if (!own[i].there)
       continue;
     role = vram__rnn_role(g, own[i].name, layer, reverse);
-    if (!role ||
-        !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_F32, VRAM__PARAM))
+    if (!role || !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_DTYPE_MODEL,
+                                 VRAM__PARAM))
       return 0;
   }
   return 1;
@@ -24384,8 +28120,9 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
 }
 
 static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
-  while (count-- > 0)
-    vram__tensor_release(s, in[count]);
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    vram__tensor_release(s, in[i]);
 }
 
 /* ---- one kernel for all elements (Loss.cpp, cuda/Loss.cu) ---- */
@@ -24871,9 +28608,9 @@ static vram__tensor vram__ctc_kernel(vram__step *s, const vram_node *n, const vr
   if (f) {
     f->aux = log_alpha.st ? vram__slot_at(s, log_alpha.st)->bytes : 0;
     vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, target);
     vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, log_alpha);
-    vram__save_tensor(s, f, target);
   }
   vram__tensor_release(s, log_alpha);
   vram__tensor_release(s, target);
@@ -25011,16 +28748,17 @@ static int vram__shape_moe(vram_graph *g, vram_node *n) {
 
 static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  const vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : VRAM_F32);
+  const vram_dtype dt =
+      vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
   uint32_t ndim, i;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
     return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
   if (!vram__node_params(g, n, 2))
     return 0;
-  if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_F32, VRAM__PARAM))
+  if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
-  if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_F32, VRAM__BUFFER))
+  if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_DTYPE_MODEL, VRAM__BUFFER))
     return 0;
   for (i = 0; i < n->nout; i++)
     if (!vram__node_out(g, n, i, ndim, size, dt))
@@ -25260,13 +28998,27 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
 
 /* ---- custom: an op that the table does not know ---- */
 
-/* The bytes of its node are those of a run in fp32: in 16 bits it may be half of them. */
+/* The bytes of its node are those of a run in the model's own dtype: in 16 bits it may be half of
+   them. */
 static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace) {
-  if (!s->amp && !s->low)
+  if (!s->amp && s->dtype == vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
     return;
   s->count.custom = vram__sum_or_overflow(s->count.custom, saved / 2);
   if (s->count.custom_most < workspace / 2)
     s->count.custom_most = workspace / 2;
+}
+
+/* Its workspace, and while that is there cuBLAS's where it has products. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n) {
+  const uint64_t bytes = (uint64_t)VRAM__INT(n, workspace, 0);
+  uint32_t own;
+  if (!VRAM__INT(n, cublas, 0)) {
+    vram__workspace_use(s, bytes);
+    return;
+  }
+  own = vram__cub_hold(s, bytes);
+  vram__blas_workspace(s, VRAM__CUBLAS);
+  vram__cub_release(s, own);
 }
 
 /* It saves what its node says, and nothing else. */
@@ -25277,7 +29029,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
-  vram_dtype dt = vram__step_dtype(s, n->out[0].dtype);
+  vram_dtype dt = vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
   if (n->param[0])
@@ -25292,7 +29044,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     if (f)
       vram__save_tensor(s, f, keep);
   }
-  vram__workspace_use(s, workspace);
+  vram__custom_workspace(s, n);
   vram__custom_count(s, (uint64_t)saved, workspace);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -25308,7 +29060,7 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
       const vram_dims *d = vram__input_dims(s, f, i, &dt);
       to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), dt);
     }
-  vram__workspace_use(s, (uint64_t)VRAM__INT(f->node, workspace, 0));
+  vram__custom_workspace(s, f->node);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -25317,7 +29069,7 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved workspace frozen weights");
+         "shape! dtype params buffers saved workspace cublas frozen weights");
 
 /* >>ops/table    the table of ops at run time */
 
@@ -25338,14 +29090,15 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_end = VRAM__NO_OP("end");
+static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_keep = VRAM__NO_OP("keep"),
+                          vram__op_end = VRAM__NO_OP("end");
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
         & vram__op_drop,
-    &vram__op_end};
+    &vram__op_keep, &vram__op_end};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -25450,6 +29203,12 @@ VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
     s->call.recompute(s, vram__frame_at(s, f->frame));
 }
 
+VRAM__FN void vram__refuse_stale(vram__step *s, const vram__grad_fn *f) {
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "what backward needs was overwritten in place: PyTorch stops with an error "
+                    "(modified by an inplace operation)");
+}
+
 /* SavedVariable::unpack: has what f saved been overwritten since? */
 static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   const uint32_t at = vram__grad_fn_index(s, f);
@@ -25458,9 +29217,7 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
     return 0;
   for (i = 0; i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st && vram__slot_at(s, VRAM__SAVED(f)[i].st)->writes > at) {
-      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
-                        "what backward needs was overwritten in place: PyTorch stops with an error "
-                        "(modified by an inplace operation)");
+      vram__refuse_stale(s, f);
       return 1;
     }
   return 0;
@@ -25561,7 +29318,7 @@ enum {
   VRAM__RUN_PAST_KNOWN = 1,
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
-  VRAM__RUN_WORKSPACES = 8 /* times vram__step.workspaces */
+  VRAM__RUN_WORKSPACES = 8 /* times vram__step.blas_workspaces */
 };
 
 /* optim.c */
@@ -25590,15 +29347,18 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
+/* calls.c */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
+VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN int vram__block_goes_on(const vram_node *n);
+VRAM__FN void vram__calls_find(vram__step *s);
+
 /* checkpoint.c */
 VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c);
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN int vram__step_is_captured(const vram_value *v);
 VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind);
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
@@ -25609,6 +29369,7 @@ VRAM__FN void vram__step_begin(vram__step *s);
 VRAM__FN void vram__micro_batches(vram__step *s);
 
 /* train.c */
+VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
@@ -25617,13 +29378,20 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
 VRAM__FN void vram__optim_before(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
+/* keep.c */
+VRAM__FN uint64_t vram__keep_bytes(const vram_graph *g);
+VRAM__FN int vram__keep_take(vram__step *s);
+VRAM__FN void vram__keep_before(vram__step *s);
+VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__keep_settle(vram__step *s);
+
 /* gradients.c */
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
                                   uint64_t blocks, uint64_t upper);
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
-VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget);
+VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
@@ -25637,6 +29405,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s);
 
 /* step.c */
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
@@ -25656,7 +29425,7 @@ static inline void vram__variable_name(vram__step *s, const vram_value *v, vram_
 
 static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
   vram__variable *o = s->variable + s->name_of[v->index];
-  if (v == s->root)
+  if (v == s->root || (!s->train && (v->flags & VRAM__INFERRED)))
     return; /* the caller's */
   if (o->refs && --o->refs == 0)
     vram__tensor_release(s, o->t);
@@ -27227,7 +30996,8 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
 enum { VRAM__GRADIENTS_LEFT = 1, VRAM__GRADIENTS_LEAVES = 2 };
 
 /* Gradients that are as their end wants them and find nothing there are moved to it, which nobody
-   sees. Says whether others are left, and whether edges lead to leaves. */
+   sees; up to the first that is not, as several may have one end. Says whether others are left, and
+   whether edges lead to leaves. */
 static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *t = s->gin;
   const vram__edge *const end = edge + n;
@@ -27239,7 +31009,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d)
+      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -27250,7 +31020,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       if (!t->d)
         continue;
       slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
-      if (t->d == slot->d && t->dt == slot->dt && !slot->g.d)
+      if (t->d == slot->d && t->dt == slot->dt && !slot->g.d && !(seen & VRAM__GRADIENTS_LEFT))
         slot->g = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -27377,6 +31147,35 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 
 /* >>step/forward    forward over the nodes */
 
+/* What inference gives is named: what else the outputs need is left out, inputs, too. Branches that
+   end nowhere run, as they do in the program. */
+static void vram__forward_leave_out_outputs(vram__step *s, uint8_t *value) {
+  enum { GIVEN = 1, OUTPUT = 2 };
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint32_t i;
+  for (n = g->last; n; n = vram__node_before(n)) {
+    uint8_t wanted = 0;
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = &n->out[i];
+      wanted |= value[v->index] | (v->flags & VRAM__INFERRED ? GIVEN : 0) |
+                ((v->flags & VRAM__OUTPUT) || v == g->root ? OUTPUT : 0);
+    }
+    for (i = 0; i < n->nin && n->nout; i++)
+      value[n->in[i]->index] |= wanted;
+    if (n->op == VRAM__OP_end && n->nin) /* of lines: its last input is what they give */
+      wanted = value[n->in[n->nin - 1]->index];
+    s->skip[n->index] = wanted == OUTPUT;
+    for (i = 0; i < n->nout && wanted == OUTPUT; i++) {
+      s->name_of[n->out[i].index] = n->out[i].index;
+      s->variable[n->out[i].index].refs = 0;
+    }
+  }
+  for (i = 0; i < g->ninput; i++)
+    s->skip[g->nnode + i] = value[g->input[i]->index] == OUTPUT;
+  s->root = g->inferred;
+}
+
 /* Inference leaves out a loss that `output` does not name, and what nothing but its targets needs.
    What the loss was made of is then what the caller keeps. */
 VRAM__FN void vram__forward_leave_out(vram__step *s) {
@@ -27387,17 +31186,21 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
   uint32_t i;
   if (s->train)
     return;
-  for (n = g->first; n && !(n->flags & VRAM__LOSS);)
+  for (n = g->first; n && !(n->flags & VRAM__LOSS) && !g->inferred;)
     n = n->next;
   if (!n)
     return;
-  s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode);
+  s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode + (uint64_t)g->ninput);
   value = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nvalue);
   if (!s->skip || !value) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
   vram__memory_zero(value, g->nvalue);
+  if (g->inferred) {
+    vram__forward_leave_out_outputs(s, value);
+    return;
+  }
   for (n = g->last; n; n = vram__node_before(n)) {
     int used = n->nout == 0, target = 0, skip;
     for (i = 0; i < n->nout; i++) {
@@ -27406,6 +31209,8 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
     }
     skip = n->nout && !used && ((n->flags & VRAM__LOSS) || target);
     s->skip[n->index] = (uint8_t)skip;
+    for (i = 0; skip && i < n->nout; i++)
+      s->name_of[n->out[i].index] = g->nvalue; /* nobody's object */
     if (skip && s->root->node == n && n->nin)
       s->root = n->in[0];
     for (i = 0; i < n->nin && n->nout; i++)
@@ -27495,6 +31300,8 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
+  const uint8_t grad = s->grad;
+  const vram_dtype amp = s->amp;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -27507,9 +31314,17 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.fn = vram__slot_at(s, before.st)->fn;
   before.newest = s->tape.last;
   before.saved = 0;
+  if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
+    vram__refuse_overlap(s, x[0].d);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
+  if (n->flags & VRAM__NO_GRAD)
+    s->grad = 0;
+  if (n->flags & VRAM__FULL) /* the cache of casts stays as it is */
+    s->amp = VRAM_DTYPE_NONE;
   vram__forward_op(s, n, x, y);
+  s->grad = grad;
+  s->amp = amp;
   if (s->failed)
     return; /* y may be anything */
   i = 0;
@@ -27562,10 +31377,15 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   const int unusual = s->o->nodes || s->cuts || s->skip;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
-    if (unusual && !vram__forward_begin(s, n))
+    if (unusual && !vram__forward_begin(s, n)) {
+      if (s->g->inferred && !(n->flags & VRAM_NODE_INNER))
+        vram__forward_unname(s, n);
       continue;
+    }
     if (n->op < VRAM_OP_COUNT)
       vram__forward_node(s, n);
+    else if (n->op == VRAM__OP_keep)
+      vram__keep_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -27723,7 +31543,314 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
   return VRAM_OK;
 }
 
-/* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
+/* >>step/calls    which nodes are calls of checkpoint(): blocks of the text, segments, ranges */
+
+VRAM__FN int
+vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
+  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
+}
+
+/* The last node of the line that n begins. */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
+  while (n->next && vram__node_same_line(n->next, n))
+    n = n->next;
+  return n;
+}
+
+/* The last of the `drop`s behind n that end the blocks of the text around it. */
+static const vram_node *vram__block_drops(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = n;
+  for (b = n->block; b; b = b->up)
+    while (last->next && last->next->op >= VRAM_OP_COUNT && last->index < b->last->index)
+      last = last->next;
+  return last;
+}
+
+/* Is the place behind n inside a block of the text, where no call may end? */
+VRAM__FN int vram__block_goes_on(const vram_node *n) {
+  const vram_checkpoint *b;
+  const vram_node *last = vram__block_drops(n);
+  for (b = n->block; b; b = b->up)
+    if (last->index < b->last->index)
+      return 1;
+  return 0;
+}
+
+#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
+
+/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
+   one value is handed on, and no block of the text is open. All segments but the last are
+   checkpointed, that one's input is a local variable until it has run. They go behind the place of
+   the text's blocks; gives how many there are. */
+static uint32_t vram__checkpoint_segments(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n, *from, *end;
+  const uint32_t *last = s->name_of;
+  uint32_t i, j, live, functions, size = 0, count = 0, k = s->o->checkpoint_segments - 1;
+  const vram_node *loss = g->root->node;
+  vram__range *range = s->call.range + g->ncheckpoint;
+  int pass;
+  if (k >= g->nnode) {
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+    return 0;
+  }
+  for (pass = 0; pass < 2; pass++) {
+    functions = live = 0;
+    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
+      end = vram__line_end_of(n);
+      if (vram__node_is_lifetime(n))
+        continue;
+      for (; n != end->next; n = n->next) {
+        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+          const vram_value *v = n->in[i];
+          for (j = 0; j < i && n->in[j] != v;)
+            j++;
+          live -= j == i && v->node && !vram__step_is_captured(v) && last[v->index] == n->index;
+        }
+        for (i = 0; i < n->nout; i++)
+          live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
+      }
+      if (live != 1 || vram__block_goes_on(end))
+        continue;
+      end = vram__block_drops(end);
+      functions++;
+      if (!pass)
+        continue;
+      if (count == k)
+        range[k - 1].hold = end;
+      else if (functions % size == 0) {
+        range[count].first = from;
+        range[count].last = end;
+        range[count].hold = NULL;
+        range[count].block = NULL;
+        count++;
+        from = end->next;
+      }
+    }
+    size = functions / (k + 1);
+    if (!size) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+      return 0;
+    }
+  }
+  return count;
+}
+
+/* The caller's ranges, whole lines, behind the place of the text's blocks; gives how many. */
+static uint32_t vram__calls_of_options(vram__step *s) {
+  const uint32_t count = s->o->ncheckpoint;
+  const vram_node *n = s->g->first;
+  vram__range *to = s->call.range + s->g->ncheckpoint;
+  uint32_t i;
+  for (i = 0; i < count; i++, to++) {
+    const vram_range *r = s->o->checkpoint + i;
+    if (!r->first || !r->last || r->last->index < r->first->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
+                        "a checkpointed range that ends before it begins");
+      return 0;
+    }
+    if (n->index > r->first->index)
+      n = s->g->first; /* it begins before the range before it */
+    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
+      n = vram__line_end_of(n)->next;
+    to->first = to->last = n;
+    while (to->last->next && to->last->index < r->last->index)
+      to->last = to->last->next;
+    to->last = vram__block_drops(vram__line_end_of(to->last));
+    to->hold = NULL;
+    to->block = NULL;
+    if (i && to->first->index < to[-1].first->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
+                        "a checkpointed range that begins before the range before it");
+      return 0;
+    }
+  }
+  return count;
+}
+
+/* The blocks of the text come between the `count` ranges behind their place, in the order in which
+   they begin; of two that begin together the longer one is outside. */
+static void vram__calls_merge(vram__step *s, uint32_t count) {
+  const vram_checkpoint *b = s->g->checkpoint_first;
+  const vram__range *other = s->call.range + s->g->ncheckpoint, *const end = other + count;
+  vram__range *to = s->call.range;
+  while (b || other < end) {
+    if (b && !b->first) {
+      b = b->next;
+      continue;
+    }
+    if (b && (other == end || b->first->index < other->first->index ||
+              (b->first == other->first && b->last->index > other->last->index))) {
+      to->first = b->first;
+      to->last = b->last;
+      to->hold = NULL;
+      to->block = b;
+      to->flags = b->flags;
+      b = b->next;
+    } else {
+      *to = *other++;
+      to->flags = s->o->reentrant ? VRAM_CHECKPOINT_REENTRANT : 0;
+    }
+    to++;
+  }
+  s->call.nrange = (uint32_t)(to - s->call.range);
+}
+
+/* Which range is inside which, and how deep. */
+static void vram__calls_nest(vram__step *s) {
+  vram__range *const range = s->call.range;
+  uint32_t i, depth = 0, level = 0, up = 0; /* up: the range around i, + 1, as is its `behind` */
+  for (i = 0; i <= s->call.nrange; i++) {
+    while (up && (i == s->call.nrange || range[up - 1].last->index < range[i].first->index)) {
+      const uint32_t done = up - 1;
+      up = range[done].behind;
+      range[done].behind = i;
+      level -= (range[done].flags & VRAM_CHECKPOINT_REENTRANT) != 0;
+      depth--;
+    }
+    if (i == s->call.nrange)
+      return;
+    if (up && range[i].last->index > range[up - 1].last->index) {
+      vram__step_refuse(s, VRAM_ERR_VALUE, range[i].first,
+                        "a checkpointed range that begins inside another one and ends outside");
+      return;
+    }
+    if (depth == VRAM_MAX_NESTED) {
+      vram__step_refuse(s, VRAM_ERR_LIMIT, range[i].first,
+                        "too many checkpointed ranges inside one another");
+      return;
+    }
+    level += (range[i].flags & VRAM_CHECKPOINT_REENTRANT) != 0;
+    if (level > s->call.levels)
+      s->call.levels = level;
+    range[i].behind = up;
+    up = i + 1;
+    depth++;
+  }
+}
+
+/* One more value for a list that grows where the memory ends, if it is not there yet. */
+static int vram__call_value(vram__step *s, const vram_value *v, uint32_t range, uint32_t *count) {
+  if (vram__step_is_captured(v) || s->variable[v->index].refs == range + 1)
+    return 0;
+  s->variable[v->index].refs = range + 1; /* the range that it was last seen in */
+  ++*count;
+  if (vram__memory_take(s->mem, &s->used, s->cap, sizeof(vram_value *)))
+    return 1;
+  s->failed = VRAM_ERR_MEMORY;
+  return 0;
+}
+
+/* The values from outside that range k uses; with `held` those are left to be taken after. */
+static void vram__call_uses(vram__step *s, uint32_t k, int held) {
+  vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
+  const vram_node *n;
+  uint32_t i, j;
+  for (n = r->first; n != r->last->next; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin && !s->failed; i++) {
+      const vram_value *v = n->in[i];
+      if (v->node && v->node->index >= r->first->index)
+        continue;
+      for (j = 0; held && b && j < b->nheld && b->arg[b->narg - 1 - j] != v;)
+        j++;
+      if (held && b && j < b->nheld)
+        continue;
+      if (vram__call_value(s, v, k, &r->narg))
+        r->arg[r->narg - 1] = v;
+    }
+}
+
+/* What goes into range k: its arguments, then what its function refers to beside them. */
+static void vram__call_arguments(vram__step *s, uint32_t k) {
+  vram__range *r = &s->call.range[k];
+  const vram_checkpoint *b = r->block;
+  const uint32_t named = b ? b->narg - b->nheld : 0;
+  uint32_t i;
+  r->narg = 0;
+  r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; i < named; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (!named)
+    vram__call_uses(s, k, 1);
+  r->nnamed = r->narg;
+  for (i = named; b && i < b->narg; i++)
+    if (vram__call_value(s, b->arg[i], k, &r->narg))
+      r->arg[r->narg - 1] = b->arg[i];
+  if (named)
+    vram__call_uses(s, k, 0);
+}
+
+/* What comes out of range k: what it names, then what is used behind it. */
+static void vram__call_results(vram__step *s, uint32_t k, const uint32_t *last) {
+  vram__range *r = &s->call.range[k];
+  const vram_node *n;
+  uint32_t i;
+  r->nout = 0;
+  r->out = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
+  for (i = 0; r->block && i < r->block->nout; i++)
+    if (vram__call_value(s, r->block->out[i], k, &r->nout))
+      r->out[r->nout - 1] = r->block->out[i];
+  for (n = r->first; n != r->last->next; n = n->next)
+    for (i = 0; i < n->nout && !s->failed; i++)
+      if (last[n->out[i].index] > r->last->index && vram__call_value(s, &n->out[i], k, &r->nout))
+        r->out[r->nout - 1] = &n->out[i];
+}
+
+/* The calls of checkpoint() in a training step, what goes into each of them and what comes out. */
+VRAM__FN void vram__calls_find(vram__step *s) {
+  const vram_graph *g = s->g;
+  const uint32_t segments = s->o->checkpoint_segments;
+  uint64_t others = s->o->ncheckpoint ? s->o->ncheckpoint : segments > 1 ? segments - 1 : 0;
+  uint32_t i, count = 0, *last = s->name_of;
+  if (!s->train || !(others || g->ncheckpoint))
+    return;
+  vram__ranges_last_uses(g, last);
+  if (segments && s->o->ncheckpoint)
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL,
+                      "checkpointed segments and ranges exclude each other");
+  else if (others / 2 > g->nnode) {
+    if (s->o->ncheckpoint)
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
+    else
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+  }
+  if (s->failed)
+    return;
+  s->call.range = (vram__range *)vram__memory_take(
+      s->mem, &s->used, s->cap, (others + g->ncheckpoint) * (uint64_t)sizeof *s->call.range);
+  if (!s->call.range) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  if (others)
+    count = s->o->ncheckpoint ? vram__calls_of_options(s) : vram__checkpoint_segments(s);
+  if (!s->failed)
+    vram__calls_merge(s, count);
+  if (!s->failed)
+    vram__calls_nest(s);
+  for (i = 0; i < g->nvalue; i++)
+    s->variable[i].refs = 0;
+  for (i = 0; i < s->call.nrange && !s->failed; i++) {
+    const vram__range *const r = &s->call.range[i];
+    vram__call_arguments(s, i);
+    if (!s->failed)
+      vram__call_results(s, i, last);
+    if (s->failed)
+      return;
+    if (r->narg > s->call.most_args)
+      s->call.most_args = r->narg;
+    if (r->flags & VRAM_CHECKPOINT_REENTRANT)
+      s->call.own_args += r->narg - r->nnamed;
+    if (r->narg > 65535 || r->nout > 65535)
+      vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
+                        "a checkpointed part with more than 65535 inputs or outputs");
+  }
+}
+
+/* >>step/checkpoint    calls of checkpoint() are played (torch/utils/checkpoint.py) */
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
   return t.st ? vram__owner_at(s, t.st)->writes : 0;
@@ -27749,9 +31876,11 @@ typedef struct vram__mark {
   uint32_t last_fn;
   const vram_node *node;
   vram__variable *old;
+  uint32_t held;
 } vram__mark;
 
 static void vram__tape_reset(vram__step *s, const vram__mark *m) {
+  vram__held_release(s, m->held, s->nheld);
   if (s->used > s->most_used)
     s->most_used = s->used;
   vram__memory_copy(s->dims_cache, m->cache, sizeof m->cache);
@@ -27766,6 +31895,7 @@ static void vram__tape_reset(vram__step *s, const vram__mark *m) {
 static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, const vram__tensor *arg,
                                        vram__tensor *out, vram__mark *m) {
   const vram_node *n, *end = r->last->next;
+  const uint8_t resets = r->nnamed && !(r->flags & VRAM_CHECKPOINT_FORGETS_RNG);
   uint8_t cat = s->cat;
   uint32_t i;
   for (n = r->first; n != end; n = n->next)
@@ -27777,9 +31907,9 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
-  s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
+  s->rnn_reset |= resets; /* set_device_states, for the devices of the inputs */
   end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->call.range) + 1, r->behind);
-  s->rnn_reset |= r->narg != 0; /* fork_rng ends */
+  s->rnn_reset |= resets; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[r->out[i]->index]].t;
     vram__history_refresh(s, t);
@@ -27810,6 +31940,7 @@ static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
   m->used = s->used;
   m->last_fn = s->tape.last;
   m->node = s->node;
+  m->held = s->nheld;
   m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *m->old);
   if (!m->old)
@@ -27823,7 +31954,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
   vram__grad_fn *f = vram__grad_fn_at(s, c->inputs);
   uint32_t i;
   vram__saved_unpack(s, f);
-  for (i = 0; i < c->range->narg && !s->failed; i++) {
+  for (i = 0; i < c->range->nnamed && !s->failed; i++) {
     vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
     *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
     if (x->st) {
@@ -27850,7 +31981,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   if (c->inputs)
     vram__checkpoint_take_inputs(s, c);
   else
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (!vram__checkpoint_untouched(s, r, c->arg[i], c->was[i]))
         return;
   if (s->failed || !vram__tape_mark(s, r, &m))
@@ -27862,23 +31993,30 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   vram__checkpoint_run_again(s, r, c->arg, NULL, &m);
   s->call.frame = NULL;
   s->call.again = 0;
-  for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
+  for (i = 0; c->inputs && i < r->nnamed && !s->failed; i++)
     vram__tensor_release(s, c->arg[i]);
   vram__tape_reset(s, &m);
 }
 
-/* The detached inputs of a call that runs again: leaves beyond the parameters'. */
+/* The first leaf of the inputs of the call that runs again: beyond the parameters', and those of
+   the calls around it. */
+static uint32_t vram__checkpoint_leaves(const vram__step *s) {
+  return s->leaf.count + s->call.level * s->call.most_args;
+}
+
+/* The detached inputs of a call that runs again: leaves. */
 static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, const vram__argument *was,
                                     vram__tensor *in) {
+  const uint32_t first = vram__checkpoint_leaves(s);
   uint32_t i;
   for (i = 0; i < f->nin; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
-    vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
-    vram__leaf_spread(s, s->leaf.count + i);
+    vram__leaf_set(s, first + i, t.d, t.dt);
+    vram__leaf_spread(s, first + i);
     in[i] = vram__tensor_alias(s, t, t.d);
     vram__tensor_begin_at(s, in[i], was[i].off);
     if (in[i].st && vram__input_wanted(f, i)) {
-      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
+      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (first + i);
       vram__slot_at(s, in[i].st)->req = 1;
     }
   }
@@ -27889,8 +32027,9 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
                                            const vram__mark *m) {
   const uint32_t nout = s->call.range[(uint32_t)f->aux].nout;
   vram__tensor *const gin = s->gin, *const own = vram__backward_room(s);
+  vram__leaf *const now = s->leaf.now;
   uint32_t i, roots = 0;
-  s->leaf.now = s->leaf.inner;
+  s->leaf.now = s->leaf.inner + s->call.level * (uint64_t)s->leaf.room;
   for (i = 0; i < nout && !s->failed; i++) {
     const uint32_t fn = vram__tensor_fn(s, out[i]);
     roots += fn != 0;
@@ -27911,11 +32050,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
       vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
         vram__tensor_release(s, g);
-      if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
+      if ((e.fn & VRAM__LEAF) && !s->leaf.now[e.fn & ~VRAM__LEAF].deps)
         vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
     }
+  s->call.level++;
   vram__backward_walk(s, s->tape.last, m->last_fn);
-  s->leaf.now = s->leaf.at;
+  s->call.level--;
+  s->leaf.now = now;
   s->gin = gin;
   return 1;
 }
@@ -27924,14 +32065,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
-  const vram__argument *was =
-      (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  const vram__frame *c = vram__frame_at(s, (uint32_t)(f->aux >> 32));
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
-  for (i = 0; i < r->narg; i++)
-    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
+  for (i = 0; i < r->nnamed; i++)
+    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], c->was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
     vram__slot *o = VRAM__SLOTS(f) + i;
@@ -27948,7 +32088,9 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__checkpoint_detach(s, f, was, in);
+  vram__checkpoint_detach(s, f, c->was, in);
+  for (i = r->nnamed; i < r->narg; i++)
+    in[i] = c->arg[i];
   vram__checkpoint_run_again(s, r, in, out, &m);
   if (!vram__checkpoint_backward_inner(s, f, out, &m)) {
     if (!s->failed)
@@ -27959,11 +32101,11 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   }
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
-  for (i = 0; i < r->narg; i++) {
+  for (i = 0; i < r->nnamed; i++) {
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
-    to[i] = s->leaf.at[s->leaf.count + i].grad;
+    to[i] = s->leaf.at[vram__checkpoint_leaves(s) + i].grad;
     if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
       vram__memory_copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
       to[i].d = keep + i;
@@ -27972,15 +32114,10 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   vram__tape_reset(s, &m);
 }
 
-VRAM__FN int
-vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
-  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
-}
-
 /* A call inside another one: what goes in is saved for that one, which keeps it only when it runs
    again. A tensor of the host goes before them (_NoopSaveInputs). */
 static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
-  const uint32_t n = c->range->narg;
+  const uint32_t n = c->range->nnamed;
   vram__grad_fn *f = vram__tape_record_raw(s, VRAM__K_inputs, n, 0, n);
   uint32_t i;
   if (!f)
@@ -28022,17 +32159,22 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
   return c;
 }
 
-/* CheckpointFunction's record, which saves what went in. */
+/* CheckpointFunction's record; what went in is saved when the function has run. */
 static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *c) {
   const vram__range *r = c->range;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
-  uint32_t i;
-  for (i = 0; f && i < r->narg; i++)
-    vram__save_tensor(s, f, c->arg[i]);
+  vram__grad_fn *f =
+      vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->nnamed, r->nout, r->nnamed);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
-             (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
+             (uint64_t)((const uint8_t *)(const void *)c - s->mem) / 8 << 32;
   return f;
+}
+
+static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
+  uint32_t i;
+  s->node = c->range->first;
+  for (i = 0; i < c->range->nnamed; i++)
+    vram__save_tensor(s, f, c->arg[i]);
 }
 
 /* What comes out of the call is made by its record f. */
@@ -28075,41 +32217,69 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     }
 }
 
+/* What the function of a reentrant call refers to lives as long as its record. */
+static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
+  for (; c->own < c->range->narg; c->own++)
+    if (s->nheld < s->held_room)
+      s->held[s->nheld++] = c->arg[c->own];
+    else
+      s->failed = VRAM_ERR_MEMORY;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
   vram__frame *const around = s->call.frame;
-  const uint8_t again = s->call.again;
+  const uint8_t again = s->call.again, grad = s->grad;
   vram__grad_fn *f = NULL;
   uint32_t i;
   if (!c)
     return;
   s->node = r->first;
-  if (around)
-    vram__checkpoint_save_inputs(s, c);
-  if (s->o->reentrant) {
+  if (grad && (r->flags & VRAM_CHECKPOINT_REENTRANT)) {
     f = vram__checkpoint_record(s, c);
+    for (i = r->nnamed; f && i < r->narg; i++)
+      if (vram__is_grad_fn(vram__tensor_fn(s, c->arg[i]))) {
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
+                          "a reentrant checkpoint whose function refers to a tensor that needs a "
+                          "gradient and is none of its arguments: PyTorch's backward inside "
+                          "backward goes on from it, and stops with an error when it comes twice");
+        return;
+      }
+    if (f && !around)
+      vram__checkpoint_save_arguments(s, c, f);
     s->grad = 0;
-  } else if (!s->call.mute) {
-    s->call.frame = c;
-    s->call.again = 0;
+  } else if (grad) {
+    if (around)
+      vram__checkpoint_save_inputs(s, c);
+    if (!s->call.mute) {
+      s->call.frame = c;
+      s->call.again = 0;
+    }
   }
   vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->call.range) + 1, r->behind);
   s->call.frame = around;
   s->call.again = again;
-  s->grad = 1;
+  s->grad = grad;
   if (s->failed)
     return;
+  if (f && around)
+    vram__checkpoint_save_arguments(s, c, f);
   if (f)
     vram__checkpoint_set_outputs(s, r, f);
   if (c->saves && !around) /* its inputs are kept for backward */
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (c->arg[i].st)
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
-  if (!s->call.mute)
+  if (!s->call.mute && !r->block) /* a block's `drop`s say when its values end */
     vram__checkpoint_unname_inner(s, r);
-  for (i = 0; around && i < r->narg; i++) /* its record has them */
-    vram__tensor_release(s, c->arg[i]);
+  if (c->inputs || f) { /* its record has them */
+    for (i = 0; i < r->nnamed; i++)
+      vram__tensor_release(s, c->arg[i]);
+    c->own = r->nnamed;
+  }
+  if (f)
+    vram__checkpoint_keep(s, c);
   vram__frame_release(s, c);
 }
 
@@ -28124,8 +32294,8 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     if (s->failed || s->call.mute)
       return n;
     vram__checkpoint_forward(s, r);
-    if (s->call.mute)
-      return r->first;
+    if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
+      return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
@@ -28138,200 +32308,6 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     }
   }
   return vram__forward_nodes(s, n, end);
-}
-
-/* The last node of the line that n begins. */
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
-  while (n->next && vram__node_same_line(n->next, n))
-    n = n->next;
-  return n;
-}
-
-#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
-
-/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
-   one value is handed on. All segments but the last are checkpointed, that one's input is a local
-   variable until it has run. */
-static void vram__checkpoint_segments(vram__step *s) {
-  const vram_graph *g = s->g;
-  const vram_node *n, *from, *end;
-  const uint32_t *last = s->name_of;
-  uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
-  const vram_node *loss = g->root->node;
-  int pass;
-  if (k >= g->nnode) {
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
-    return;
-  }
-  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                   k * (uint64_t)sizeof *s->call.range);
-  if (!s->call.range) {
-    s->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  for (pass = 0; pass < 2; pass++) {
-    functions = live = 0;
-    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
-      end = vram__line_end_of(n);
-      if (n->op == VRAM__OP_drop)
-        continue;
-      for (; n != end->next; n = n->next) {
-        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-          const vram_value *v = n->in[i];
-          for (j = 0; j < i && n->in[j] != v;)
-            j++;
-          live -= j == i && v->node && !vram__step_is_captured(v) && last[v->index] == n->index;
-        }
-        for (i = 0; i < n->nout; i++)
-          live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
-      }
-      if (live != 1)
-        continue;
-      functions++;
-      if (!pass)
-        continue;
-      if (s->call.nrange == k)
-        s->call.range[k - 1].hold = end;
-      else if (functions % size == 0) {
-        s->call.range[s->call.nrange].first = from;
-        s->call.range[s->call.nrange].last = end;
-        s->call.range[s->call.nrange].hold = NULL;
-        s->call.range[s->call.nrange].behind = s->call.nrange + 1;
-        s->call.nrange++;
-        from = end->next;
-      }
-    }
-    size = functions / (k + 1);
-    if (!size) {
-      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
-      return;
-    }
-  }
-}
-
-/* Range i may stand behind the range before it and inside range up - 1 (0: none), at this depth. */
-static int vram__range_nests(vram__step *s, uint32_t i, uint32_t up, uint32_t depth) {
-  const vram__range *to = s->call.range + i;
-  vram_result code = VRAM_ERR_VALUE;
-  const char *why = NULL;
-  if (i && to->first->index < to[-1].first->index)
-    why = "a checkpointed range that begins before the range before it";
-  else if (up && to->last->index > s->call.range[up - 1].last->index)
-    why = "a checkpointed range that begins inside another one and ends outside";
-  else if (up && s->o->reentrant) {
-    why = "checkpointed ranges inside one another, in the reentrant form: not supported";
-    code = VRAM_ERR_UNSUPPORTED;
-  } else if (depth >= VRAM_MAX_NESTED) {
-    why = "too many checkpointed ranges inside one another";
-    code = VRAM_ERR_LIMIT;
-  }
-  if (why)
-    vram__step_refuse(s, code, s->o->checkpoint[i].first, why);
-  return !why;
-}
-
-/* The caller's ranges, whole lines. */
-static void vram__ranges(vram__step *s) {
-  const uint32_t count = s->o->ncheckpoint;
-  const vram_node *n = s->g->first;
-  uint32_t i, depth = 0, up = 0; /* the range around i, + 1; its `behind` is the one around it */
-  if (count / 2 > s->g->nnode) {
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
-    return;
-  }
-  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                   count * (uint64_t)sizeof *s->call.range);
-  if (!s->call.range) {
-    s->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  for (i = 0; i < count; i++) {
-    const vram_range *r = s->o->checkpoint + i;
-    vram__range *to = s->call.range + i;
-    if (!r->first || !r->last || r->last->index < r->first->index) {
-      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
-                        "a checkpointed range that ends before it begins");
-      return;
-    }
-    if (n->index > r->first->index)
-      n = s->g->first; /* it begins before the range before it */
-    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
-      n = vram__line_end_of(n)->next;
-    to->first = to->last = n;
-    while (to->last->next && to->last->index < r->last->index)
-      to->last = to->last->next;
-    to->last = vram__line_end_of(to->last);
-    to->hold = NULL;
-    while (up && s->call.range[up - 1].last->index < to->first->index) {
-      const uint32_t done = up - 1;
-      up = s->call.range[done].behind;
-      s->call.range[done].behind = i;
-      depth--;
-    }
-    if (!vram__range_nests(s, i, up, depth))
-      return;
-    to->behind = up;
-    up = i + 1;
-    depth++;
-  }
-  while (up) {
-    const uint32_t done = up - 1;
-    up = s->call.range[done].behind;
-    s->call.range[done].behind = count;
-  }
-  s->call.nrange = count;
-}
-
-/* What goes into every range and what comes out. */
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
-  const vram_node *n;
-  vram__range *r;
-  uint32_t i, k, *last = s->name_of;
-  if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
-    return;
-  vram__ranges_last_uses(s->g, last);
-  if (s->o->checkpoint_segments && s->o->ncheckpoint)
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL,
-                      "checkpointed segments and ranges exclude each other");
-  else if (s->o->ncheckpoint)
-    vram__ranges(s);
-  else
-    vram__checkpoint_segments(s);
-  for (i = 0; i < s->g->nvalue; i++)
-    s->variable[i].refs = 0; /* the range that it was last seen to go into */
-  for (k = 0; k < s->call.nrange && !s->failed; k++) {
-    r = &s->call.range[k];
-    r->narg = r->nout = 0;
-    r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next; n = n->next)
-      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-        const vram_value *v = n->in[i];
-        if ((v->node && v->node->index >= r->first->index) || vram__step_is_captured(v) ||
-            s->variable[v->index].refs == k + 1)
-          continue;
-        s->variable[v->index].refs = k + 1;
-        if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->arg)) {
-          s->failed = VRAM_ERR_MEMORY;
-          return;
-        }
-        r->arg[r->narg++] = v;
-      }
-    r->out = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next; n = n->next)
-      for (i = 0; i < n->nout; i++)
-        if (last[n->out[i].index] > r->last->index && !vram__step_is_captured(&n->out[i])) {
-          if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->out)) {
-            s->failed = VRAM_ERR_MEMORY;
-            return;
-          }
-          r->out[r->nout++] = &n->out[i];
-        }
-    if (r->narg > s->call.most_args)
-      s->call.most_args = r->narg;
-    if (r->narg > 65535 || r->nout > 65535)
-      vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
-                        "a checkpointed part with more than 65535 inputs or outputs");
-  }
 }
 
 /* >>step/begin    what is there before a step: parameters, buffers, inputs */
@@ -28387,6 +32363,11 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   }
 }
 
+/* A parameter's dtype in this run. */
+static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
+  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+}
+
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
 static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
@@ -28410,7 +32391,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
-      flat += vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, n->param[i]->dtype));
+      flat += vram__dims_bytes_of(n->param[i]->d, vram__param_dtype(s, n->param[i]));
   vram__replay_get(s, flat);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
@@ -28419,11 +32400,12 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
 
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
+  const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   const vram_param *p;
   vram__memory_zero(o, sizeof *o);
-  if (s->low)
+  if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
+      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -28449,7 +32431,7 @@ static void vram__step_put_params(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->dt = vram__step_dtype(s, p->dtype);
+    t->dt = vram__param_dtype(s, p);
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -28465,7 +32447,7 @@ static void vram__step_put_params(vram__step *s) {
 /* What recurrent nets have beside their parameters. */
 static void vram__step_put_recurrent(vram__step *s) {
   const vram_graph *g = s->g;
-  const vram_dtype dt = vram__step_dtype(s, VRAM_F32);
+  const vram_dtype dt = s->dtype;
   const int64_t pad = (int64_t)g->flat_pad;
   if (pad && dt != VRAM_BF16)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
@@ -28477,10 +32459,10 @@ static void vram__step_put_recurrent(vram__step *s) {
 }
 
 /* Those of products that the runs before have left. */
-static void vram__step_put_workspaces(vram__step *s) {
+static void vram__step_put_blas_workspaces(vram__step *s) {
   uint32_t i;
   for (i = 0; i < 2 * VRAM__BLAS_COUNT; i++)
-    if (s->workspaces >> i & 1) {
+    if (s->blas_workspaces >> i & 1) {
       const int64_t bytes = (int64_t)s->device.workspace[i % VRAM__BLAS_COUNT];
       vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
                                    VRAM_CATEGORY_WORKSPACE);
@@ -28494,8 +32476,11 @@ static void vram__step_put_inputs(vram__step *s) {
   uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    const vram_dtype dt = vram__step_dtype(s, v->dtype);
-    vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
+    vram__tensor t;
+    if (s->skip && g->inferred && s->skip[g->nnode + i])
+      continue;
+    t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
@@ -28524,7 +32509,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
     vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   vram__step_put_recurrent(s);
-  vram__step_put_workspaces(s);
+  vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
   vram__step_put_inputs(s);
   for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
@@ -28574,10 +32559,30 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor_release(s, y);
 }
 
+/* A graph with `keep` lines says itself which variables hold something from now on: what an
+   inference gives, or a loss that they name, does so no longer. */
+static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
+  const vram_node *n;
+  uint32_t i;
+  if (!s->g->nkept || s->failed)
+    return;
+  for (n = s->train ? NULL : s->g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
+        vram__variable_unname(s, &n->out[i]);
+  if (s->keep.root || !s->train) {
+    if (s->root->node)
+      vram__tensor_release(s, *loss);
+    loss->d = NULL;
+  }
+  vram__keep_settle(s);
+}
+
 /* One micro-batch after zero_grad or the one before, whose loss `loss` holds until it has a new
  * one.
  */
-static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
+static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
+  const uint32_t held = s->nheld;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
@@ -28590,10 +32595,14 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   if (s->grad)
     vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
   *loss = s->variable[s->name_of[s->root->index]].t;
-  if (old.d) /* the variable `loss` takes its new value */
+  if (old.d) { /* the variable `loss` takes its new value */
+    vram__held_release(s, 0, held);
     vram__tensor_release(s, old);
+  }
   s->grad = 0;
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
+  if (s->o->zero_grad_late && first)
+    vram__zero_grad_now(s);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   s->gin = vram__backward_room(s);
   if (s->failed)
@@ -28603,6 +32612,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   else if (s->train)
     vram__backward(s, *loss);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
+  vram__micro_batch_end(s, loss);
 }
 
 /* The tape, which grew from there, has been played and goes. */
@@ -28629,7 +32639,8 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
       vram__slot_at(s, vram__tensor_slot(s->param[i]))->writes = 0;
   if (s->rnn_dropout.st)
     vram__slot_at(s, s->rnn_dropout.st)->saved = 0;
-  loss->d = s->scalar;
+  if (loss->d)
+    loss->d = s->scalar;
 }
 
 /* ---- the state between two micro-batches as a number; which slot is which does not matter */
@@ -28737,7 +32748,7 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
   for (k = 0; k < count && !s->failed; k++) {
     if (k)
       vram__micro_batch_forget(s, tape, &loss);
-    vram__micro_batch(s, &loss);
+    vram__micro_batch(s, &loss, k == 0);
     if (!fold || s->failed)
       continue;
     for (i = known; i; i--) /* past[0] is now */
@@ -28757,6 +32768,15 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
 }
 
 /* >>step/train    zero_grad, the optimizer's place in a step */
+
+/* The parameters lose their gradients. */
+VRAM__FN void vram__zero_grad_now(vram__step *s) {
+  uint32_t i;
+  for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
+  }
+}
 
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
@@ -28796,10 +32816,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
-    vram__tensor_release(s, s->leaf.at[i].grad);
-    s->leaf.at[i].grad = vram__tensor_none();
-  }
+  if (!s->o->zero_grad_late)
+    vram__zero_grad_now(s);
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
@@ -28963,6 +32981,124 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     s->r->optimizer_bytes += b.state;
 }
 
+/* >>step/keep    what variables of the training loop hold from one step to the next
+   A `keep` line stands where a variable takes a value: the one of the step before goes there. What
+   goes with a value is found out when backward is through (views hold more than they show, a branch
+   that the loss did not need holds what it saved), as storages, which outlive the tape. */
+
+static uint32_t vram__keep_room(const vram_graph *g) {
+  const uint64_t n = (uint64_t)g->nvalue + (uint64_t)g->nnode * 4 + 16;
+  return n < UINT32_MAX / 64 ? (uint32_t)n : UINT32_MAX / 64;
+}
+
+VRAM__FN uint64_t vram__keep_bytes(const vram_graph *g) {
+  if (!g->nkept)
+    return 0;
+  return ((uint64_t)vram__keep_room(g) + 1) * sizeof(vram__kept_storage) +
+         (uint64_t)g->nkept * sizeof(vram__kept_value);
+}
+
+/* Takes the memory of both lists, where they were in a run before. 0: there is too little. */
+VRAM__FN int vram__keep_take(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  if (!s->g->nkept)
+    return 1;
+  k->room = vram__keep_room(s->g);
+  k->old = (vram__kept_storage *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                   ((uint64_t)k->room + 1) * sizeof *k->old);
+  k->now = (vram__kept_value *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                 (uint64_t)s->g->nkept * sizeof *k->now);
+  return k->old && k->now;
+}
+
+/* What the run before left is there when this step begins. */
+VRAM__FN void vram__keep_before(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  if (!k->old)
+    return;
+  if (!s->leaf.known)
+    k->old[0].line = 0;
+  for (i = 1; i <= k->old[0].line && !s->failed; i++) {
+    vram__kept_storage *o = k->old + i;
+    const int64_t size = (int64_t)o->bytes;
+    o->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, o->cat).st;
+    if (s->replay && o->slot)
+      vram__slot_at(s, o->slot)->block = o->block;
+  }
+}
+
+/* A `keep` line: its variables take their values, and what they held goes. */
+VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
+  vram__keeps *k = &s->keep;
+  uint32_t i, left = 0;
+  if (s->phase != VRAM_PHASE_FORWARD || s->call.again)
+    return;
+  for (i = 0; i < n->nin; i++) {
+    vram__kept_value *v = k->now + k->count;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    k->count++;
+    k->root |= n->in[i] == s->root;
+    v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
+    v->line = n->index;
+  }
+  for (i = 1; i <= k->old[0].line; i++)
+    if (k->old[i].line == n->index)
+      vram__storage_release(s, k->old[i].slot);
+    else
+      k->old[++left] = k->old[i];
+  k->old[0].line = left;
+}
+
+/* Storages that nothing but `keep` holds any more go at that line. */
+static void vram__keep_find(vram__step *s, uint32_t line) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  for (i = 0; i < s->nslot; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    vram__storage *st = vram__slot_at(s, slot);
+    vram__kept_storage *o;
+    if (st->base != slot || st->srefs != 1)
+      continue;
+    if (k->old[0].line == k->room) {
+      s->failed = VRAM_ERR_LIMIT;
+      return;
+    }
+    st->srefs++; /* found */
+    st->fn = st->req = 0;
+    o = k->old + ++k->old[0].line;
+    o->bytes = st->bytes;
+    o->line = line;
+    o->slot = slot;
+    o->block = st->block;
+    o->cat = st->cat;
+  }
+}
+
+/* Backward is through: the values that variables hold become the storages that live because of
+   them. Meanwhile each storage is held once more, so that none goes. */
+VRAM__FN void vram__keep_settle(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  if (!k->old || s->failed)
+    return;
+  for (i = 0; i < s->nslot; i++) {
+    vram__storage *st = vram__slot_at(s, vram__slot_number(s, i));
+    st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
+  }
+  for (i = 0; i < k->count && !s->failed; i++) {
+    vram__tensor_release(s, k->now[i].t);
+    if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
+      vram__keep_find(s, k->now[i].line);
+  }
+  k->count = 0;
+  for (i = 0; i < s->nslot; i++) {
+    vram__storage *st = vram__slot_at(s, vram__slot_number(s, i));
+    st->srefs -= st->base == vram__slot_number(s, i) && st->srefs;
+  }
+}
+
 /* >>step/gradients    gradients that the step before left */
 
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
@@ -29091,36 +33227,50 @@ VRAM_API const char *vram_source_name(vram_source source) {
   return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
-/* Rules of the device: the smallest CUDA context seen (T4), the usual one and the largest with a
-   recent runtime. The caching allocator reserves whole segments, at least what is allocated. What
-   it keeps of freed blocks nothing bounds but a replay: half of what is allocated and 32 MiB are
-   more than in any of 1,472 measured training steps (VGG-16: 44 %). */
-#define VRAM__CONTEXT_LOWER UINT64_C(110100480)
-#define VRAM__CONTEXT_USUAL UINT64_C(536870912)
-#define VRAM__CONTEXT_UPPER UINT64_C(1073741824)
+VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
+  vram__device d;
+  vram_bounds c;
+  uint64_t threads;
+  vram__device_of(&d, o, o->rules);
+  threads = (uint64_t)d.threads * d.sm;
+  c.lower = threads * d.rules->context.thread_least;
+  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c.upper = threads * d.rules->context.thread + d.rules->context.all_kernels;
+  if (o->eager_modules) {
+    c.lower += d.rules->context.eager_least;
+    c.expected += d.rules->context.eager_kernels + (cudnn ? d.rules->context.eager_cudnn : 0);
+  } else
+    c.expected += d.rules->context.lazy_kernels;
+  if (o->context_bytes)
+    c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
+  return c;
+}
 
-VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget) {
+/* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
+   blocks nothing bounds but a replay: half of what is allocated and 32 MiB are more than in any of
+   1,472 measured training steps (VGG-16: 44 %), and the segment of the largest workspace may lie
+   idle. */
+VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o) {
   const uint64_t segment = VRAM__SMALL_SEGMENT;
   const uint64_t least = r->peak_allocated_bytes.lower, most = r->peak_allocated_bytes.upper;
   const uint64_t lower = (least + segment - 1) / segment * segment;
-  const uint64_t usual = (most + segment - 1) / segment * segment;
-  uint64_t c[3] = {VRAM__CONTEXT_LOWER, VRAM__CONTEXT_USUAL, VRAM__CONTEXT_UPPER};
-  uint64_t upper = usual + usual / 2 + 16 * segment;
+  const uint64_t whole = (most + segment - 1) / segment * segment;
+  uint64_t upper = whole + whole / 2 + 16 * segment;
+  const vram_bounds c = vram_context_bytes(o, r->runs_cudnn);
   uint32_t i;
-  if (context)
-    c[0] = c[1] = c[2] = context == VRAM_NO_CONTEXT ? 0 : context;
   r->peak_reserved_bytes = lower;
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].reserved_peak_bytes > r->peak_reserved_bytes)
       r->peak_reserved_bytes = r->phase[i].reserved_peak_bytes;
   if (upper < r->peak_reserved_bytes)
     upper = r->peak_reserved_bytes;
-  r->context_bytes.lower = c[0], r->context_bytes.expected = c[1], r->context_bytes.upper = c[2];
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c[0]);
+  upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
+  r->context_bytes = c;
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : usual, c[1]);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c[2]);
-  r->fits = r->device_bytes.expected <= budget && !r->num_ooms;
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
+  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+  r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
@@ -29128,12 +33278,17 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint6
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
   return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
-         s->workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
+         s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 
 /* Workspaces of products stay from one step to the next. */
-static int vram__workspaces_stay(const vram_graph *g, const vram_step_options *o) {
+static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_options *o) {
   return vram__rules_of_torch(vram_step_rules(g, o))->cublas.kept;
+}
+
+/* What a steady step begins with, beside gradients that go at once, must be known then. */
+static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -29144,12 +33299,14 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   vram_step_options quiet;
   vram_live *live = s->count.live;
   uint64_t stop_at = s->count.stop_at;
+  const int past = vram__step_needs_past(g, o);
+  const int lasting = o->train || vram__blas_workspaces_stay(g, o);
   vram_result r;
-  if (o->first_step || !(o->train || vram__workspaces_stay(g, o)) ||
-      !(o->event || o->keep_grads || stop_at)) {
+  if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
     if (r || o->first_step ||
-        (!s->leaf.missing && !s->workspaces && !(s->rnn_reset && s->rnn_dropout.d)))
+        !(s->blas_workspaces ||
+          (o->train && (s->leaf.missing || (s->rnn_reset && s->rnn_dropout.d)))))
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
@@ -29169,7 +33326,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
 static void vram__step_play_kept(vram__step *s) {
   uint32_t i;
-  for (i = 0; i < s->nslot && !s->train; i++) {
+  for (i = 0; i < s->nslot && !s->train && !s->g->nkept; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     const vram__storage *st = vram__slot_at(s, slot);
     if (st->base == slot && st->srefs && st->id != UINT32_MAX && st->cat != VRAM_CATEGORY_WORKSPACE)
@@ -29188,8 +33345,8 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   vram__replay *run = s->replay;
   uint32_t i;
   for (i = from; i < to; i++) {
-    const uint64_t value = run->tape[i] >> 2;
-    switch (run->tape[i] & 3) {
+    const uint64_t value = run->tape[i] >> VRAM__TAPE_BITS;
+    switch (run->tape[i] & ((1u << VRAM__TAPE_BITS) - 1)) {
     case VRAM__TAPE_ALLOC:
       run->block[(*id)++] = vram__replay_get(s, value);
       break;
@@ -29198,6 +33355,9 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
       break;
     case VRAM__TAPE_OWN:
       vram__replay_get(s, value);
+      break;
+    case VRAM__TAPE_BRIEF:
+      vram__replay_get_briefly(run, value);
       break;
     default:
       vram__replay_phase(run, phase + value);
@@ -29336,8 +33496,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || o->keep_grads || g->rnn_dropout || vram__workspaces_stay(g, o) ||
-               (o->train && o->amp == VRAM_F16);
+               o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
+               vram__blas_workspaces_stay(g, o) || (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
@@ -29445,20 +33605,35 @@ static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *
          vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
 }
 
+/* How deep reentrant ones do, at most. */
+static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options *o) {
+  const vram_checkpoint *b = g->checkpoint_first;
+  while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
+    b = b->next;
+  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  const vram_checkpoint *b;
   const vram_node *m;
-  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
-    /* ranges, what goes in and out of each, the recomputed part of the tape */
+  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
+    /* ranges, what goes in and out of each, the recomputed parts of the tape */
     const uint64_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
-    const uint64_t depth = vram__ranges_nested(o);
+    const uint64_t depth = vram__ranges_nested(o) + g->checkpoint_nested;
+    const uint64_t levels = vram__ranges_levels(g, o);
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
-         (uint64_t)g->nnode * 1200;
+         g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
+         levels * (uint64_t)g->nparam * sizeof(vram__leaf);
+    for (b = g->checkpoint_first; b; b = b->next)
+      if (b->flags & VRAM_CHECKPOINT_REENTRANT)
+        n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
+  n += vram__keep_bytes(g) * 2;
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -29480,7 +33655,8 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].allocated_peak_bytes > peak)
       peak = r->phase[i].allocated_peak_bytes;
-  r->peak_allocated_bytes.expected = peak;
+  if (r->peak_allocated_bytes.expected < peak)
+    r->peak_allocated_bytes.expected = peak;
   if (r->peak_allocated_bytes.upper < peak)
     r->peak_allocated_bytes.upper = peak;
   if (run) {
@@ -29488,7 +33664,7 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
     r->num_alloc_retries = run->pool.stats.num_alloc_retries;
     r->num_ooms = run->oom;
   }
-  vram__report_device_bounds(r, o->context_bytes, o->budget_bytes);
+  vram__report_device_bounds(r, o);
 }
 
 /* Takes the memory: the tape grows from its begin, slots from its end. 0: it is too small. */
@@ -29530,21 +33706,30 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
   return rules ? rules : VRAM_RULES_NEWEST;
 }
 
-static void vram__step_set_options(vram__step *s) {
-  const vram_step_options *o = s->o;
-  vram__device *d = &s->device;
-  s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
-  s->train = o->train != 0;
-  s->ideal = vram_step_rules(s->g, o) == VRAM_RULES_IDEAL;
-  s->amp = o->amp;
-  s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
-  d->rules = vram__rules_of_torch(vram_step_rules(s->g, o));
+  d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
   d->workspace[VRAM__CUBLASLT] = d->rules->cublas.lt_workspace;
+}
+
+static void vram__step_set_options(vram__step *s) {
+  const vram_step_options *o = s->o;
+  const vram_rules rules = vram_step_rules(s->g, o);
+  s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
+  s->train = o->train != 0;
+  s->ideal = rules == VRAM_RULES_IDEAL;
+  s->amp = o->amp;
+  s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
+  s->loaded = s->dtype;
+  if (vram__adapt_prepares(s->g)) {
+    s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
+    s->dtype = VRAM_F32;
+  }
+  vram__device_of(&s->device, o, rules);
 }
 
 /* The arrays of a step; the leaves are where they were in a run before. */
@@ -29560,21 +33745,29 @@ static int vram__step_take_arrays(vram__step *s) {
   return VRAM_ERR_MEMORY
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
-  vram__checkpoint_plan_ranges(s);
+  vram__calls_find(s);
   if (s->failed)
     return s->failed;
   s->variable[g->nvalue].refs = 0;
-  leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
+  leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
+  if (leaves > UINT32_MAX / 2)
+    return VRAM_ERR_LIMIT;
+  s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
   s->leaf.now = s->leaf.at;
   if (s->amp) {
     VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
-  if (s->call.nrange && s->o->reentrant) {
-    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves);
+  if (s->call.levels) {
+    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
+  if (!vram__keep_take(s))
+    return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
+  /* of this micro-batch and the one before, and of calls around calls */
+  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
@@ -29594,6 +33787,7 @@ static void vram__step_put_before(vram__step *s) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
+  vram__keep_before(s);
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -29627,6 +33821,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   if (s->train && s->loss.d) {
     if (s->loss.st) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
+    vram__held_release(s, 0, s->nheld);
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
@@ -29641,6 +33836,7 @@ static void vram__step_report(const vram__step *s) {
   const uint64_t begin = r->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   uint64_t less;
   vram__memory_copy(r->peak_category_bytes, count->peak_category.of, sizeof count->peak_category);
+  r->dtype = s->dtype;
   r->peak_requested_bytes = count->peak;
   r->peak_blocks_bytes = count->peak_blocks;
   if (begin > count->peak_blocks && !s->replay)
@@ -29649,6 +33845,7 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower = r->peak_blocks_bytes;
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
+  allocated->expected = s->replay ? 0 : count->peak_expected;
   r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
@@ -29684,7 +33881,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
-  s->workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
@@ -29707,6 +33904,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+    return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";
   if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)
@@ -29721,6 +33920,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "a compute capability out of range (expected 50 to 129: times ten)";
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
+  if (g->checkpoint_open)
+    return "a checkpoint block that has not ended";
   return NULL;
 }
 
@@ -30143,13 +34344,16 @@ static int vram__solve_parse(vram__solver *v) {
   for (;;) {
     if (v->mem) {
       vram_graph_init(&v->g, v->mem, v->mem_bytes);
+      vram_graph_adapt(&v->g, v->o->lora, v->o->quant);
       if (vram_graph_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
           again++)
         break;
     }
     again += !v->mem;
     { /* loops of more rounds */
-      const uint64_t need = vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
+      const uint64_t need = v->o->lora || v->o->quant
+                                ? vram_graph_adapted_bytes(v->text, v->len, v->set, v->nset)
+                                : vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
       if (!need) {
         vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
         break;
@@ -33596,7 +37800,7 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
       const vram_value *v = n->in[i];
       grad |= v->node ? !(c->side[v->index] & 1) : (v->flags & VRAM__GRAD) != 0;
     }
-    if (n->op == VRAM_OP_detach)
+    if (n->op == VRAM_OP_detach || (n->flags & VRAM__NO_GRAD))
       grad = 0;
     for (i = 0; i < n->nout; i++)
       c->side[n->out[i].index] = !grad || vram__kind_rank(n->out[i].dtype) < 2;
@@ -33676,17 +37880,17 @@ static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
     end = vram__line_end_of(n);
     if (loss && vram__node_same_line(n, loss))
       break;
-    if (n->op == VRAM__OP_drop)
+    if (vram__node_is_lifetime(n))
       continue;
     for (; n != end->next; n = n->next)
       vram__crossing_pass(&x, n, c);
-    if (x.live != 1)
+    if (x.live != 1 || vram__block_goes_on(end))
       continue;
     one = vram__crossing_value(&x);
     if (!one || c->last[one->index] == UINT32_MAX)
       continue;
     x.one = one;
-    while (end->next && end->next->op == VRAM__OP_drop) /* what goes here goes with the stage */
+    while (end->next && vram__node_is_lifetime(end->next)) /* what goes here goes with the stage */
       end = vram__line_end_of(end->next);
     c->cut[c->ncut].first = from;
     c->cut[c->ncut].last = end;
@@ -33857,7 +38061,7 @@ static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, 
   const uint32_t most = VRAM_MAX_NAME - 1;
   uint32_t n = vram_node_name(first, to, most), more;
   n = n < most ? n : most - 1;
-  while (last != first && last->op == VRAM__OP_drop)
+  while (last != first && vram__node_is_lifetime(last))
     last = vram__node_before(last);
   if (vram__node_same_line(first, last))
     return n + 1;
@@ -33876,15 +38080,20 @@ static uint64_t vram__cuts_stages(vram__cutting *t) {
     vram_stage *stage = t->stage + i;
     vram_way *way = t->way + i;
     const vram_node *n;
-    uint64_t flops = 0;
-    for (n = q->first; n != q->last->next; n = n->next)
-      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
+    uint64_t flops = 0, again = 0; /* again: of the blocks of the text, in backward */
+    for (n = q->first; n != q->last->next; n = n->next) {
+      const uint64_t one = vram_node_flops(n);
+      flops = vram__sum_or_overflow(flops, one);
+      if (n->block)
+        again =
+            vram__sum_or_overflow(again, vram__product_or_overflow(one, vram_node_recomputed(n)));
+    }
     all = vram__sum_or_overflow(all, flops);
     way->saved_bytes = q->saved;
     way->forward_temp_bytes = q->forward_temp;
     way->backward_temp_bytes = q->backward_temp;
     way->forward_cost = flops;
-    way->backward_cost = vram__product_or_overflow(2, flops);
+    way->backward_cost = vram__sum_or_overflow(vram__product_or_overflow(2, flops), again);
     vram__memory_zero(stage, sizeof *stage);
     stage->output_bytes = is_last ? 0 : q->output;
     stage->forward_cost = flops;
@@ -39136,19 +43345,22 @@ static int vram__low_is_loss(const vram_node *n) {
   return (n->flags & VRAM__LOSS) || ((vram__op_traits(n) & VRAM__OP_TOTAL) && !n->out[0].d->ndim);
 }
 
+static int vram__low_is_output(const vram_graph *g, const vram_value *v) {
+  return g->inferred ? (v->flags & VRAM__INFERRED) != 0 : (v->flags & VRAM__OUTPUT) || v == g->root;
+}
+
 static void vram__low_need(vram__low *l) {
   enum { NEED = 1, KEPT = 2, LOSS = 4 };
   const vram_graph *g = l->g;
   const vram_node *n;
   uint32_t i;
   for (n = g->first; n; n = n->next) {
-    uint8_t loss = vram__low_is_loss(n) ? LOSS : 0;
+    uint8_t loss = !g->inferred && vram__low_is_loss(n) ? LOSS : 0;
     for (i = 0; i < n->nin && !loss; i++)
       loss |= l->value[n->in[i]->index].need & LOSS;
     for (i = 0; i < n->nout; i++)
       l->value[n->out[i].index].need =
-          (uint8_t)(loss |
-                    ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root ? NEED | KEPT : 0));
+          (uint8_t)(loss | (vram__low_is_output(g, &n->out[i]) ? NEED | KEPT : 0));
   }
   for (n = g->last; n; n = vram__node_before(n)) {
     uint8_t need = 0;

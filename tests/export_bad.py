@@ -23,6 +23,29 @@ class Branch(nn.Module):
     def forward(self, x):
         return self.fc(x).sum() if x.sum() < 1 else self.fc(self.fc(x)).sum()
 
+class Penalty(nn.Module):  # of the gradient, as WGAN-GP has it
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+    def forward(self, x):
+        return torch.autograd.grad(self.fc(x).sum(), x, create_graph=True)[0].norm()
+
+class Teacher(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.student, self.teacher = nn.Linear(4, 5), nn.Linear(4, 5)
+    def forward(self, x):
+        with torch.no_grad():
+            t = self.teacher(x)
+        self.last = self.student(x)
+        return nn.functional.mse_loss(self.last, t)
+
+class Short(nn.Module):
+    def forward(self, x):
+        if x.shape[0] > 3:
+            raise ValueError("too long")
+        return (x * x).sum()
+
 class Swish(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -51,6 +74,10 @@ def wrong_shape(): return nn.Linear(4, 4), torch.zeros(2, 5)
 def fails(): return Fails(), torch.zeros(2, 4)
 def nonzero(): return Nonzero(), torch.zeros(2, 4)
 def branch(): return Branch(), torch.zeros(2, 4)
+def penalty(): return Penalty(), torch.zeros(2, 4, requires_grad=True)
+def compiled(): return torch.compile(nn.Linear(4, 4)), torch.zeros(2, 4)
+def teacher(): return Teacher(), torch.zeros(2, 4)
+def short(): return Short(), torch.zeros(2, 4)
 def good(): return nn.Linear(4, 4), torch.zeros(2, 4)
 """
 LINE = {
@@ -124,6 +151,8 @@ def cases(folder):
             [f + ":nonzero"],
             rf"a shape depends on data \(at .*net.py:{LINE['x[x > 0]']}: return x\[x > 0\].sum\(\)\); ",
         ),
+        ([f + ":penalty"], "the forward pass runs backward itself"),
+        ([f + ":compiled"], r"the module is compiled \(torch.compile\)"),
         ([f + ":good", "-o", os.path.join(folder, "none", "o.vram")], "o.vram: cannot be written"),
         ([f + ":good", "-o", folder], "cannot be written"),
         ([f + ":good", "--batch", "0"], "argument --batch: expected a whole number from 1, found '0'"),
@@ -139,6 +168,19 @@ def cases(folder):
             "linear fc x",
         ),
         ([f + ":good"], "^$", "linear "),
+        # what a module keeps is taken where it is assigned, and weights under no_grad stay what they are
+        (
+            [f + ":teacher"],
+            "student outlives the forward pass",
+            "\nno_grad\nlinear teacher x out_features=5\nenable_grad\n"
+            "linear student x out_features=5\nkeep student\nmse_loss loss student teacher\n",
+        ),
+        ([f + ":good", "--keep"], "^$", "\nkeep linear\n"),
+        (
+            [f + ":short"],
+            r"note: N stays a number: the module does not run with N=4 \(ValueError: too long\)",
+            "input x f32 [2,4]\n",
+        ),
         (
             [hf(model_type="gpt2", n_embd=64, n_head=4), "--set", "vocab_size=99"],
             "note: .*json does not say num_hidden_layers=12: defaults of transformers\n",

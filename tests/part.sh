@@ -69,6 +69,7 @@ units-clang-sanitize)
     -fsanitize=address,undefined,integer,implicit-conversion,nullability \
     -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base ;;
 units-msan) # where a value comes from takes as long once more
+  if [ -z "$LONG" ]; then export SLOW=1; fi
   units msan "" clang $SANITIZE -fsanitize=memory ${LONG:+-fsanitize-memory-track-origins} ;;
 units-valgrind)
   if have valgrind; then
@@ -78,7 +79,7 @@ units-i686 | units-powerpc | units-s390x)
   machine=${part#units-} run=
   [ "$machine" = powerpc ] && run=qemu-ppc
   [ "$machine" = s390x ] && run=qemu-s390x
-  if [ -n "$run" ] && [ -z "$LONG" ]; then export EMULATED=1; fi
+  if [ -n "$run" ] && [ -z "$LONG" ]; then export SLOW=1; fi
   if ! have "$machine-linux-gnu-gcc"; then skip "no $machine-linux-gnu-gcc"
   elif ! runs_static "$machine-linux-gnu-gcc" "$run"; then skip "cannot run programs of $machine (qemu-user)"
   else units "$machine" "$run" "$machine-linux-gnu-gcc" -O2 -static; fi ;;

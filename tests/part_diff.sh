@@ -7,7 +7,7 @@ differs() { ./vram diff "$@" --csv 2>&1 | sed 1d | grep -v ',0$'; } # the rows t
 # A. streams that PyTorch made: no byte unaccounted for. Those of tests/cases have no layers, and
 # in zero_grad not the gradient of an input that wants one (it was a new input in each step)
 options() { # options MODE
-  case $1 in *amp_bf16*) echo "--amp bf16" ;; *amp_fp16*) echo "--amp fp16" ;; esac
+  case $1 in *amp_bf16*) echo "--amp bf16" ;; *amp_fp16*) echo "--amp fp16" ;; *bf16*) echo "--dtype bf16" ;; esac
   case $1 in train*) echo "--train ${1##*_}" ;; esac
 }
 measured() { # measured TEXT CSV

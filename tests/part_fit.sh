@@ -5,7 +5,7 @@ mkdir -p $work
 grep -v '^#' tests/golden/fit.txt >$work/rows
 value() { tr ',' '\n' <$work/json | sed -n "s/^{*\"$1\":\([0-9]*\).*/\1/p" | head -n 1; }
 options() { # options MODE
-  echo --train adamw --budget 8GiB --context 512MiB --json
+  echo --train adamw --budget 8GiB --cudnn none --context 512MiB --json
   [ "$1" = bf16 ] && echo --amp bf16
 }
 
@@ -35,7 +35,7 @@ done <$work/models
 # options of the caching allocator: allocated and reserved bytes of the third step
 grep -v '^#' tests/golden/alloc_conf.txt >$work/rows
 while read -r model mode batch conf allocated reserved; do
-  options="--train adamw --batch $batch --json"
+  options="--train adamw --cudnn none --batch $batch --json"
   [ "$mode" = bf16 ] && options="$options --amp bf16"
   [ "$conf" = - ] || options="$options --alloc-conf $conf"
   ./vram estimate $model $options >$work/json

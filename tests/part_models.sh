@@ -33,3 +33,15 @@ else
 fi
 # the ten layers as PyTorch was measured with them
 alike linear10 tests/golden/models/nn_linear5000x10.vram
+
+# training loops as people write them, as PyTorch was measured with them
+grep -v '^#' tests/golden/loops/loops.txt >$work/loops
+while IFS='|' read -r asked wanted; do
+  ./vram estimate tests/golden/loops/${asked%% *}.vram ${asked#* } --json >$work/json
+  found=
+  for phase in forward backward optimizer; do
+    found="$found$(sed -n "s/.*\"$phase\":{\"requested_bytes\":\([0-9]*\),\"requested_peak_bytes\":\([0-9]*\),.*/ $phase \1 \2/p" $work/json)"
+  done
+  if [ "$found" = "$wanted" ]; then ok; else bad "$asked: $found, PyTorch:$wanted"; fi
+done <$work/loops
+[ "$(wc -l <$work/loops)" -ge 10 ] || bad "rows of loops.txt are missing"

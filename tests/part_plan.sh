@@ -120,9 +120,9 @@ near() { # 1 %, or the rest of a block
 }
 grep -v '^#' tests/golden/plan.txt >$work/rows
 while read -r text opt calls plain_requested requested plain_allocated allocated; do
-  ./vram estimate tests/plan/$text.vram --train $opt --json >$work/json
+  ./vram estimate tests/plan/$text.vram --train $opt --cudnn none --json >$work/json
   plain="$(one peak_requested_bytes)" plain_blocks=$(allocated)
-  ./vram estimate tests/plan/$text.vram --train $opt --checkpoint-nodes $calls --json >$work/json
+  ./vram estimate tests/plan/$text.vram --train $opt --checkpoint-nodes $calls --cudnn none --json >$work/json
   if [ "$plain $(one peak_requested_bytes)" = "$plain_requested $requested" ] &&
     near "$plain_blocks" "$plain_allocated" && near "$(allocated)" "$allocated"; then ok; else
     bad "$text: $plain $(one peak_requested_bytes) $plain_blocks $(allocated), PyTorch: $plain_requested $requested \

@@ -37,7 +37,7 @@ else
     if [ "$got" = "$want" ]; then ok; else bad "vram replay of $file: $got, wanted $want"; fi
   done
   # a predicted step: its snapshot has the report's peak and segments, also with growing ones
-  for step in "resnet50 --train adamw" "gpt2 --train sgd --amp bf16 --alloc-conf expandable_segments:True" "vit_b_16"; do
+  for step in "resnet50 --train adamw --cudnn none" "gpt2 --train sgd --amp bf16 --alloc-conf expandable_segments:True" "vit_b_16 --cudnn none"; do
     if ./vram estimate $step --snapshot $work/step.pickle --json >$work/step.json 2>$work/log &&
       python3 tests/snapshot_check.py --step $work/step.pickle $work/step.json >$work/log 2>&1; then ok; else
       bad "estimate $step --snapshot"

@@ -206,6 +206,25 @@ static void calls(void) {
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_ERR_VALUE);
   TEXT(g.error.text, "outputs named twice");
+  FRESH();
+  CHECK(!vram_graph_input(&g, "x", VRAM_DTYPE_MODEL, 2, size, 0)); /* whose dtype nobody named */
+  FRESH();
+  EQUAL(vram_graph_dtype(&g, VRAM_I8), VRAM_ERR_VALUE);
+  FRESH();
+  EQUAL(vram_graph_dtype(&g, VRAM_BF16), VRAM_OK);
+  x = vram_graph_input(&g, "x", VRAM_DTYPE_MODEL, 2, size, 0);
+  EQUAL(x ? x->dtype : 0, VRAM_BF16);
+  n = vram_graph_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=4");
+  EQUAL(n ? n->param[0]->dtype : 0, VRAM_BF16);
+  n = vram_graph_apply(&g, VRAM_OP_to, "z", &x, 1, "dtype=f32");
+  EQUAL(n ? n->out[0].dtype : 0, VRAM_F32);
+  EQUAL(vram_graph_infer(&g, &x, 1), VRAM_OK);
+  EQUAL(vram_graph_infer(&g, &x, 1), VRAM_ERR_VALUE);
+  TEXT(g.error.text, "results of inference named twice");
+  FRESH();
+  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
+  EQUAL(vram_graph_dtype(&g, VRAM_F16), VRAM_ERR_VALUE);
+  TEXT(g.error.text, "the model's dtype behind inputs or nodes");
   /* many values are let go with one call; what is kept stays */
   FRESH();
   x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
@@ -316,7 +335,8 @@ static void misuse(void) {
                                      "ten)",
                                      "a compute capability out of range (expected 50 to 129: times "
                                      "ten)",
-                                     "ncheckpoint without checkpoint"};
+                                     "ncheckpoint without checkpoint",
+                                     "unknown workspaces of cuDNN"};
   uint32_t count = 7;
   size_t i;
   memset(&o, 0, sizeof o);
@@ -329,6 +349,7 @@ static void misuse(void) {
   from[5].cc = 9;
   from[6].cc = 130;
   from[7].ncheckpoint = 1;
+  from[8].cudnn = (vram_cudnn)2;
   vram_graph_init(&g, mem, sizeof mem);
   EQUAL(vram_step(&g, &o, scratch, sizeof scratch, &r, &e), VRAM_ERR_VALUE);
   TEXT(e.text, "a model without nodes");
@@ -377,6 +398,59 @@ static void bytes(const char *text, uint64_t params, uint64_t inputs, uint64_t g
   }
   play_end(&p);
   *test_where = 0;
+}
+
+/* What the convolution of a text asks cuDNN for, and what that does to the peak. */
+static void workspace(const char *text, uint32_t cc, vram_dtype dtype, uint64_t expected,
+                      uint64_t upper) {
+  play p;
+  vram_step_options o;
+  vram_report r, none;
+  vram_error e;
+  memset(&p, 0, sizeof p);
+  memset(&o, 0, sizeof o);
+  o.cc = cc;
+  o.dtype = dtype;
+  snprintf(test_where, sizeof test_where, "cc %u %.200s", (unsigned)cc, text);
+  if (NEED(play_parse(&p, text, strlen(text), NULL, 0) == VRAM_OK)) {
+    uint64_t need = vram_step_bytes(&p.graph, &o);
+    void *scratch = malloc((size_t)need);
+    EQUAL(vram_step(&p.graph, &o, scratch, need, &r, &e), VRAM_OK);
+    EQUAL(r.cudnn_bytes.lower, 0);
+    EQUAL(r.cudnn_bytes.expected, expected);
+    EQUAL(r.cudnn_bytes.upper, upper);
+    o.cudnn = VRAM_CUDNN_NONE;
+    EQUAL(vram_step(&p.graph, &o, scratch, need, &none, &e), VRAM_OK);
+    EQUAL(none.cudnn_bytes.expected, 0);
+    EQUAL(none.peak_allocated_bytes.expected, none.peak_blocks_bytes);
+    EQUAL(r.peak_allocated_bytes.expected, r.peak_blocks_bytes + (expected + 511) / 512 * 512);
+    EQUAL(r.events, none.events);
+    EQUAL(r.peak_requested_bytes, none.peak_requested_bytes);
+    free(scratch);
+  }
+  play_end(&p);
+  *test_where = 0;
+}
+
+/* By hand: elements of x, w and y; 36 values for each tile of 4x4 and each pair of channels; 32x17
+   complex ones for each tile of 30x30. */
+static void workspaces(void) {
+  static const char text[] =
+      "dim N=4\ninput x f32 [N,64,32,32]\nconv2d y x out_channels=64 kernel_size=3 "
+      "padding=1 bias=0\n";
+  static const char strided[] =
+      "dim N=4\ninput x f32 [N,64,32,32]\nconv2d y x out_channels=32 kernel_size=3 "
+      "stride=2 bias=0\n";
+  static const char few[] = "dim N=4\ninput x f32 [N,8,32,32]\nconv2d y x out_channels=8 "
+                            "kernel_size=5 padding=2 bias=0\n";
+  const uint64_t x = 4 * 64 * 1024, winograd = 144 * (4 * 64 * 128 + 64 * 64);
+  workspace(text, 90, VRAM_DTYPE_NONE, winograd, winograd);
+  workspace(text, 75, VRAM_DTYPE_NONE, winograd, winograd);
+  workspace(text, 80, VRAM_BF16, 2 * (2 * x + 36864), winograd);
+  workspace(strided, 80, VRAM_DTYPE_NONE, 4 * (x + 18432 + 4 * 32 * 225),
+            4 * (x + 18432 + 4 * 32 * 225));
+  workspace(strided, 70, VRAM_DTYPE_NONE, 0, 4 * (x + 18432 + 4 * 32 * 225));
+  workspace(few, 70, VRAM_DTYPE_NONE, 0, 8 * 32 * 17 * (4 * 16 * 4 + 64));
 }
 
 /* Names with rounds of loops, in buffers of every length. */
@@ -430,7 +504,9 @@ static void stored(void) {
 static void memory(void) {
   static const struct {
     const char *text;
-    uint32_t nodes, most; /* bytes a node, where pointers have 8; 0: any */
+    uint32_t nodes,
+        most; /* bytes a node, where pointers have 8: the node with an output 120, an input 8,
+                 its name; of a linear layer half of two parameters and their keys; 0: any */
   } texts[] = {
       {"input x f32 [4,8,16]\nlstm y,h,c x hidden_size=8 num_layers=4096 bidirectional=1 "
        "proj_size=3\n",
@@ -442,8 +518,8 @@ static void memory(void) {
       {"input x f32 [9,2,3,4,5,6,7,8]\n{300+split a#,b#,c# x split_size_or_sections=2,3,4}\n", 300,
        0},
       {"input x f32 [8,16]\nloop 1000 h=x\nlinear f h out_features=16\nrelu r f\nnext h=r\n", 2000,
-       178},
-      {"input r f32 [8,16]\nlinear f r out_features=16\n{2000+relu r# f}\n", 2001, 129},
+       186},
+      {"input r f32 [8,16]\nlinear f r out_features=16\n{2000+relu r# f}\n", 2001, 137},
   };
   uint32_t i;
   for (i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -472,6 +548,7 @@ int main(int argc, char **argv) {
   errors(argv[1], 0);
   calls();
   misuse();
+  workspaces();
   stored();
   names();
   memory();

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-import export_device
+import export_checkpoint, export_device, export_quantised
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -48,12 +48,19 @@ class NoWord(Exception):
     """what a line of the text form cannot say: the call becomes a `custom` line"""
 
 
+# aten operations (and torchvision's) that are products of cuBLAS
+CUBLAS = set(
+    "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d".split()
+)
+
+
 class Storages(TorchDispatchMode):
-    """the bytes of the storages that aten operations make, and how many of them live at once"""
+    """the bytes of the storages that aten operations make, how many of them live at once, and whether cuBLAS takes part"""
 
     def __init__(self, known):
         super().__init__()
         self.now = self.peak = 0
+        self.cublas = False
         self.seen = {id(s): s for s in known}
 
     def gone(self, key, size):
@@ -62,6 +69,7 @@ class Storages(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         r = func(*args, **(kwargs or {}))
+        self.cublas |= func.overloadpacket.__name__.strip("_") in CUBLAS
         for t in tree_leaves(r):
             if isinstance(t, torch.Tensor) and id(t.untyped_storage()) not in self.seen:
                 s = t.untyped_storage()
@@ -80,6 +88,7 @@ class Measured:
     saved_args: list
     saved_results: list
     temporaries: int
+    cublas: bool = False  # it has a product of cuBLAS, which takes its workspace
 
 
 def measure(func, args, kwargs):
@@ -109,6 +118,7 @@ def measure(func, args, kwargs):
         [k for k, s in enumerate(ins) if s in saved],
         [k for k, s in enumerate(outs) if s in saved and s not in ins],
         max(0, live.peak - stays),
+        live.cublas,
     )
 
 
@@ -141,6 +151,11 @@ class Answers(TorchFunctionMode):
         return r
 
 
+def result_values(r):
+    """a result as lists: transformers' are dicts that no tree is made of"""
+    return list(r.values()) if isinstance(r, dict) else r
+
+
 class Recorder(TorchFunctionMode):
     same = staticmethod(Same.apply)
 
@@ -153,6 +168,8 @@ class Recorder(TorchFunctionMode):
         self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
+        self.given = []  # names of what the module itself gave
+        self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
         self.packed = []  # storages kept for backward, each with the number of nodes when it was
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
@@ -225,6 +242,8 @@ class Recorder(TorchFunctionMode):
                 kept = [xs[i] for i in m.saved_args if i < len(xs)] + [results[i] for i in m.saved_results]
                 storages = [(StorageWeakRef(v.untyped_storage()), v.untyped_storage().nbytes()) for v in kept]
                 node.keys |= {"saved": m.saved, "workspace": m.temporaries}
+                if m.cublas:
+                    node.keys["cublas"] = 1
                 node.custom = start, storages, why
 
     def value(self, t, name):
@@ -251,18 +270,17 @@ class Recorder(TorchFunctionMode):
 
     dead = None
 
+    def gave(self, result):
+        """what the module itself gives: results beside a loss, which is a number"""
+        given = [t for t in tree_leaves(result_values(result)) if isinstance(t, torch.Tensor) and t.dim()]
+        self.given = list(dict.fromkeys(self.names[id(t)] for t in given if id(t) in self.names))
+
     def emit(self, op, x, r, keys=None, leaf=False, name=None, params=None, outs=None):
         """x: tensors (or Refs) in, r: tensor or tensors out"""
         ins = [a if isinstance(a, Ref) else self.ref(a) for a in x]
         if any(i is None for i in ins):
             self.note(f"{op}: an input on another device ({self.paths[-1]})")
             ins = [i for i in ins if i]
-        if self.grad and not torch.is_grad_enabled():
-            for k, (a, i) in enumerate(zip(x, ins)):
-                if isinstance(a, torch.Tensor) and a.requires_grad:
-                    n = self.fresh("detach")
-                    self.nodes.append(Node("detach", [n], [i], {}))
-                    ins[k] = Ref(n)
         base = self.fresh(name or op, leaf)
         if isinstance(r, (tuple, list)):
             names = (
@@ -277,6 +295,9 @@ class Recorder(TorchFunctionMode):
         else:
             names, results = [base], [r]
         node = Node(op, names, ins, {k: v for k, v in (keys or {}).items() if v is not None}, params)
+        node.result = DTYPES.get(results[0].dtype)
+        if "dtype" in node.keys:
+            node.reads = self.reads[-200:]
         self.nodes.append(node)
         for n, t in zip(names, results):
             self.value(t, n)
@@ -299,8 +320,9 @@ class Recorder(TorchFunctionMode):
                 self.views_T(args[0], r, attr)
             elif attr == "data":
                 self.emit("detach", [args[0]], r)
-            elif attr in ("real", "imag") and args[0].is_complex():
-                self.custom(attr, func, args, kwargs, r, "no word for it", start)
+            elif attr in ("real", "imag") and args[0].is_complex() and self.on_device(r):
+                parts = self.made("view_as_real", [self.ref(args[0])], {})
+                self.emit("select", [parts], r, {"dim": -1, "index": int(attr == "imag")}, name=attr)
             return r
         if name in ("__set__", "__delete__"):
             return func(*args, **kwargs)
@@ -353,8 +375,15 @@ class Recorder(TorchFunctionMode):
                 return
             args = (args[1], args[0]) + tuple(args[2:])
         handler = handler or getattr(self, "op_" + plain, None)
-        if "out" in kwargs:
-            self.note(f"{name}(out=) ({self.paths[-1]})")
+        if self.on_device(kwargs.get("out")):
+            grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
+            if plain not in self.rows[0] or self.rows[0][plain].most > 2 or grad or r is not kwargs["out"]:
+                self.note(f"{name}(out=) ({self.paths[-1]})")
+            else:  # a kernel that writes to what there is
+                for a in args:
+                    if self.on_device(a):
+                        self.made("add", [self.ref(r), self.ref(a)], {"inplace": 1})
+                return
         if self.amp and not torch.is_autocast_enabled(self.device):
             self.note(f"the program turns autocast off: {name} ({self.paths[-1]})")
         sig = SIGNATURES.get(name, SIGNATURES.get(plain))
@@ -578,6 +607,11 @@ class Recorder(TorchFunctionMode):
             keys["padding"] = None
         self.weighted(op, [a["x"]], [w, a.get("bias")], r, keys)
 
+    def normed(self, op, a, r, keys):
+        """a norm that has perhaps running statistics"""
+        self.weighted(op, [a["x"]], [a.get("weight"), a.get("bias")], r, keys)
+        self.nodes[-1].stats = [id(a[k]) for k in ("running_mean", "running_var") if a.get(k) is not None]
+
     def op_batch_norm(self, a, r, _):
         keys = {"track_running_stats": None if a.get("running_mean") is not None else 0}
         if a.get("running_mean") is not None:
@@ -585,20 +619,14 @@ class Recorder(TorchFunctionMode):
             self.stats.add(id(a["running_var"]))
             if not a.get("training") and self.train:
                 keys["training"] = 0
-        self.weighted("batch_norm", [a["x"]], [a.get("weight"), a.get("bias")], r, keys)
+        self.normed("batch_norm", a, r, keys)
 
     def op_instance_norm(self, a, r, _):
         tracked = a.get("running_mean") is not None
         if tracked:
             self.stats.add(id(a["running_mean"]))
             self.stats.add(id(a["running_var"]))
-        self.weighted(
-            "instance_norm",
-            [a["x"]],
-            [a.get("weight"), a.get("bias")],
-            r,
-            {"track_running_stats": 1 if tracked else None},
-        )
+        self.normed("instance_norm", a, r, {"track_running_stats": 1 if tracked else None})
 
     def op_layer_norm(self, a, r, _):
         self.weighted(
@@ -858,8 +886,7 @@ class Recorder(TorchFunctionMode):
 
     # ---- conversions
     def convert(self, x, r, dtype):
-        n = self.emit("to", [x], r, {"dtype": DTYPES[r.dtype]})
-        n.reads = list(self.reads[-200:])
+        self.emit("to", [x], r, {"dtype": DTYPES[r.dtype]})
 
     def op_to(self, a, r, _):
         args, kwargs = a
@@ -994,16 +1021,30 @@ class Recorder(TorchFunctionMode):
         if not self.on_device(x):
             return r
         steps, used = self.index_steps(x, idx)
-        tensor, grad = self.on_device(v), self.had_grad or getattr(v, "requires_grad", False)
-        if used and (grad or used[0][0] != 0 or not tensor) or grad and not tensor:
+        tensor = self.on_device(v)
+        places = [at for at, _ in used]
+        apart = places != list(range(places[0], places[0] + len(used))) if used else False
+        masked = any(getattr(i, "dtype", None) in (torch.bool, torch.uint8) for _, i in used)
+        if apart or masked and len(used) > 1:
             self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form", start)
             return r
         state = self.ref(x)
         for op, keys in steps:
             state = self.made(op, [state], keys)
-        if used:
-            index = [t if isinstance(t, Ref) else self.ref(t) for _, t in used]
-            self.made("index_put", [state] + index + [self.ref(v)], {"inplace": 1})
+        index = [t if isinstance(t, Ref) else self.ref(t) for _, t in used]
+        if used and tensor:
+            self.made("index_put", [state] + index + [self.ref(v)], {"dim": places[0] or None, "inplace": 1})
+        elif used and masked:  # PyTorch fills where a mask selects, and rows that an index names
+            for _ in range(x.dim() - places[0] - used[0][1].dim()):
+                index = [self.made("unsqueeze", index, {"dim": -1})]
+            self.made("masked_fill", [state] + index, {"inplace": 1})
+        elif len(used) == 1:
+            if used[0][1].dim() > 1 if isinstance(used[0][1], torch.Tensor) else False:
+                index = [self.made("flatten", index, {})]
+            self.made("index_fill", [state] + index, {"dim": places[0], "inplace": 1})
+        elif used:
+            number = self.made("full", [], {"shape": "[]", "dtype": DTYPES[x.dtype]})
+            self.made("index_put", [state] + index + [number], {"dim": places[0] or None, "inplace": 1})
         elif tensor:  # from another device nothing is allocated
             self.copied(state, v)
         else:
@@ -1016,14 +1057,51 @@ class Recorder(TorchFunctionMode):
         self.made("sub" if self.had_grad else "add", [state, self.ref(v)], {"inplace": 1})
 
     def op_index_put(self, a, r, inplace):
-        if a["x"].requires_grad or a["values"].requires_grad or not inplace:
-            raise NoWord("a gradient")
-        self.emit(
-            "index_put",
-            [a["x"]] + [i for i in a["indices"] if i is not None] + [a["values"]],
-            r,
-            {"inplace": 1, "accumulate": 1 if a.get("accumulate") else None},
-        )
+        places = [k for k, i in enumerate(a["indices"]) if i is not None]
+        if not places or places != list(range(places[0], places[-1] + 1)):
+            raise NoWord("index tensors on axes that are not side by side")
+        keys = {
+            "dim": places[0] or None,
+            "inplace": inplace,
+            "accumulate": 1 if a.get("accumulate") else None,
+        }
+        self.emit("index_put", [a["x"], *(a["indices"][k] for k in places), a["values"]], r, keys)
+
+    def op_index_fill(self, a, r, inplace):
+        args, kwargs = a
+        if self.on_device(args[3] if len(args) > 3 else kwargs["value"]):
+            raise NoWord("a value that is a tensor")
+        index = args[2] if len(args) > 2 else kwargs["index"]
+        dim = args[1] if len(args) > 1 else kwargs["dim"]
+        self.emit("index_fill", [args[0], index], r, {"dim": dim, "inplace": inplace})
+
+    def fft(self, op, a, r):
+        """torch.fft: one axis, the last two, or several; a real tensor has both halves of a spectrum"""
+        args, kwargs = a
+        name, many = op.rstrip("2n"), op[-1] in "2n"
+        x = args[0] if args else kwargs["input"]
+        size = args[1] if len(args) > 1 else kwargs.get("s" if many else "n")
+        dim = args[2] if len(args) > 2 else kwargs.get("dim", (-2, -1) if op[-1] == "2" else None)
+        keys = {}
+        if many and dim is None and size is None:
+            dim = range(x.dim())
+        if dim is not None and dim != -1:
+            keys["dim"] = list_text(list(dim) if many else dim)
+        if size is not None:
+            keys["size"] = list_text(size)
+        if name in ("fft", "ifft") and not x.is_complex():
+            if many or name == "ifft" or x.dtype not in (torch.float32, torch.float64):
+                raise NoWord("a real tensor")
+            name, keys["onesided"] = "rfft", 0
+        self.emit(name.replace("ifft", "fft") if name == "ifft" else name, [x], r, keys, name=op)
+
+    def op_pairwise_distance(self, a, r, _):
+        args, kwargs = a
+        if (args[2] if len(args) > 2 else kwargs.get("p", 2)) != 2:
+            raise NoWord("a norm that is not the 2-norm")
+        keep = args[4] if len(args) > 4 else kwargs.get("keepdim")
+        xs = list(args[:2]) + [kwargs[k] for k in ("x1", "x2") if k in kwargs]
+        self.emit("pairwise_distance", xs, r, {"keepdim": 1 if keep else None})
 
     def op_histc(self, a, r, _):
         self.emit("histc", [a[0][0]], r, {"bins": a[0][1] if len(a[0]) > 1 else a[1].get("bins", 100)})
@@ -1135,9 +1213,7 @@ class Recorder(TorchFunctionMode):
         ):
             self.emit(op, [lender], r, keys)
             return
-        n = self.emit(op, [], r, {**keys, "dtype": None if r.dtype is torch.float32 else DTYPES[r.dtype]})
-        if kwargs.get("dtype") is not None and r.is_floating_point():
-            n.reads = list(self.reads[-200:])
+        self.emit(op, [], r, {**keys, "dtype": DTYPES[r.dtype]})
 
     def op_fill(self, a, r, _):
         self.emit("fill", [a[0][0]], r, {"inplace": 1})
@@ -1199,6 +1275,7 @@ class Recorder(TorchFunctionMode):
                 },
                 True,
             )
+            self.nodes[-1].stats = [id(p) for p in m.parameters()]
             return
         x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
         keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
@@ -1235,6 +1312,7 @@ class Recorder(TorchFunctionMode):
             if len(flat) > 1
             else self.emit(op, [x] + states, flat[0], keys, True)
         )
+        n.stats = [id(p) for p in m.parameters()]
         self.rnn_name.setdefault(id(m), n.outs[0])
 
 
@@ -1280,6 +1358,9 @@ for k in (
     "kl_div",
 ):
     setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.loss(k, a, r, [a["x"], a["target"]]))
+for k in ("fft", "ifft", "rfft", "irfft"):
+    for end in ("", "2", "n"):
+        setattr(Recorder, f"op_fft_{k}{end}", lambda self, a, r, _, k=k + end: self.fft(k, a, r))
 for k in ("sum", "mean", "prod", "amax", "amin", "logsumexp"):
     setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.reduce(k, a, r))
 
@@ -1318,10 +1399,20 @@ def run(module, forward, inputs, amp=None):
                     rec.unit -= 1
                 rec.recurrent(m, args, kwargs, r)
                 return r
-            return call(m, *args, **kwargs)
+            r = call(m, *args, **kwargs)
+            if m is module:
+                rec.gave(r)
+            return r
         finally:
             rec.paths.pop()
             rec.leaf_flags.pop()
+
+    setattr_of = nn.Module.__setattr__
+
+    def keeping(m, name, value):
+        setattr_of(m, name, value)
+        if isinstance(value, torch.Tensor) and id(value) in rec.names:
+            rec.assigned[rec.names[id(value)]] = len(rec.nodes)
 
     apply = torch.autograd.Function.__dict__.get("apply")
 
@@ -1329,6 +1420,8 @@ def run(module, forward, inputs, amp=None):
         call, start = apply.__get__(None, cls), len(rec.nodes)
         if rec.unit or cls is Same:
             return call(*args, **kwargs)
+        if export_checkpoint.is_call(cls):
+            return export_checkpoint.reentrant(rec, *args)
         rec.unit += 1
         try:
             r = call(*args, **kwargs)
@@ -1342,28 +1435,31 @@ def run(module, forward, inputs, amp=None):
     try:
         for m, n, _ in saved:
             setattr(m, n, lambda *a, **k: False)
-        nn.Module.__call__ = hooked
+        nn.Module.__call__, nn.Module.__setattr__ = hooked, keeping
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
-        with hooks, autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
+        cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
+        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), autocast(rec.device, amp), cudnn, rec:
             out = forward(**inputs)
     finally:
         gc.enable()
-        nn.Module.__call__ = call
+        nn.Module.__call__, nn.Module.__setattr__ = call, setattr_of
         torch.autograd.Function.apply = apply
         for m, n, f in saved:
             setattr(m, n, f)
     flat = []
 
-    def walk(o):
+    def walk(o, depth=0):
         if isinstance(o, torch.Tensor):
             flat.append(o)
         elif isinstance(o, dict):
             for v in o.values():
-                walk(v)
+                walk(v, depth + 1)
         elif isinstance(o, (tuple, list)):
             for v in o:
-                walk(v)
+                walk(v, depth + 1)
+        elif depth < 8 and hasattr(o, "__dict__") and not isinstance(o, (type, nn.Module)):
+            walk(vars(o), depth + 1)  # a cache of keys and values
 
     walk(out)
     outputs = [rec.names[id(t)] for t in flat if id(t) in rec.names]

@@ -4,7 +4,6 @@ import dataclasses, functools, json, os, subprocess, traceback
 
 import torch
 
-
 DTYPES = {
     torch.float64: "f64",
     torch.float32: "f32",
@@ -87,7 +86,11 @@ class Node:
     def __init__(self, op, outs, ins, keys, params=None):
         self.op, self.outs, self.ins, self.keys, self.params = op, outs, ins, keys, params
         self.custom = None  # of a custom op: number of nodes before it, arguments and results that it keeps, what to note
+        self.held = 0  # of a checkpoint: the last ones of `ins` that its function only refers to
+        self.no_grad = not torch.is_grad_enabled()
         self.reads = ()  # names whose dtype the program read before (for `to`)
+        self.stats = ()  # ids of tensors of the module that it has beside its inputs
+        self.result = None  # the dtype of what it gives
 
 
 # ---- how the functions of torch are called: name -> argument names ("*": takes the rest)
@@ -205,13 +208,17 @@ def rows():
     try:
         p = subprocess.run([command, "list", "ops", "--json"], capture_output=True, text=True)
     except OSError as e:
-        raise Problem(f"{command}: {e.strerror}; it has the table of ops: make vram, or set VRAM to the command")
+        raise Problem(
+            f"{command}: {e.strerror}; it has the table of ops: make vram, or set VRAM to the command"
+        )
     try:
         ops = json.loads(p.stdout) if p.returncode == 0 else None
     except ValueError:
         ops = None
     if not ops:
-        raise Problem(f"{command} list ops --json: {' '.join(p.stderr.split()) or 'no table'}; is it of another version?")
+        raise Problem(
+            f"{command} list ops --json: {' '.join(p.stderr.split()) or 'no table'}; is it of another version?"
+        )
     exact, alike = {}, {}
     for op in ops:
         own, like = row_of(op)

@@ -1,10 +1,16 @@
 """Where models come from: torchvision, timm, transformers, a function of a file."""
 
-import argparse, contextlib, dataclasses, difflib, importlib, importlib.util, inspect, json, os, socket, sys, typing
+import argparse, contextlib, copy, dataclasses, difflib, importlib, importlib.util, inspect, json, os, re, socket, sys, typing
 
 import torch, torch.nn as nn, torch.nn.functional as F
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    unset_fake_temporarily,
+)
 
+import export_checkpoint
 from export_rows import Problem, one_line, place
 
 
@@ -19,6 +25,9 @@ class Loaded:
     dims: tuple = (("N", 2),)  # name and default of each dim, the batch first
     comment: str = ""
     notes: tuple = ()  # what the user should know of how it was loaded
+    dtypes: typing.Callable = None  # dtype -> {name: dtype} of the module loaded in that one; None: all of it
+    keep: bool = False  # the loop around the module keeps all that it returns until the next step
+    ones: tuple = ()  # dims that were asked to be 1, where a module may run other operations
 
 
 def built(make):
@@ -164,7 +173,9 @@ def offline():
 def elsewhere(path, e):
     """raises a Problem if that is why: the configuration names a model of the hub"""
     if isinstance(e, OSError) or NOT_LOOKED_UP in str(e):
-        raise Problem(f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}")
+        raise Problem(
+            f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}"
+        )
 
 
 def hf_class(tf, config, path, names):
@@ -211,7 +222,7 @@ def hf_config(tf, path, options):
         elsewhere(path, e)
         raise Problem(f"{path}: {one_line(e)}")
     for key, value in HF_SETTINGS.items():
-        if hasattr(config, key):
+        if hasattr(config, key) and key not in options:
             setattr(config, key, value)
     return config, fields
 
@@ -287,8 +298,10 @@ def hf_inputs(module, config, o):
                 for k, v in HF_LABELS.items()
                 if cls.endswith(k) and (k != "Classification" or "Token" not in cls)
             )
+            # CTC leaves out labels that are the padding token
+            shown = int(cls.endswith("ForCTC") and getattr(config, "pad_token_id", None) == 0)
             made |= {
-                k: tokens(*(size.get(d) or int(d) for d in s.split()))
+                k: tokens(*(size.get(d) or int(d) for d in s.split())) + shown
                 for k, s in labels.items()
                 if k in takes
             }
@@ -310,7 +323,6 @@ def from_config(path, o):
     tf = package("transformers", f"hf:{path}")
     config, fields = hf_config(tf, path, o.options)
     names = fields.get("architectures")
-    without_values(importlib.import_module("transformers.masking_utils"))
     cls = hf_class(tf, config, path, names)
     if o.train and cls.__name__.endswith(HF_DETECTION):
         raise Problem(
@@ -339,12 +351,13 @@ def from_config(path, o):
     def forward(**inputs):
         out = module(**inputs, **more)
         if o.train and out.get("loss") is not None:
-            return out.loss
+            return out if o.keep else out.loss
         first = (
             out.logits if "logits" in out else next(v for v in out.values() if isinstance(v, torch.Tensor))
         )
         return first.float().mean() if o.train else first  # a model without a loss of its own
 
+    module.vram_dtypes = lambda dtype: hf_dtypes(cls, config, dtype)
     return (
         (module, inputs, forward, dims),
         f"transformers.{cls.__name__}, attention {attention}",
@@ -372,6 +385,16 @@ def without_values(masks):
 
     masks.find_packed_sequence_indices, masks.fast_all = find_packed_sequence_indices, fast_all
     masks.is_tracing = lambda t=None: not isinstance(t, FakeTensor) and masks.vram_original[1](t)
+
+
+def hf_dtypes(cls, config, dtype):
+    """what from_pretrained(dtype=) gives parameters and buffers: not all that .to(dtype) does"""
+    with offline(), torch.device("meta"):
+        module = cls._from_config(copy.deepcopy(config), dtype=dtype)
+    kept = getattr(module, "_keep_in_fp32_modules_strict", None) or ()
+    kept = re.compile("|".join(rf"(^|\.){re.escape(k)}($|\.)" for k in kept) or "(?!)")
+    named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    return {n: torch.float32 if kept.search(n) and t.dtype == dtype else t.dtype for n, t in named}
 
 
 @contextlib.contextmanager
@@ -441,6 +464,16 @@ def from_file(path, name, o):
     return (module, inputs, forward, {"N": batch}), f"{os.path.basename(path)}:{name}", "torch"
 
 
+def refuse_compiled(module, source):
+    """what a compiled module allocates is not what its eager program does"""
+    for name, m in module.named_modules():
+        compiled = type(m).__name__ == "OptimizedModule" or getattr(m, "_compiled_call_impl", None)
+        if compiled:
+            raise Problem(
+                f"{source}: {name or 'the module'} is compiled (torch.compile); export the module as it is without"
+            )
+
+
 SOURCES = {"torchvision": from_torchvision, "timm": from_timm, "hf": from_hf}
 
 
@@ -455,6 +488,8 @@ def load(
     target_seq=None,
     samples=16000,
     options={},
+    checkpointing=None,
+    keep=False,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -467,6 +502,7 @@ def load(
         target_seq=target_seq,
         samples=samples,
         options=options,
+        keep=keep,
     )
     kind, _, rest = source.partition(":")
     path, _, function = source.rpartition(":")
@@ -482,8 +518,14 @@ def load(
         )
     module, inputs, forward, dims = made
     module.train(train)
+    if checkpointing and train:
+        export_checkpoint.switch_on(module, source, checkpointing)
+    refuse_compiled(module, source)
+    if "transformers" in sys.modules:
+        without_values(importlib.import_module("transformers.masking_utils"))
     if batch:
         dims["N"] = batch
+    asked = {"N": batch, "S": seq, "T": target_seq or seq}
     by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
     mode = "train" if train else "eval"
     return Loaded(
@@ -494,4 +536,7 @@ def load(
         tuple(dims.items()),
         f"{comment}; {', '.join(by)}, {mode} mode",
         tuple(notes),
+        getattr(module, "vram_dtypes", None),
+        keep,
+        tuple(n for n in dims if asked.get(n) == 1),
     )

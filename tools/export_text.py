@@ -1,13 +1,14 @@
-"""Recorded passes as text: conversions told apart by a second run, sizes that follow dims, notes."""
+"""Recorded passes as text: dtypes told apart by further runs, sizes that follow dims, notes."""
 
-import math, re
+import contextlib, math, re
 
 import torch
 
-import export_device
+import export_device, export_quantised
 from export_device import to_fake_device
-from export_recorder import Answers, run
-from export_rows import DTYPES, Ref, shape_text
+from export_dtypes import one_program
+from export_recorder import Answers
+from export_rows import DTYPES, Problem, RNN, Ref, shape_text
 
 
 NEWEST_RULES = (2, 15)  # of VRAM_TORCH_VERSIONS
@@ -19,71 +20,40 @@ def rules():
     return [f"rules torch-{version[0]}.{version[1]}"] if version <= NEWEST_RULES else []
 
 
-def dtype_key(node):
-    return node.keys.get("dtype", "f32")
-
-
-def aligned(rec, amp):
-    """Pairs of nodes of the plain run and of the one under autocast, and the names of this in that. Under autocast a program may
-    convert more often; None where it does anything else differently."""
-    same, pairs, left = {n: n for n in rec.inputs}, [], list(reversed(rec.nodes))
-    for m in amp.nodes:
-        ins = [same.get(i.name, i.own) for i in m.ins]
-        if left and left[-1].op == m.op and [i.name or i.own for i in left[-1].ins] == ins:
-            n = left.pop()
-            pairs.append((n, m))
-            same.update(zip(m.outs, n.outs))
-        elif m.op == "to":
-            same[m.outs[0]] = ins[0]
-        else:
-            return rec.nodes[len(pairs)] if left else m, None, None
-    return (None, pairs, same) if not left else (left[-1], None, None)
-
-
-def resolve_conversions(rec, amp):
-    """The recording to write: `to` of the plain run that gives another type under autocast follows the tensor whose dtype the
-    program read; conversions that the program does under autocast only are kept, as they take nothing without it.
-    """
-    other, pairs, same = aligned(rec, amp)
-    if other:
-        rec.note(
-            f"under autocast the program does something else, from {other.op} {other.outs[0]} on; the text is the plain program"
-        )
-        return rec
-    chosen = amp if len(amp.nodes) > len(rec.nodes) else rec
-    name_in = {v: k for k, v in same.items()} if chosen is amp else {v: v for v in same.values()}
-    for n, m in pairs:
-        keys, plain, reads = dict(n.keys), dtype_key(n), {a: DTYPES[t] for a, t in n.reads}
-        node = m if chosen is amp else n
-        if plain != dtype_key(m):
-            source = next(
-                (
-                    same[a]
-                    for a, t in reversed(m.reads)
-                    if DTYPES[t] == dtype_key(m) and reads.get(same.get(a)) == plain
-                ),
-                None,
+def without_grad(rec):
+    """the nodes that the program runs under no_grad, where that makes a difference: something that they use wants a gradient"""
+    wants = {n for n, t in rec.inputs.items() if t.requires_grad}
+    found, part, matters = set(), [], False
+    for n in [*rec.nodes, None] if rec.grad else []:
+        asks = n is not None and (
+            n.op in RNN.values()
+            or any(
+                i.name in wants or (i.own in rec.params and rec.tensors[i.own].requires_grad) for i in n.ins
             )
-            if source:
-                keys.pop("dtype", None)
-                node.op = "type_as" if node.op == "to" else node.op
-                node.ins.append(Ref(name_in[source]))
-            else:
-                rec.note(
-                    f"{n.outs[0]}: converts to a type that changes under autocast, from an unknown tensor; written as in fp32"
-                )
-        node.keys, node.custom = keys, n.custom
-    chosen.notes, chosen.packed = rec.notes, rec.packed
-    return chosen
+        )
+        if n is not None and n.no_grad:
+            part.append(id(n))
+            matters |= asks
+            continue
+        if matters:
+            found.update(part)
+        part, matters = [], False
+        if asks:
+            wants.update(n.outs)
+    return found
 
 
-def write(rec, name, comment):
+def write(rec, name, comment, keep=False):
     tensors, params = rec.tensors, rec.params
     uses = {}
     for n in rec.nodes:
         for k, i in enumerate(n.ins):
             if i.own:
                 uses.setdefault(i.own, []).append((n, k))
+
+    def dtype_of(i):
+        """of a tensor of the module; None: the model's"""
+        return None if i in rec.follow else DTYPES[tensors[i].dtype]
 
     def ownable(n):
         """the node's own parameters as ids, if it could own them"""
@@ -94,6 +64,8 @@ def write(rec, name, comment):
         if any(o is None or o not in params for o in own) or not own or len(set(own)) != len(own):
             return None
         if any(u is not n and (not u.params or k < u.params[0]) for o in own for u, k in uses[o]):
+            return None
+        if len({dtype_of(o) for o in own}) > 1:
             return None
         if len({tensors[o].requires_grad for o in own}) > 1 or any(
             k < base for o in own for u, k in uses[o] if u is n
@@ -114,7 +86,7 @@ def write(rec, name, comment):
             for u in sharing.values()
         ):
             plan[id(n)] = own
-    text = []
+    text, blocks = [], []  # blocks: lines of those that are open
     name_param = {}
 
     def declare(i):
@@ -128,10 +100,12 @@ def write(rec, name, comment):
         rec.taken.add(label)
         name_param[i.own] = label
         kind = "parameter" if i.own in params else "buffer"
-        extra = (f" dtype={DTYPES[t.dtype]}" if t.dtype is not torch.float32 else "") + (
+        extra = (f" dtype={DTYPES[t.dtype]}" if i.own not in rec.follow else "") + (
             " frozen=1" if kind == "parameter" and not t.requires_grad else ""
         )
-        text.append(f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        at = blocks[0] if blocks else len(text)  # in front of the checkpoint blocks around it
+        text.insert(at, f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        blocks[:] = [b + 1 for b in blocks]
         return label
 
     kept = {t.untyped_storage()._cdata for t in list(tensors.values()) + list(rec.inputs.values())}
@@ -165,10 +139,21 @@ def write(rec, name, comment):
     for k, n in enumerate(rec.nodes):
         for o in n.outs:
             d = rec.dead.get(o)
-            if d is not None and d - 1 > last[o]:
+            if d is not None and d - 1 > last[o] and o not in rec.kept:
                 drops.setdefault(d - 1, []).append(o)
+    taken = {}
+    for o in sorted(rec.kept):
+        taken.setdefault(rec.assigned.get(o, len(rec.nodes)), []).append(o)
     first_owner = {}
+    quiet, is_quiet = without_grad(rec), False
     for k, n in enumerate(rec.nodes):
+        if (id(n) in quiet) != is_quiet:
+            is_quiet = not is_quiet
+            text.append("no_grad" if is_quiet else "enable_grad")
+        if n.op == "checkpoint":
+            blocks.append(len(text))
+        elif n.op == "end":
+            blocks.pop()
         keys = dict(n.keys)
         ins = []
         own = plan.get(id(n))
@@ -200,18 +185,30 @@ def write(rec, name, comment):
                 keys["bias"] = 0
             if n.op in ("batch_norm", "group_norm") and own and given[0] and not given[1]:
                 rec.note(f"{n.op} with a weight and no bias")
-        text.append(" ".join([n.op, ",".join(n.outs)] + ins + [f"{a}={b}" for a, b in keys.items()]))
+        held = {dtype_of(i) for i in [*(own or ()), *n.stats]}
+        if held - {None}:
+            keys["dtype"] = max(held - {None})
+        if len(held) > 1:
+            rec.note(
+                f"{n.outs[0]}: weights of several dtypes ({', '.join(sorted(d or 'model' for d in held))}) are written as one"
+            )
+        if n.held:
+            keys = {"holds": ",".join(ins[-n.held :]), **keys}
+            del ins[-n.held :]
+        outs = [",".join(n.outs)] if n.outs else []
+        text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))
+        if k + 1 in taken and k + 1 < len(rec.nodes):
+            text.append("keep " + " ".join(taken.pop(k + 1)))
     used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules
     head = [f"# {comment}" for comment in comment.split("\n")] + [
-        f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)}",
+        f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)} dtype={DTYPES[rec.dtype]}",
         *rules(),
     ]
     for n, t in rec.inputs.items():
-        head.append(
-            f"input {n} {DTYPES[t.dtype]} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else "")
-        )
+        dtype = "model" if t.dtype == rec.dtype else DTYPES[t.dtype]
+        head.append(f"input {n} {dtype} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else ""))
     unused = [n for o, n in params.items() if o not in used]
     if unused:
         rec.note(
@@ -228,31 +225,60 @@ def write(rec, name, comment):
     for o, n in rec.buffers.items():
         if o not in name_param and o not in rec.stats and n not in counted:
             declare(Ref(own=o))
-    return "\n".join(head + text + ["output " + " ".join(rec.outputs + sorted(rec.kept))]) + "\n"
+    kept = (rec.outputs if keep else []) + [o for at in taken.values() for o in at]
+    text.append("output " + " ".join(rec.outputs[:1] if keep and rec.grad else rec.outputs))
+    given = [n for n in rec.given if n not in rec.inputs]
+    if rec.train and given and given != rec.outputs:
+        text.append("infer " + " ".join(given))  # what there is without the loss
+    if kept:
+        text.append("keep " + " ".join(kept))
+    return "\n".join(head + text) + "\n"
+
+
+@contextlib.contextmanager
+def one_backward(name):
+    """a forward pass that runs backward itself is no forward pass that the text form can say"""
+
+    def refused(*args, **options):
+        raise Problem(
+            f"{name}: the forward pass runs backward itself (torch.autograd.grad or backward, a gradient of a gradient), "
+            "which the text form has no line for"
+        )
+
+    kept = torch.autograd.grad, torch.autograd.backward
+    torch.autograd.grad = torch.autograd.backward = refused
+    try:
+        yield
+    finally:
+        torch.autograd.grad, torch.autograd.backward = kept
 
 
 def one_text(loaded, sizes):
     """the text for these sizes, and notes"""
-    module, forward, inputs = loaded.module, loaded.forward, loaded.make_inputs(**sizes)
+    with export_quantised.replaced(loaded.module):
+        return recorded_text(loaded, sizes)
+
+
+def recorded_text(loaded, sizes):
+    module, inputs = loaded.module, loaded.make_inputs(**sizes)
     if export_device.fake_device:
         inputs = to_fake_device(module, inputs)
     answers = Answers()
-    with torch.enable_grad() if module.training else torch.no_grad(), answers:
+    with torch.enable_grad() if module.training else torch.no_grad(), answers, one_backward(loaded.name):
         with torch.backends.cudnn.flags(enabled=not export_device.fake_device):
-            forward(**inputs)  # what a module keeps from its first pass is there before the step
-        rec = run(module, forward, inputs)
-        amp = run(module, forward, inputs, torch.bfloat16)
-    for n in amp.notes + answers.notes:
+            rec = one_program(loaded, inputs)
+    for n in answers.notes:
         rec.note(n)
-    rec = resolve_conversions(rec, amp)
-    return write(rec, loaded.name, loaded.comment), rec.notes
+    return write(rec, loaded.name, loaded.comment, loaded.keep), rec.notes
 
 
 NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
 
 
 class NotProportional(Exception):
-    pass
+    """the name of a dim that numbers do not follow as a product, or what else differs; why: instead of that"""
+
+    why = None
 
 
 def monomial(values, dims):
@@ -336,6 +362,18 @@ def condensed(notes):
     return [k[0] + (f" (and {len(k) - 1} more like this)" if len(k) > 1 else "") for k in kinds.values()]
 
 
+def grown_text(loaded, sizes, name):
+    """the text with that dim at another value, if the module runs with it"""
+    try:
+        return one_text(loaded, sizes)[0]
+    except (Problem, DataDependentOutputException, DynamicOutputShapeException):
+        raise
+    except Exception as e:
+        refused = NotProportional(name)
+        refused.why = f"the module does not run with {name}={sizes[name]} ({one_line(e)})"
+        raise refused from e
+
+
 def export(loaded):
     """The text form of a Loaded, and notes on what it cannot say. make_inputs is called with every dim at its
     default, and with each at twice that, to see which numbers follow it."""
@@ -345,17 +383,18 @@ def export(loaded):
     text, notes = one()
     while dims:
         try:
-            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims, dict(loaded.dims)), [
-                *loaded.notes,
-                *condensed(notes),
-            ]
+            grown = [grown_text(loaded, {**default, n: b}, n) for n, _, b in dims]
+            return merge([text] + grown, dims, dict(loaded.dims)), [*loaded.notes, *condensed(notes)]
         except NotProportional as e:
             n, a, b = gone = next((d for d in dims if d[0] == str(e)), dims[-1])
-            if a == 1:  # axes of one element are left out of some copies and sums
+            if (
+                a == 1 and n not in loaded.ones and not e.why
+            ):  # axes of one element are left out of some copies and sums
                 default[n], dims[dims.index(gone)] = 2, (n, 2, 4)
                 text, notes = one()
                 notes.append(f"{n}=1 runs other operations; the text is that of {n}=2 and more")
                 continue
-            notes.append(f"{n} stays a number: {e} does not follow it as a product")
+            why = e.why or f"{e} does not follow it as a product"
+            notes.append(f"{n} stays a number: {why}")
             dims.remove(gone)
     return text, [*loaded.notes, *condensed(notes)]

@@ -103,6 +103,16 @@ def command_line():
         help="hf: how attention is written (default: sdpa)",
     )
     a.add_argument(
+        "--checkpointing",
+        choices=["default", "reentrant", "non-reentrant"],
+        help="hf and timm: the library's own gradient checkpointing switched on, in its default form or in this one",
+    )
+    a.add_argument(
+        "--keep",
+        action="store_true",
+        help="the loop keeps all that the module returns until the next step (out = model(...))",
+    )
+    a.add_argument(
         "--real",
         action="store_true",
         help="run with real tensors on the CPU (default: tensors without memory)",
@@ -125,6 +135,8 @@ def loaded_text(o, real):
                 o.target_seq,
                 o.samples,
                 dict(o.set),
+                o.checkpointing,
+                o.keep,
             )
         )
 

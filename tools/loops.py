@@ -6,24 +6,33 @@ FILE - is standard input. Both texts take the same bytes in the same order; only
 
 import argparse, re, sys
 
+NAMELESS = ("drop", "keep", "output", "infer", "end", "no_grad", "enable_grad")
+
 # ---- a line as op, names that it defines, names that it uses, the rest
 
 
 class Line:
     def __init__(self, text):
-        self.text, self.op, self.outs, self.uses, self.rest, self.tied = text, "", [], [], [], 0
+        self.text, self.op, self.outs, self.uses, self.rest, self.tied, self.held = text, "", [], [], [], 0, 0
         w = text.split("#", 1)[0].split()
         if not w:
             return
         self.op = w[0]
-        if self.op in ("drop", "output"):
+        if self.op in NAMELESS:
             self.uses = w[1:]
+        elif self.op in ("autocast", "rules"):
+            self.rest = w[1:]
+        elif self.op == "checkpoint":
+            keys = [a for a in w[1:] if "=" in a]
+            held = [n for a in keys if a.startswith("holds=") for n in a[6:].split(",")]
+            self.uses, self.held = [a for a in w[1:] if "=" not in a] + held, len(held)
+            self.rest = [a for a in keys if not a.startswith("holds=")]
         elif self.op == "input":
             self.outs, self.rest = [w[1]], w[2:]
         elif self.op in ("loop", "next"):
             self.rest = w[1 : 2 if self.op == "loop" else 1]
             self.pairs = [p.split("=") for p in w[2 if self.op == "loop" else 1 :]]
-        elif self.op not in ("model", "dim", "rules"):
+        elif self.op not in ("model", "dim"):
             self.outs = w[1].split(",")
             self.uses = [a for a in w[2:] if "=" not in a]
             keys = [a for a in w[2:] if "=" in a]
@@ -34,8 +43,12 @@ class Line:
     def written(self, name):
         """the line with other names"""
         uses = [name(u) for u in self.uses]
-        if self.op in ("drop", "output"):
-            return " ".join([self.op, *dict.fromkeys(uses)])
+        if self.op == "checkpoint":
+            at = len(uses) - self.held
+            holds = ["holds=" + ",".join(uses[at:])] if self.held else []
+            return " ".join([self.op, *uses[:at], *holds, *self.rest])
+        if self.op in (*NAMELESS, "autocast", "rules"):
+            return " ".join([self.op, *dict.fromkeys(uses), *self.rest])
         at = len(uses) - self.tied
         keys = self.rest + ["weights=" + u for u in uses[at:]]
         return " ".join([self.op, ",".join(map(name, self.outs)), *uses[:at], *keys])
@@ -82,6 +95,11 @@ def unroll_block(lines, dims, env, prefix, out):
 
 
 def size_of(text, dims):
+    text, _, less = text.partition("-")  # of a loop's rounds
+    return product_of(text, dims) - (product_of(less, dims) if less else 0)
+
+
+def product_of(text, dims):
     product = 1
     for sign, term in re.findall(r"([*/]?)([^*/]+)", text):
         value = int(term) if term.isdigit() else dims[term]
@@ -121,15 +139,28 @@ def repeats(lines):
             if period <= 0 or b - a < 2 or at[a + 1][0] != at[a][0] + 1:
                 continue
             for rounds in (b - a + 1, b - a):  # what follows the last layer may drop what it made
-                for shift in range(min(4, period)):  # a drop of the layer before may come first
+                # a drop of the layer before may come first; a checkpoint begins in front of the first name
+                for shift in range(-min(2, at[a][1]), min(4, period)):
                     out.append((at[a][1] + shift, period, rounds, f"{prefix}{at[a][0]}."))
     return sorted(out, key=lambda r: (-r[1] * r[2], r[0]))
+
+
+def balanced(lines):
+    """whether every checkpoint block that begins here ends here, and none else does"""
+    open_blocks = 0
+    for l in lines:
+        open_blocks += {"checkpoint": 1, "end": -1}.get(l.op, 0)
+        if open_blocks < 0:
+            return False
+    return not open_blocks
 
 
 def rolled(lines, start, period, rounds, prefix, count):
     """the lines with that loop; None: the layers are not alike, or are used from outside"""
     P, end = [Line(l) for l in lines], start + period * rounds
     if end > len(lines) or any(l.op in ("loop", "next", "") for l in P[start:end]):
+        return None
+    if not balanced(P[start : start + period]):
         return None
     inputs = [l.outs[0] for l in P if l.op == "input"]
     where = {}  # name -> (line, place among its outputs)
@@ -151,18 +182,23 @@ def rolled(lines, start, period, rounds, prefix, count):
 
     # layer 1 is the model of all others; in layer 0 what comes from the layer before is a value from outside
     carried = {}  # slot of the layer before -> its value in layer 0
+    behind = []  # values from before the loop that the last layer lets go at its end
     model = [[slot(u, 1) for u in P[start + period + j].uses] for j in range(period)]
     for j in range(period):
         want = P[start + period + j]
         for b in range(rounds):
             l = P[start + b * period + j]
             mine = [slot(u, b) for u in l.uses]
-            if (l.op, len(l.outs), l.tied) != (want.op, len(want.outs), want.tied):
+            if (l.op, len(l.outs), l.tied, l.held) != (want.op, len(want.outs), want.tied, want.held):
                 return None
             if None in mine + model[j] or (
                 l.op != "drop" and (l.rest != want.rest or len(mine) != len(model[j]))
             ):
                 return None
+            if b == rounds - 1 and j == period - 1 and l.op == "drop":
+                more = [s for s in mine if s not in model[j]]
+                if all(s[0] == "out" for s in more):
+                    behind, mine = [s[1] for s in more], [s for s in mine if s in model[j]]
             if b:
                 if mine != model[j] and (l.op != "drop" or set(mine) != set(model[j])):
                     return None
@@ -180,6 +216,7 @@ def rolled(lines, start, period, rounds, prefix, count):
                     elif s != t:
                         return None
     # what layer 0 drops of the values from outside; without a counterpart an input stands, which lives anyway
+    kept = [set() for _ in range(period)]
     for j in range(period):
         if P[start + j].op != "drop":
             continue
@@ -188,7 +225,10 @@ def rolled(lines, start, period, rounds, prefix, count):
         slots = [t for t in model[j] if t[0] == "before"]
         for t in slots:
             if t in carried and carried[t] not in names and carried[t] not in inputs:
-                return None
+                if not inputs:
+                    return None
+                kept[j].add(t)  # layer 0 does not drop what it was given, the others do
+                carried[("dropped", *t[1:])] = inputs[0]
             names.discard(carried.get(t))
         for t in slots:
             if t not in carried:
@@ -224,8 +264,8 @@ def rolled(lines, start, period, rounds, prefix, count):
         for j in range(period)
         for k, n in enumerate(P[start + j].outs)
     }
-    slots = sorted(carried, key=lambda t: t[1:])
-    carry = {t: free(own[t[1:]] + ".before") for t in slots}
+    slots = sorted(carried, key=lambda t: (t[1:], t[0]))
+    carry = {t: free(own[t[1:]] + "." + t[0]) for t in slots}
     dims = [l for l in lines[:start] if l.startswith("dim ")]
     dim = "L" + str(count + 1) * (count > 0)
     while any(re.search(rf"\b{dim}=", d) for d in dims):
@@ -235,17 +275,24 @@ def rolled(lines, start, period, rounds, prefix, count):
         i, k = where[n]
         return carry[("before", (i - start) % period, k)] if block(i) >= 0 else n
 
-    out = [l + f" {dim}={rounds}" if dims and l == dims[-1] else l for l in lines[:start]]
+    layers = re.compile(re.escape(re.sub(r"\d+\.$", "", prefix)) + r"(\d+)\.")
+    depth = len({m.group(1) for l in P for n in l.outs if (m := layers.match(n))})
+    size = dim + f"-{depth - rounds}" * (depth > rounds)
+
+    out = [l + f" {dim}={depth}" if dims and l == dims[-1] else l for l in lines[:start]]
     if not dims:
-        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model", "rules")), f"dim {dim}={rounds}")
-    out.append(" ".join([f"loop {dim}", *(f"{carry[t]}={carried[t]}" for t in slots)]))
+        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model", "rules")), f"dim {dim}={depth}")
+    out.append(" ".join([f"loop {size}", *(f"{carry[t]}={carried[t]}" for t in slots)]))
     for j in range(period):
         line = P[start + period + j]
         names = dict(zip(line.outs, (own[(j, k)] for k in range(len(line.outs)))))
         for u, s in zip(line.uses, model[j]):
-            names[u] = own[s[1:]] if s[0] == "own" else carry[s] if s[0] == "before" else s[1]
+            s = ("dropped", *s[1:]) if s in kept[j] else s
+            names[u] = own[s[1:]] if s[0] == "own" else s[1] if s[0] == "out" else carry[s]
         out.append(line.written(names.__getitem__))
     out.append(" ".join(["next", *(f"{carry[t]}={own[t[1:]]}" for t in slots)]))
+    if behind:
+        out.append(" ".join(["drop", *behind]))
     for l in P[end:]:
         if l.op in ("loop", "next"):
             pairs = [f"{name}={after(value)}" for name, value in l.pairs]

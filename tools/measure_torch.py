@@ -12,7 +12,7 @@ allocation in order. Exit status: 0 the bounds of the estimate hold, 3 one is br
 --events FILE writes every allocation and free for `vram diff MODEL FILE` and `vram replay FILE`.
 """
 
-import argparse, collections, contextlib, csv, gc, json, os, re, signal, subprocess, sys, tempfile
+import argparse, collections, contextlib, csv, gc, json, os, re, signal, subprocess, sys, tempfile, weakref
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASES = ("forward", "backward", "optimizer")
@@ -39,8 +39,8 @@ OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, it
     "rprop": ("Rprop", {}),
     "adafactor": ("Adafactor", {}),
 }
-DTYPES = {None: None, "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
-EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn")  # options of export_torch.py
+DTYPES = {None: None, "f32": "float32", "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
+EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn", "checkpointing")  # options of export_torch.py
 IMPLEMENTATIONS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "loop": {"foreach": False}}
 
 
@@ -68,13 +68,19 @@ class Measurement:
 
     def __init__(self, loaded, dims, o):
         import torch, torch.utils.checkpoint
+        import export_dtypes
 
         self.torch, self.o, self.module, self.forward = torch, o, loaded.module, loaded.forward
         self.summed = False  # the module gives no loss: its output's sum is one
         self.checkpointed = torch.utils.checkpoint.checkpoint_sequential
         self.amp, dtype = DTYPES[o.amp], DTYPES[o.dtype]
         self.dtype = getattr(torch, dtype) if dtype else None
-        self.module.to("cuda", **({"dtype": self.dtype} if dtype else {}))
+        own, self.converted = export_dtypes.model_dtype(self.module), contextlib.ExitStack()
+        if self.dtype:
+            self.converted.enter_context(
+                export_dtypes.in_dtype(self.module, export_dtypes.dtypes_in(loaded, self.dtype))
+            )
+        self.module.to("cuda")
         self.params = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = self.scaler = None
         if o.train and self.params:
@@ -84,9 +90,8 @@ class Measurement:
             )
             if o.amp == "fp16":
                 self.scaler = torch.amp.GradScaler("cuda")
-        convert = lambda t: t.to("cuda", self.dtype if self.dtype and t.is_floating_point() else t.dtype)
-        inputs = loaded.make_inputs(**dims)
-        self.inputs = {k: convert(t.detach()).requires_grad_(t.requires_grad) for k, t in inputs.items()}
+        inputs = export_dtypes.inputs_in(loaded.make_inputs(**dims), own, self.dtype or own)
+        self.inputs = {k: t.detach().to("cuda").requires_grad_(t.requires_grad) for k, t in inputs.items()}
 
     def counters(self):
         s = self.torch.cuda.memory_stats()
@@ -110,6 +115,9 @@ class Measurement:
                 )
             else:
                 r = self.forward(**self.inputs)
+            if self.o.keep:  # what the step before left goes now
+                self.kept = r
+                r = next(iter(r.values())) if isinstance(r, dict) else r[0] if isinstance(r, tuple) else r
             if isinstance(r, self.torch.Tensor):
                 self.summed = r.numel() > 1
                 return r.sum() if self.summed else r
@@ -124,17 +132,22 @@ class Measurement:
         if not self.o.train:
             with self.torch.no_grad(), self.autocast():
                 out = self.forward(**self.inputs)
+                if self.o.keep:
+                    self.kept = out
             mark("forward")
             del out
             return
         for t in self.inputs.values():
             t.grad = None
-        if self.optimizer:
-            self.optimizer.zero_grad(set_to_none=not self.o.keep_grads)
+        zero_grad = self.optimizer.zero_grad if self.optimizer else lambda set_to_none: None
+        if not self.o.zero_grad_late:
+            zero_grad(set_to_none=not self.o.keep_grads)
         mark("zero_grad")
-        for _ in range(self.o.accumulate):
+        for k in range(self.o.accumulate):
             loss = self.loss()
             mark("forward")
+            if self.o.zero_grad_late and not k:
+                zero_grad(set_to_none=not self.o.keep_grads)
             between(loss)
             (self.scaler.scale(loss) if self.scaler else loss).backward()
             mark("backward")
@@ -168,17 +181,22 @@ class Measurement:
             storage(t).data_ptr()
             for t in (*self.module.parameters(), *self.module.buffers(), *self.inputs.values())
         }
-        kept = {}
+        packed = weakref.WeakSet()  # a dead branch of the graph lets go of what it saved
 
-        def pack(t):
-            if t.is_cuda and storage(t).nbytes() and storage(t).data_ptr() not in own:
-                kept.setdefault(storage(t).data_ptr(), t)  # held, so that no other takes its address
-            return t
+        class Saved:
+            def __init__(self, t):
+                self.t = t
+                packed.add(self)
 
-        with self.torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        with self.torch.autograd.graph.saved_tensors_hooks(Saved, lambda s: s.t):
             loss = self.loss()
+        alive = {
+            storage(s.t).data_ptr(): storage(s.t).nbytes()
+            for s in packed
+            if s.t.is_cuda and storage(s.t).data_ptr() not in own
+        }
         del loss
-        return sum(storage(t).nbytes() for t in kept.values())
+        return sum(alive.values())
 
     def events(self):
         """the step's events: phase, action, id (-1: allocated before), requested bytes"""
@@ -295,7 +313,8 @@ def exporter_options(o):
         if getattr(o, name) is not None:
             w += ["--" + name.replace("_", "-"), str(getattr(o, name))]
     w += [x for pair in o.set for x in ("--set", pair)]
-    return w + ["--batch", str(o.batch)] * (o.batch is not None) + ["--eval"] * (o.train is None)
+    w += ["--batch", str(o.batch)] * (o.batch is not None) + ["--eval"] * (o.train is None)
+    return w + ["--keep"] * o.keep
 
 
 def export(o):
@@ -334,7 +353,7 @@ def vram_options(o, device, text):
         w += ["--accumulate", str(o.accumulate)]
     if o.checkpoint:
         w += ["--checkpoint", str(o.checkpoint)]
-    w += ["--keep-grads"] * o.keep_grads
+    w += ["--keep-grads"] * o.keep_grads + ["--zero-grad-late"] * o.zero_grad_late
     if o.batch is not None and re.search(r"^dim ", text, re.MULTILINE):  # else it was exported at this batch
         w += ["--batch", str(o.batch)]
     for d in o.dim:
@@ -362,6 +381,7 @@ def measure(o):
             train=bool(o.train),
             batch=o.batch,
             options=dict(export_torch.setting(pair) for pair in o.set),
+            keep=o.keep,
             **{name: getattr(o, name) for name in EXPORTER if getattr(o, name) is not None},
         )
     except export_torch.Problem as e:
@@ -425,10 +445,11 @@ def measure(o):
 def estimate(record, tool):
     """what vram estimate says of the record's text: the JSON object, and the events"""
     answers = []
+    own = ["--cudnn", "none"] if record["device"]["pretended"] else []  # it gives cuDNN no workspaces
     for output in ("--json",), ("--events", "-"):
         try:
             p = subprocess.run(
-                [tool, "estimate", "-", *record["options"], *output],
+                [tool, "estimate", "-", *record["options"], *own, *output],
                 input=record["text"],
                 capture_output=True,
                 text=True,
@@ -702,9 +723,14 @@ def arguments():
     g.add_argument("--infer", action="store_true", help="forward under no_grad (default)")
     g.add_argument("--train", metavar="OPT", help="a training step with optimizer OPT")
     g.add_argument("--optim-impl", choices=list(IMPLEMENTATIONS), help="default: what PyTorch picks")
+    g.add_argument(
+        "--keep",
+        action="store_true",
+        help="what the module returns lives until the next step (out = model(...))",
+    )
     g.add_argument("--step", choices=["first", "steady"], default="steady")
     g.add_argument("--amp", choices=["bf16", "fp16"], help="autocast; fp16 with GradScaler")
-    g.add_argument("--dtype", choices=["bf16", "f16"], help="the whole model in that dtype")
+    g.add_argument("--dtype", choices=["bf16", "f16", "f32"], help="the whole model in that dtype")
     g.add_argument(
         "--accumulate",
         metavar="K",
@@ -713,6 +739,7 @@ def arguments():
         help="K micro-batches before the optimizer's step",
     )
     g.add_argument("--keep-grads", action="store_true", help="zero_grad(set_to_none=False)")
+    g.add_argument("--zero-grad-late", action="store_true", help="zero_grad() between forward and backward")
     g.add_argument(
         "--checkpoint",
         metavar="K",
@@ -722,14 +749,16 @@ def arguments():
     g.add_argument("--batch", metavar="N", type=positive)
     g.add_argument("--dim", metavar="NAME=N", action="append", default=[])
     g = a.add_argument_group("the model, as in export_torch.py")
-    for name in EXPORTER[:-1]:
+    for name in EXPORTER[:-2]:
         g.add_argument("--" + name.replace("_", "-"), metavar="N", type=positive)
     g.add_argument("--attn", choices=["sdpa", "eager"])
+    g.add_argument("--checkpointing", choices=["default", "reentrant", "non-reentrant"])
     g.add_argument("--set", metavar="NAME=VALUE", action="append", default=[])
     g.add_argument("--text", metavar="FILE", help="compare with this text instead of the exported one")
     g = a.add_argument_group("output")
     g.add_argument("--json", action="store_true", help="one JSON object")
     g.add_argument("--markdown", action="store_true", help="one row of a table")
+    g.add_argument("--debug", action="store_true", help="a traceback where it fails")
     g.add_argument("--markdown-head", action="store_true", help="the head of that table, nothing else")
     g.add_argument("--record", metavar="FILE", help="keep the measurement")
     g.add_argument("--events", metavar="FILE", help="every allocation and free of the step as CSV")
@@ -807,6 +836,10 @@ def main():
         ours, our_events = estimate(record, os.environ.get("VRAM", os.path.join(HERE, "..", "vram")))
     except Problem as e:
         fail(e)
+    except Exception as e:  # of the module: one line, as every bad input
+        if o.debug:
+            raise
+        fail(f"{o.source}: {type(e).__name__}: {' '.join(str(e).split())[:300]}")
     c = compare(record, ours, our_events)
     if o.json:
         print(json.dumps(c))

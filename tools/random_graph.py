@@ -713,7 +713,7 @@ def transformer(g):
 TOOL = os.environ.get("VRAM", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vram"))
 ACT = "relu relu6 hardtanh leaky_relu elu celu selu gelu silu mish sigmoid tanh hardsigmoid hardswish softplus softsign tanhshrink softshrink hardshrink threshold logsigmoid rrelu".split()
 NO_INPLACE = "gelu softplus softsign tanhshrink softshrink hardshrink logsigmoid".split()
-LOSS = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div".split()
+LOSS = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div nll_loss cosine_embedding_loss triplet_margin_loss".split()
 
 
 class Wide:
@@ -759,7 +759,8 @@ class Wide:
     def ints(self, shape):
         return self.shaped(self.r.choice(["zeros", "zeros", "full"]), shape, "dtype=i64", grad=False)
 
-    def x(self, least=0, most=9, ok=lambda v: True, dtypes=("f32",)):
+    def x(self, least=0, most=9, ok=lambda v: True, dtypes=None):
+        dtypes = dtypes or self.r.choice([("f32",)] * 6 + [FLOATS])
         return self.g.pick(lambda v: v.dtype in dtypes and least <= len(v.shape) <= most and ok(v))
 
     def keys(self, **choices):
@@ -868,7 +869,9 @@ class Wide:
             w, c = self.param([x.shape[0], n, o]), self.param(r.choice([[o], [x.shape[0], x.shape[1], o], [1, 1, o], [x.shape[1], o]]))
         else:
             return
-        return w and c and self.one(op, [c, x, w] if op.startswith(("add", "badd")) else [x, w])
+        if op in ("mm", "bmm"):
+            return w and c and self.one(op, [x, w])
+        return w and c and self.one(op, [c, x, w], self.keys(alpha=["2", "0.5"], beta=["0.5", "0"]) if r.random() < 0.4 else {})
 
     def norm(self):
         r, op = self.r, self.r.choice("batch_norm batch_norm instance_norm layer_norm layer_norm rms_norm group_norm local_response_norm".split())
@@ -989,13 +992,15 @@ class Wide:
 
     def pointwise(self):
         r, x = self.r, self.g.pick(lambda v: v.dtype != "bool")
-        op = r.choice(BINARY + ["floor_divide", "div_mode", "lerp", "addcmul", "where", "masked_fill", "unary", "unary", "compare", "logical"])
+        op = r.choice(BINARY + ["floor_divide", "logaddexp", "triangle", "div_mode", "lerp", "addcmul", "where", "masked_fill", "unary", "unary", "compare", "logical"])
         if not x:
             return
         if op == "unary":
             return self.one(r.choice(UNARY if x.float() else INT_UNARY), [x], self.inplace(x))
         if op == "floor_divide" and x.grad:
             return
+        if op == "triangle":
+            return self.one(r.choice(["tril", "triu"]), [x], self.keys(diagonal=[-1, 1]))
         others = [v for v in self.g.v if self.g.bcast(x.shape, v.shape) is not None]
         w = r.choice(others)
         if op == "compare":
@@ -1025,8 +1030,24 @@ class Wide:
         r, x = self.r, self.g.pick(lambda v: v.shape and v.dtype != "bool")
         if not x:
             return
-        n, op = len(x.shape), r.choice("gather index_select index index scatter topk sort argmax one_hot cumsum histc index_put diff".split())
+        n, op = len(x.shape), r.choice("gather index_select index index scatter topk sort argmax one_hot cumsum histc index_put diff scatter_add scatter_reduce index_add index_copy index_fill masked_scatter cumprod".split())
         d = r.randrange(n)
+        if op in ("scatter_add", "scatter_reduce"):
+            i = self.ints(x.shape)
+            same = [v for v in self.g.v if v.shape == x.shape and v.dtype == x.dtype]
+            k = {"dim": d, **self.inplace(x)}
+            if op == "scatter_reduce":
+                k.update(reduce=r.choice(["sum", "mean", "amax", "amin"] + ["prod"] * x.float()), **self.keys(include_self=[0, 1]))
+            return i and self.one(op, [x, i, r.choice(same)], k)
+        if op in ("index_add", "index_copy", "index_fill"):
+            i = self.ints([x.shape[d]])
+            same = [v for v in self.g.v if v.shape == x.shape and v.dtype == x.dtype]
+            k = {"dim": d, **self.inplace(x), **(self.keys(alpha=[2]) if op == "index_add" else {})}
+            return i and self.one(op, [x, i] + ([] if op == "index_fill" else [r.choice(same)]), k)
+        if op == "masked_scatter":  # what a mask selects of a source with a gradient depends on the data
+            masks = [v for v in self.g.v if v.dtype == "bool" and self.g.bcast(x.shape, v.shape) is not None]
+            sources = [v for v in self.g.v if v.dtype == x.dtype and not v.grad]
+            return masks and sources and self.one(op, [x, r.choice(masks), r.choice(sources)], self.inplace(x))
         if op == "gather":
             i = self.ints([r.choice([1, 2, 5]) if a == d else z for a, z in enumerate(x.shape)])
             return i and self.one(op, [x, i], {"dim": d})
@@ -1038,8 +1059,12 @@ class Wide:
             return all(i) and self.one(op, [x] + i, {"dim": d} if d else {})
         if op == "index_put" and x.dtype == "f32":
             i = self.ints(r.choice([[3], [2, 2]]))
-            v = i and self.param(r.choice([i.shape + x.shape[1:], x.shape[1:], [1]]))
-            return v and self.one(op, [x, i, v], {**self.inplace(x), **self.keys(accumulate=[0, 1])})
+            k = self.inplace(x)
+            if not k:
+                d = 0
+            v = i and self.param(r.choice([x.shape[:d] + i.shape + x.shape[d + 1 :], x.shape[d + 1 :], [1]]))
+            k.update({"dim": d} if d else self.keys(accumulate=[0, 1]))
+            return v and self.one(op, [x, i, v], k)
         if op == "scatter":
             full = r.random() < 0.5  # backward to a source wants an index of its shape
             i = self.ints(x.shape if full else [min(z, 2) for z in x.shape])
@@ -1057,14 +1082,43 @@ class Wide:
             return x.dtype == "f32" and op == "histc" and self.one(op, [x], {"bins": r.choice([4, 10])}, grad=False)
         return self.one(op, [x], {"dim": d})
 
+    def distance(self):
+        """products of vectors, distances, and views with strides of their own"""
+        r = self.r
+        op = r.choice("mv dot cosine_similarity pairwise_distance cdist diagonal tensor_unfold as_strided".split())
+        ranks = {"mv": (2, 2), "dot": (1, 1), "cdist": (2, 5), "diagonal": (2, 5), "pairwise_distance": (1, 5), "cosine_similarity": (1, 5)}
+        x = self.x(*ranks.get(op, (1, 4)))
+        if not x:
+            return
+        n = len(x.shape)
+        if op == "diagonal":
+            a, b = r.sample(range(n), 2)
+            return self.one(op, [x], {"dim1": a, "dim2": b - n if r.random() < 0.3 else b, **self.keys(offset=[-1, 1, 2])}, leaf=x.leaf)
+        if op == "tensor_unfold":
+            d = r.randrange(n)
+            return self.one(op, [x], {"dimension": d, "size": r.randint(1, x.shape[d]), "step": r.choice([1, 1, 2, 3])}, leaf=x.leaf)
+        if op == "as_strided":
+            if not x.contiguous or x.leaf or x.multi:
+                return
+            size, stride = [r.choice([1, 2, 3]) for _ in range(r.choice([1, 2, 3]))], []
+            stride = [r.choice([0, 1, 2, 3, 5]) for _ in size]
+            return self.one(op, [x], {"size": ",".join(map(str, size)), "stride": ",".join(map(str, stride)), **self.keys(storage_offset=[0, 1, 2])})
+        shape = {"mv": x.shape[1:], "dot": x.shape, "cdist": x.shape[:-2] + [r.choice([1, 7, 30]), x.shape[-1]]}.get(op, x.shape)
+        same = [v for v in self.g.v if v.shape == shape and v.dtype == x.dtype]
+        y = r.choice(same) if same and r.random() < 0.5 else self.param(shape) if x.dtype == "f32" else None
+        if not y:
+            return
+        k = {"cosine_similarity": {"dim": r.randrange(-n, n)}, "pairwise_distance": self.keys(keepdim=[0, 1])}.get(op, {})
+        return self.one(op, [x, y], k)
+
     def reduction(self):
         r, x = self.r, self.g.pick(lambda v: True)
-        op, n = r.choice(REDUCE), len(x.shape)
+        op, n = r.choice(REDUCE + ["nansum", "argmin"]), len(x.shape)
         if op in ("max", "min") and n and r.random() < 0.7:
             return self.add(op, 2, [x], {"dim": r.randrange(-n, n), **self.keys(keepdim=[0, 1])})
         k = {}
         if n and r.random() < 0.8:
-            k = {"dim": ",".join(map(str, r.sample(range(n), 1 if op in ("max", "min", "prod") else r.randint(1, n)))), **self.keys(keepdim=[0, 1])}
+            k = {"dim": ",".join(map(str, r.sample(range(n), 1 if op in ("max", "min", "prod", "argmin") else r.randint(1, n)))), **self.keys(keepdim=[0, 1])}
         elif op == "logsumexp":
             return
         if op in ("sum", "mean", "prod") and r.random() < 0.15:
@@ -1110,9 +1164,9 @@ class Wide:
         if not x or not x.grad:
             return
         op, g, y = r.choice(LOSS + ["cross_entropy"]), self.g, self.g.name()
-        k = f" reduction={r.choice(['mean', 'sum'])}" if r.random() < 0.5 else ""
+        k = f" reduction={r.choice(['mean', 'sum'] + ['batchmean'] * (op == 'kl_div'))}" if r.random() < 0.5 else ""
         others = [v for v in g.v if v.float() and v.shape == x.shape and not v.grad and v.dtype == x.dtype]
-        ins = [x] + ([r.choice(others)] if others and op != "cross_entropy" and r.random() < 0.5 else [])
+        ins = [x] + ([r.choice(others)] if others and op != "cross_entropy" and op != "nll_loss" and r.random() < 0.5 else [])
         g.lines.append(f"{op} {y} {' '.join(v.name for v in ins)}{k}")
         p = subprocess.run([TOOL, "estimate", "-", "--train", "sgd", "--no-table"], input="\n".join(g.lines) + "\n", capture_output=True, text=True)
         if p.returncode:
@@ -1135,13 +1189,13 @@ def wide(g):
     for i in range(r.choice([1, 1, 2, 3])):
         rank = r.choice([0, 1, 2, 2, 3, 3, 4, 4, 4, 5])
         shape = [r.choice([1, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16]) for _ in range(rank)]
-        if rank and r.random() < 0.03:
+        if rank and r.random() < 0.06:
             shape[r.randrange(rank)] = 0
         dtype = "f32" if i == 0 else r.choices(["f32", "bf16", "f16", "f64", "i64", "bool"], [60, 12, 6, 6, 10, 6])[0]
         grad = dtype in FLOATS and r.random() < 0.7
         g.lines.append(f"input x{i} {dtype} [{','.join(map(str, shape))}]" + (" grad=1" if grad else ""))
         g.v.append(Value(f"x{i}", shape, dtype, leaf=True, grad=grad))
-    draw = [w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.reduction, w.create, w.loop, w.view, w.view]
+    draw = [w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.distance, w.reduction, w.create, w.loop, w.view, w.view]
     k = 0
     for _ in range(20 * g.budget):
         if k >= g.budget:

@@ -91,7 +91,7 @@ class Table:
 
 
 def estimate(text, options):
-    p = subprocess.run([TOOL, "estimate", text, "--json"] + options, capture_output=True, text=True)
+    p = subprocess.run([TOOL, "estimate", text, "--json", "--cudnn", "none"] + options, capture_output=True, text=True)
     if p.returncode not in (0, 3):
         return None, (p.stderr.strip().split("\n") or [""])[-1][-150:] or f"exit {p.returncode}"
     return json.loads(p.stdout), None

@@ -1,7 +1,7 @@
 /* vram - bytes of neural networks from the command line; `vram -h` says how */
 #include "vram_command.h"
 
-const char help_main[] =
+cmd_text help_main = {
     "vram - how many bytes a neural network needs on a device\n"
     "\n"
     "  vram estimate MODEL   bytes of one inference or training step\n"
@@ -19,7 +19,10 @@ const char help_main[] =
     "\n"
     "MODEL is a file in the text form (.vram), - for standard input, or the name of\n"
     "a built-in model (vram list models).\n"
-    "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 other.\n";
+    "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 other.\n",
+    NULL};
+
+static cmd_text help_none = {NULL};
 
 const cmd_entry cmd_table[] = {{"estimate", help_estimate, estimate_command},
                                {"fit", help_fit, fit_command},
@@ -31,7 +34,7 @@ const cmd_entry cmd_table[] = {{"estimate", help_estimate, estimate_command},
                                {"run", help_run, run_command},
                                {"watch", help_watch, watch_command},
                                {"list", help_list, list_command},
-                               {"complete", "", complete_command},
+                               {"complete", help_none, complete_command},
                                {NULL, NULL, NULL}};
 
 static int run(int argc, char **argv) {
@@ -39,9 +42,9 @@ static int run(int argc, char **argv) {
   const char *best;
   char expected[64];
   if (argc < 2)
-    return fputs(help_main, stderr), USAGE;
+    return cmd_help(help_main, stderr), USAGE;
   if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
-    return fputs(help_main, stdout), FITS;
+    return cmd_help(help_main, stdout), FITS;
   if (!strcmp(argv[1], "--version"))
     return printf("vram %s\n", VRAM_VERSION), FITS;
   for (c = cmd_table; c->name; c++)

@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-const char help_arena[] =
+cmd_text help_arena = {
     "vram arena LIFETIMES.csv | MODEL [options]     offsets in one arena\n"
     "\n"
     "LIFETIMES.csv: a line for every buffer, the first line names the columns:\n"
@@ -47,7 +47,8 @@ const char help_arena[] =
     "  --svg FILE            a picture: time across, offsets up\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
-    "FILE - is standard output.\n";
+    "FILE - is standard output.\n",
+    NULL};
 
 typedef struct arena_set { /* buffers and their names */
   const char *path;
@@ -452,7 +453,7 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
 static void arena_text(const arena_job *a, const arena_set *s, const vram_arena *r, int fits,
                        int is_model, double seconds) {
   const uint64_t naive = arena_naive(s), over = r->height_bytes - r->lower_bound_bytes;
-  char mode[128];
+  char mode[256];
   uint32_t i;
   printf("%s%s%s  %" PRIu32 " buffers", cmd_bold, s->path, cmd_plain, s->n);
   if (is_model) {
@@ -840,7 +841,7 @@ static int arena_arguments(arena_job *a, int argc, char **argv) {
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       a->path = NULL;
-      return fputs(help_arena, stdout), FITS;
+      return cmd_help(help_arena, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       n = arena_option(a, argv[i], i + 1 < argc ? argv[i + 1] : NULL);

@@ -44,12 +44,15 @@ int list_command(int argc, char **argv);
 int complete_command(int argc, char **argv);
 
 typedef struct cmd_entry {
-  const char *name, *help;
+  const char *name, *const *help;
   int (*run)(int argc, char **argv);
 } cmd_entry;
 extern const cmd_entry cmd_table[]; /* to a name that is NULL */
-extern const char help_main[], help_estimate[], help_fit[], help_plan[], help_arena[], help_emit[],
-    help_replay[], help_diff[], help_run[], help_watch[], help_list[];
+/* texts in pieces of at most 4095 characters, which C99 asks compilers to take; to a NULL */
+typedef const char *const cmd_text[];
+extern cmd_text help_main, help_estimate, help_fit, help_plan, help_arena, help_emit, help_replay,
+    help_diff, help_run, help_watch, help_list;
+void cmd_help(const char *const *help, FILE *to);
 
 /* ---- errors: one line on standard error; they return the exit status ---- */
 

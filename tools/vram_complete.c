@@ -41,7 +41,7 @@ static void offer_list(const char *start, const char *what) {
 }
 
 static void offer_commands(const char *start) {
-  const char *s = help_main;
+  const char *s = *help_main;
   for (; *s; s += strcspn(s, "\n"), s += *s == '\n')
     if (!strncmp(s, "  vram ", 7) && s[7] >= 'a' && s[7] <= 'z') {
       const char *text = strstr(s + 7, "  ");
@@ -52,33 +52,37 @@ static void offer_commands(const char *start) {
 
 int complete_command(int argc, char **argv) {
   const cmd_entry *known = cmd_table;
-  const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
+  const char *start = argc ? argv[argc - 1] : "", *const * help, *usage, *at, *what, *end;
   cmd_option o;
   if (argc < 2)
     return offer_commands(start), FITS;
   if (!strcmp(argv[0], "list")) {
-    what = help_list + sizeof "vram list";
+    what = *help_list + sizeof "vram list";
     offer_words(start, what, strlen(what));
     return FITS;
   }
   while (known->name && strcmp(argv[0], known->name))
     known++;
-  help = known->name ? known->help : "";
-  for (at = help; cmd_next_option(&at, &o);)
-    if (o.value_len && strlen(argv[argc - 2]) == o.name_len &&
-        !memcmp(argv[argc - 2], o.name, o.name_len)) {
-      end = strstr(o.text, "\n  --");
-      what = strstr(o.text, "vram list ");
-      if (!strncmp(o.value, "FILE", o.value_len))
-        printf("<file>\n");
-      else if (!offer_words(start, o.value, o.value_len) && what && (!end || what < end))
-        offer_list(start, what + 10);
-      return FITS;
-    }
-  for (at = help; *start == '-' && cmd_next_option(&at, &o);)
-    offer(start, o.name, o.name_len, o.text, o.text_len);
-  if ((strstr(help, " MODEL") || strstr(help, " TRACE")) && *start != '-') {
-    if (strstr(help, " MODEL"))
+  if (!known->name || !*known->help)
+    return FITS;
+  usage = *known->help;
+  for (help = known->help; *help; help++)
+    for (at = *help; cmd_next_option(&at, &o);)
+      if (o.value_len && strlen(argv[argc - 2]) == o.name_len &&
+          !memcmp(argv[argc - 2], o.name, o.name_len)) {
+        end = strstr(o.text, "\n  --");
+        what = strstr(o.text, "vram list ");
+        if (!strncmp(o.value, "FILE", o.value_len))
+          printf("<file>\n");
+        else if (!offer_words(start, o.value, o.value_len) && what && (!end || what < end))
+          offer_list(start, what + 10);
+        return FITS;
+      }
+  for (help = known->help; *start == '-' && *help; help++)
+    for (at = *help; cmd_next_option(&at, &o);)
+      offer(start, o.name, o.name_len, o.text, o.text_len);
+  if ((strstr(usage, " MODEL") || strstr(usage, " TRACE")) && *start != '-') {
+    if (strstr(usage, " MODEL"))
       offer_list(start, "models");
     printf("<file>\n");
   }

@@ -2,7 +2,7 @@
 #include "vram_job.h"
 #include "vram_trace.h"
 
-const char help_diff[] =
+cmd_text help_diff = {
     "vram diff PREDICTED MEASURED [options]     what the first does not account for\n"
     "\n"
     "Either may be a MODEL (with the options of vram estimate), a CSV of allocations\n"
@@ -24,7 +24,8 @@ const char help_diff[] =
     "  --csv                 every line as CSV\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
-    "Exit status 0: no difference, 3: some. The options of a model: vram estimate -h.\n";
+    "Exit status 0: no difference, 3: some. The options of a model: vram estimate -h.\n",
+    NULL};
 
 typedef struct item { /* one allocation */
   uint64_t bytes;
@@ -828,7 +829,7 @@ int diff_command(int argc, char **argv) {
   d.device = -1;
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
-      return fputs(help_diff, stdout), FITS;
+      return cmd_help(help_diff, stdout), FITS;
     if (argv[i][0] == '-' && argv[i][1]) {
       const int taken = diff_option(&d, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
       if (!taken)

@@ -1,7 +1,7 @@
 /* vram emit: a model as a C header of staged lines and numbers. */
 #include "vram_net.h"
 
-const char help_emit[] =
+cmd_text help_emit = {
     "vram emit MODEL [options]     a C header: the network, checked by the compiler\n"
     "\n"
     "The header holds the VRAM_NET_ lines of an inference (vram.h, >>ct), every size\n"
@@ -28,7 +28,8 @@ const char help_emit[] =
     "  -o FILE               the header (default: standard output)\n"
     "\n"
     "A convolution or linear without bias that a batch norm is folded into gets one,\n"
-    "which its parameters count.\n";
+    "which its parameters count.\n",
+    NULL};
 
 typedef struct emit_job {
   job j;
@@ -90,7 +91,7 @@ static int emit_arguments(emit_job *e, int argc, char **argv) {
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       e->j.model = NULL;
-      return fputs(help_emit, stdout), FITS;
+      return cmd_help(help_emit, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       const int n = emit_option(e, argv[i], i + 1 < argc ? argv[i + 1] : NULL);

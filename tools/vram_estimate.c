@@ -1,7 +1,7 @@
 /* vram estimate: the bytes of one step. */
 #include "vram_estimate.h"
 
-const char help_estimate[] =
+cmd_text help_estimate = {
     "vram estimate MODEL [options]     bytes of one step\n"
     "\n" HELP_STEP "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
@@ -10,13 +10,13 @@ const char help_estimate[] =
     "  --explain             from the tensors to the device: each gap, its reason\n"
     "  --events FILE         every allocation and free in order, as CSV\n"
     "  --svg FILE            a picture: memory over the step, what lives at the peak\n"
-    "  --html FILE           a page: both, the summary and the table; loads nothing\n"
+    "  --html FILE           a page: both, the summary and the table\n"
     "  --snapshot FILE       the step as PyTorch's profiler would record it, for\n"
     "                        pytorch.org/memory_viz (a pickle; FILE.json: JSON)\n"
     "  --trace FILE          the same for ui.perfetto.dev\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
-    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n",
     "microcontroller\n"
     "  --embedded            MODEL, or a header of VRAM_NET_ lines, line by line:\n"
     "                        weights, operations, buffers, arena; takes --batch,\n"
@@ -25,14 +25,14 @@ const char help_estimate[] =
     "  --flash SIZE          do the weights fit? (exit status 3: no)\n"
     "  --sram SIZE           do the arena and what stays fit?\n"
     "  --format f32|f16|i8|i8_per_tensor|i8_per_channel|i8w4|i16|i4\n"
-    "                        of values and weights (default: what the header says,\n"
-    "                        F32 for a model)\n"
+    "                        of values and weights (default: the header's, F32)\n"
     "  --kernels none|plain|dsp|mve\n"
     "                        whose scratch counts: CMSIS-NN's for that extension\n"
-    "  --align N             of every buffer (default: what the header says, 16)\n"
+    "  --align N             of every buffer (default: the header's, 16)\n"
     "\n"
     "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes.\n"
-    "FILE - is standard output.\n";
+    "FILE - is standard output.\n",
+    NULL};
 
 static void event_line(void *user, const vram_event *e) {
   char name[MAX_NODE_NAME];
@@ -141,6 +141,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
+  BOUNDS(cudnn_bytes);
   BOUNDS(context_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS
@@ -219,9 +220,10 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
              vram_op_name(l.node->op), shape, vram_dtype_name((vram_dtype)t.dtype), t.params,
              t.output_bytes, t.saved_bytes, t.live_bytes);
     else
-      printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s\n", name,
+      printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s%s\n", name,
              vram_op_name(l.node->op), shape, t.params, cmd_human(t.output_bytes),
-             cmd_human(t.saved_bytes), cmd_human(t.live_bytes));
+             cmd_human(t.saved_bytes), cmd_human(t.live_bytes),
+             j->o.train && l.node->block ? "  again" : "");
   }
   if (!j->csv)
     printf("%s%-38s %-18s %-22s %12" PRIu64 " %11s %11s%s\n\n", cmd_bold, "total", "", "", params,
@@ -262,8 +264,37 @@ static void print_held(const job *j, const vram_report *r) {
   printf("\n");
 }
 
+/* What the text's checkpoint blocks run once more. */
+typedef struct recomputed {
+  uint64_t nodes;
+  double flops, all; /* all: of the whole forward pass */
+} recomputed;
+
+static recomputed recomputed_of(const vram_graph *g) {
+  recomputed r = {0, 0, 0};
+  const vram_node *n;
+  for (n = g->first; n; n = n->next) {
+    const double flops = (double)vram_node_flops(n);
+    if (n->op >= VRAM_OP_COUNT)
+      continue;
+    r.nodes += n->block != NULL;
+    r.all += flops;
+    r.flops += flops * vram_node_recomputed(n);
+  }
+  return r;
+}
+
+static void print_recomputed(const job *j, const vram_graph *g) {
+  const recomputed r = recomputed_of(g);
+  if (j->o.train && r.nodes)
+    printf("computed again in backward: %" PRIu64 " nodes in %" PRIu32
+           " checkpoint block%s of the text, %.1f %% of the forward pass\n",
+           r.nodes, g->ncheckpoint, g->ncheckpoint > 1 ? "s" : "",
+           r.all > 0 ? 100.0 * r.flops / r.all : 0.0);
+}
+
 static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char mode[128];
+  char mode[256];
   int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   uint32_t d;
   job_mode(j, mode, sizeof mode);
@@ -286,6 +317,7 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
     printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
            cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
   print_held(j, r);
+  print_recomputed(j, g);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");

@@ -1,7 +1,7 @@
 /* vram fit: the largest size that fits. */
 #include "vram_job.h"
 
-const char help_fit[] =
+cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
     "\n"
     "  --solve batch|dim:NAME|segments\n"
@@ -16,7 +16,8 @@ const char help_fit[] =
     "  --json                one JSON object on standard output, nothing else\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
-    "Exit status 3: not even the smallest size fits.\n";
+    "Exit status 3: not even the smallest size fits.\n",
+    NULL};
 
 /* ---- fit ---- */
 
@@ -48,7 +49,7 @@ static void print_trial(const job *j, const char *text, const vram_trial *t) {
 }
 
 static void print_solution(const job *j, const vram_solution *s) {
-  char mode[128], value[MAX_NODE_NAME + 32];
+  char mode[256], value[MAX_NODE_NAME + 32];
   job_mode(j, mode, sizeof mode);
   printf("%s%s%s  %s  budget %s%s%s\n\n%s", cmd_bold, j->model, cmd_plain, mode,
          cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "", cmd_bold);
@@ -100,7 +101,7 @@ static void json_value(const char *key, const vram_trial *t, uint64_t number) {
 }
 
 static void print_solution_json(const job *j, const vram_solution *s) {
-  char mode[128];
+  char mode[256];
   job_mode(j, mode, sizeof mode);
   printf("{\"model\":");
   cmd_json_text(stdout, j->model);
@@ -156,13 +157,15 @@ int fit_command(int argc, char **argv) {
   o.set = j.dims;
   o.nset = j.ndims;
   o.checkpoint_nodes = j.checkpoint;
+  o.lora = j.lora;
+  o.quant = j.quant;
   o.step = j.o;
   cmd_progress("vram fit: trying sizes", 0);
   failed = vram_solve(text, len, &o, &model_allocator, &s, &err) != VRAM_OK;
   cmd_progress_end();
   if (failed)
     status = err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : model_error(&j, &err);
-  else {
+  else if ((status = job_model_dtype(&j, (s.fits.value ? s.fits : s.next).report.dtype)) == FITS) {
     if (j.json)
       print_solution_json(&j, &s);
     else

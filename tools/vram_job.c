@@ -17,8 +17,8 @@ static const char *not_of(const job *j) {
                "--events --html --snapshot --trace --solve"},
       {"diff",
        "--table --no-table --live --terms --explain --events --svg --html --snapshot --trace "
-       "--solve --budget --context"},
-      {"arena", "--prefetch --pinned --gpu --alloc-conf --context"}};
+       "--solve --budget --context --cudnn --modules"},
+      {"arena", "--prefetch --pinned --gpu --alloc-conf --context --cudnn --modules"}};
   size_t i;
   for (i = 0; i < sizeof without / sizeof *without; i++)
     if (is_command(j, without[i][0]))
@@ -103,8 +103,14 @@ static int set_dtype(job *j, const char *a, const char *v) { /* --amp, --dtype *
   const int amp = a[2] == 'a';
   if (d != VRAM_BF16 && d != VRAM_F16 && (amp || d != VRAM_F32))
     return cmd_bad("not a dtype for this", v, amp ? "bf16 or fp16" : "bf16, f16 or f32"), 0;
-  *(amp ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? VRAM_DTYPE_NONE : d;
+  *(amp ? &j->o.amp : &j->o.dtype) = d;
   return 1;
+}
+
+static int set_adapters(job *j, const char *a, const char *v) { /* --lora, --quant */
+  const int lora = a[2] == 'l';
+  *(lora ? &j->lora : &j->quant) = v;
+  return !lora || j->o.train || set_train(j, a, "adamw");
 }
 
 static int set_dim(job *j, const char *a, const char *v) { /* --batch, --dim */
@@ -162,6 +168,20 @@ static int set_cc(job *j, const char *a, const char *v) {
   return 1;
 }
 
+static int set_cudnn(job *j, const char *a, const char *v) {
+  (void)a;
+  j->o.cudnn = !strcmp(v, "none") ? VRAM_CUDNN_NONE : VRAM_CUDNN_EXPECTED;
+  return j->o.cudnn == VRAM_CUDNN_NONE || !strcmp(v, "expected") ||
+         (cmd_bad("unknown workspaces of cuDNN", v, "expected or none"), 0);
+}
+
+static int set_modules(job *j, const char *a, const char *v) {
+  (void)a;
+  j->o.eager_modules = !strcmp(v, "eager");
+  return j->o.eager_modules || !strcmp(v, "lazy") ||
+         (cmd_bad("unknown loading of modules", v, "lazy or eager"), 0);
+}
+
 static int set_rules(job *j, const char *a, const char *v) {
   (void)a;
   j->o.rules = vram_rules_find(v, (uint32_t)strlen(v));
@@ -208,6 +228,7 @@ static int job_flag(job *j, const char *a) {
     int value, training;
   } flag[] = {{"--infer", offsetof(job, o.train), 0, 0},
               {"--keep-grads", offsetof(job, o.keep_grads), 1, 1},
+              {"--zero-grad-late", offsetof(job, o.zero_grad_late), 1, 1},
               {"--master-weights", offsetof(job, o.master_weights), 1, 1},
               {"--capturable", offsetof(job, o.capturable), 1, 1},
               {"--reentrant", offsetof(job, o.reentrant), 1, 1},
@@ -241,10 +262,13 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--checkpoint-nodes", set_checkpoint_nodes},
                 {"--prefetch --pinned", set_batches},
                 {"--amp --dtype", set_dtype},
+                {"--lora --quant", set_adapters},
                 {"--batch --dim", set_dim},
                 {"--budget --context", set_bytes},
                 {"--gpu", set_gpu},
                 {"--cc", set_cc},
+                {"--cudnn", set_cudnn},
+                {"--modules", set_modules},
                 {"--rules", set_rules},
                 {"--solve", set_solve},
                 {"--alloc-conf", set_alloc_conf},
@@ -271,17 +295,20 @@ int job_option(job *j, const char *a, const char *v) {
 void job_mode(const job *j, char *to, size_t cap) {
   const vram_step_options *o = &j->o;
   char count[16] = "", segments[16] = "";
-  const char *dtype = o->dtype ? vram_dtype_name((vram_dtype)o->dtype) : o->amp ? "" : "f32";
+  const vram_dtype d = o->dtype ? o->dtype : j->own_dtype ? j->own_dtype : VRAM_F32;
+  const char *dtype = o->amp && d == VRAM_F32 ? "" : vram_dtype_name(d);
   if (o->accumulate > 1)
     snprintf(count, sizeof count, "%" PRIu32, o->accumulate);
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     snprintf(segments, sizeof segments, "%" PRIu32,
              o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments);
-  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
            o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "",
            dtype, o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
-           o->master_weights ? " master-weights" : "", *count ? " accumulate " : "", count,
-           o->keep_grads ? " keep-grads" : "", *segments ? " checkpoint " : "", segments,
+           j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
+           j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
+           *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
+           o->zero_grad_late ? " zero-grad-late" : "", *segments ? " checkpoint " : "", segments,
            o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
 }
 
@@ -298,7 +325,13 @@ int job_check(job *j) {
                    j->checkpoint ? "--checkpoint-nodes" : "--reentrant", NULL);
   if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
     return cmd_bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
-  if (j->o.master_weights && !j->o.dtype)
+  return FITS;
+}
+
+int job_model_dtype(job *j, vram_dtype own) {
+  const vram_dtype d = j->o.dtype ? j->o.dtype : own;
+  j->own_dtype = own;
+  if (j->o.master_weights && d != VRAM_BF16 && d != VRAM_F16)
     return cmd_bad("no low-precision parameters for", "--master-weights", "--dtype");
   return FITS;
 }
@@ -308,7 +341,7 @@ int job_arguments(job *j, int argc, char **argv) {
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       j->model = NULL;
-      return fputs(is_command(j, "fit") ? help_fit : help_estimate, stdout), FITS;
+      return cmd_help(is_command(j, "fit") ? help_fit : help_estimate, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       int n = job_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
@@ -410,7 +443,9 @@ void model_unload(loaded *l) {
 
 int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_error err;
-  uint64_t need = vram_graph_parse_bytes(text, len, j->dims, j->ndims);
+  uint64_t need = j->lora || j->quant ? vram_graph_adapted_bytes(text, len, j->dims, j->ndims)
+                                      : vram_graph_parse_bytes(text, len, j->dims, j->ndims);
+  int status;
   memset(l, 0, sizeof *l);
   l->text = text;
   if (!need)
@@ -421,9 +456,14 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     return OTHER;
   }
   vram_graph_init(&l->g, l->mem, need);
+  if (vram_graph_adapt(&l->g, j->lora, j->quant))
+    return cmd_bad(l->g.error.text, NULL, NULL);
   if (vram_graph_parse(&l->g, text, len, j->dims, j->ndims, &err))
     return model_error(j, &err);
   j->o.rules = vram_step_rules(&l->g, &j->o);
+  status = job_model_dtype(j, l->g.dtype);
+  if (status)
+    return status;
   if (j->checkpoint) {
     uint32_t n;
     if (vram_graph_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))

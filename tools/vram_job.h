@@ -14,10 +14,14 @@
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|steady   first step, or one with optimizer state (default)\n"                    \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
-  "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
+  "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
+  "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
+  "                        live over the forward pass\n"                                           \
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
-  "  --dtype bf16|f16      the whole model in that dtype\n"                                        \
+  "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
+  "  --lora r=16,...       adapters learn, nothing else\n"                                         \
+  "  --quant nf4,...       linear weights in nf4, fp4 or int8\n"                                   \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
   "  --checkpoint-nodes A..B,C..D\n"                                                               \
@@ -31,14 +35,14 @@
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
   "device\n"                                                                                       \
-  "  --gpu NAME            its usable memory as the budget, its compute capability\n"              \
-  "                        and number of multiprocessors (vram list gpus)\n"                       \
+  "  --gpu NAME            its memory as the budget, its compute capability and\n"                 \
+  "                        multiprocessors (vram list gpus)\n"                                     \
   "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
   "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
-  "  --alloc-conf K:V,...  options of the caching allocator, written as in\n"                      \
-  "                        PYTORCH_CUDA_ALLOC_CONF\n"                                              \
-  "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
-  "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
+  "  --alloc-conf K:V,...  as in PYTORCH_CUDA_ALLOC_CONF\n"                                        \
+  "  --cudnn expected|none workspaces of convolutions (default: expected)\n"                       \
+  "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
+  "  --modules lazy|eager  CUDA_MODULE_LOADING (default: lazy)\n"                                  \
   "  --rules RULES         what PyTorch of that version allocates (vram list rules;\n"             \
   "                        default: the one that the text names, or the newest),\n"                \
   "                        or only what the formulas need: ideal\n"
@@ -46,8 +50,10 @@
 typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
+  const char *lora, *quant;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
+  vram_dtype own_dtype;   /* of the model, as its text names it */
   vram_pool_options pool; /* of the replay */
   vram_dim dims[VRAM_MAX_DIMS];
   char dim_name[VRAM_MAX_DIMS][VRAM_MAX_NAME + 1];
@@ -76,6 +82,8 @@ int job_unknown(const job *j, const char *a);
 int job_arguments(job *j, int argc, char **argv);
 /* What options need of each other. */
 int job_check(job *j);
+/* What the model's own dtype means for options; not FITS: message printed. */
+int job_model_dtype(job *j, vram_dtype own);
 /* What runs, in a few words: "train adamw amp bf16 checkpoint 2". */
 void job_mode(const job *j, char *to, size_t cap);
 

@@ -1,10 +1,11 @@
 /* vram list: what the library knows. */
 #include "vram_job.h"
 
-const char help_list[] =
+cmd_text help_list = {
     "vram list models|ops|dtypes|optimizers|gpus|rules\n"
     "\n"
-    "  --json                ops: one JSON array on standard output, nothing else\n";
+    "  --json                ops: one JSON array on standard output, nothing else\n",
+    NULL};
 
 static void print_id(int id, int width) {
   if (id < 0)
@@ -141,11 +142,21 @@ static int list_optimizers(void) {
 static int list_gpus(void) {
   const vram_gpu *g;
   uint32_t i;
-  printf("%s%-12s %5s %5s %7s %9s  %s%s\n", cmd_bold, "gpu", "cc", "SMs", "sold", "usable",
-         "source of the usable memory", cmd_plain);
-  for (i = 0; (g = vram_gpu_at(i)) != NULL; i++)
-    printf("%-12s %3u.%u %5u %4u GB %9s  %s\n", g->name, g->cc / 10, g->cc % 10, g->sm, g->sold_gb,
-           cmd_human(g->bytes), g->source);
+  printf("%s%-12s %5s %5s %7s %9s %9s %-9s %s%s\n", cmd_bold, "gpu", "cc", "SMs", "sold", "usable",
+         "context", "copies", "source of the usable memory", cmd_plain);
+  for (i = 0; (g = vram_gpu_at(i)) != NULL; i++) {
+    vram_step_options o;
+    memset(&o, 0, sizeof o);
+    o.cc = g->cc;
+    o.sm = g->sm;
+    printf("%-12s %3u.%u %5u %4u GB %9s ", g->name, g->cc / 10, g->cc % 10, g->sm, g->sold_gb,
+           cmd_human(g->bytes));
+    printf("%9s %-9s %s\n", cmd_human(vram_context_bytes(&o, 0).expected),
+           g->cc < 70   ? "-"
+           : g->cc < 80 ? "f16"
+                        : "f16 tf32",
+           g->source);
+  }
   return FITS;
 }
 
@@ -176,7 +187,7 @@ int list_command(int argc, char **argv) {
   int i;
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
-      return fputs(help_list, stdout), FITS;
+      return cmd_help(help_list, stdout), FITS;
   if (json)
     return list_ops_json();
   for (k = 0; what && k < sizeof known / sizeof *known; k++)

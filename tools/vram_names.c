@@ -121,17 +121,23 @@ int cmd_next_option(const char **at, cmd_option *o) {
   return 1;
 }
 
+void cmd_help(const char *const *help, FILE *to) {
+  while (*help)
+    fputs(*help++, to);
+}
+
 int cmd_unknown_option(const char *a, const char *name, const char *also, const char *without) {
   const cmd_entry *c = cmd_table;
   char word[WORD], best[WORD] = "", expected[2 * WORD];
+  const char *const *part;
   size_t least;
-  int k;
   while (c->name && strcmp(c->name, name))
     c++;
+  part = c->help;
   snprintf(word, sizeof word, "%.*s", (int)strcspn(a, "="), a); /* --batch=8 */
   least = strlen(word) > 4 ? too_far(word + 2) : 0;             /* of --x nothing is meant */
-  for (k = 0; k < 2; k++) {
-    const char *at = k ? also : c->help;
+  for (; part; part = *part ? part + 1 : NULL) {
+    const char *at = *part ? *part : also;
     cmd_option o;
     while (at && cmd_next_option(&at, &o)) {
       char known[WORD];

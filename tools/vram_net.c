@@ -78,7 +78,7 @@ static int net_arguments(net_job *n, int argc, char **argv) {
   int i, taken;
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
-      return fputs(help_estimate, stdout), FITS;
+      return cmd_help(help_estimate, stdout), FITS;
   for (i = 0; i < argc; i += taken) {
     taken = 1;
     if (argv[i][0] == '-' && argv[i][1]) {

@@ -3,7 +3,7 @@
 #include "vram_chain.h"
 #include "vram_job.h"
 
-const char help_plan[] =
+cmd_text help_plan = {
     "vram plan MODEL|CHAIN.csv [--budget SIZE] [options]     what to compute again\n"
     "\n"
     "Finds the cheapest order of compute, drop and recompute that trains within the\n"
@@ -45,7 +45,8 @@ const char help_plan[] =
     "stands what PyTorch allocates with the plan as calls of torch.utils.checkpoint,\n"
     "inside one another where they are so (tools/checkpoint_torch.py makes them).\n"
     "\n"
-    "Exit status 3: the budget is below the smallest one, which is named.\n";
+    "Exit status 3: the budget is below the smallest one, which is named.\n",
+    NULL};
 
 enum { WIDTH = 100 };
 static const char planning[] = "vram plan: planning";
@@ -513,7 +514,7 @@ static const char *exact_text(uint64_t b) {
 
 static void print_title(const planned *d) {
   const plan_job *p = d->p;
-  char mode[128];
+  char mode[256];
   uint32_t i;
   printf("%s%s%s", cmd_bold, p->j.model, cmd_plain);
   if (d->l) {
@@ -795,7 +796,7 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
     n = 1;
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       p->j.model = NULL;
-      return fputs(help_plan, stdout), FITS;
+      return cmd_help(help_plan, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       n = plan_option(p, argv[i], v);

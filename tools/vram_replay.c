@@ -2,7 +2,7 @@
    device that has addresses only. */
 #include "vram_trace.h"
 
-const char help_replay[] =
+cmd_text help_replay = {
     "vram replay TRACE [options]     a stream of allocations through an allocator\n"
     "\n"
     "TRACE is a CSV whose first line names the columns (at least action,id,size or\n"
@@ -28,7 +28,8 @@ const char help_replay[] =
     "                        pytorch.org/memory_viz; .json: as JSON, else a pickle\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
-    "Exit status 3: an allocation failed; the replay goes on without it.\n";
+    "Exit status 3: an allocation failed; the replay goes on without it.\n",
+    NULL};
 
 typedef struct replay_job {
   const char *path, *alloc_conf, *policy, *snapshot;
@@ -702,7 +703,7 @@ static int replay_arguments(replay_job *j, int argc, char **argv) {
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       j->path = NULL;
-      return fputs(help_replay, stdout), FITS;
+      return cmd_help(help_replay, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       n = replay_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);

@@ -2,7 +2,7 @@
    it allocated, from the memory that both share (tools/preload.h). */
 #include "vram_command.h"
 
-const char help_run[] =
+cmd_text help_run = {
     "vram run [options] -- PROGRAM [ARGUMENTS]   what an unmodified program allocates\n"
     "\n"
     "  --report FILE         the report goes there (default: standard error)\n"
@@ -23,7 +23,8 @@ const char help_run[] =
     "Environment: VRAM_PRELOAD, the library (default: libvram_preload.so beside this\n"
     "command or in ../lib/vram).\n"
     "Exit status: the program's, 128 + N if signal N ended it; 127, 126: it cannot be\n"
-    "run; 2 usage; 1 other.\n";
+    "run; 2 usage; 1 other.\n",
+    NULL};
 
 #if defined(__linux__) && UINTPTR_MAX > 0xffffffffu
 
@@ -871,7 +872,7 @@ int run_command(int argc, char **argv) {
   memset(&usual, 0, sizeof usual);
   usual.sa_handler = SIG_DFL;
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
-    return fputs(help_run, stdout), FITS;
+    return cmd_help(help_run, stdout), FITS;
   status = run_options_of(&s, argc, argv);
   if (status == FITS)
     status = run_library(&s);
@@ -892,7 +893,7 @@ int run_command(int argc, char **argv) {
 
 int run_command(int argc, char **argv) {
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
-    return fputs(help_run, stdout), FITS;
+    return cmd_help(help_run, stdout), FITS;
   cmd_say("vram: run is not on this system (it needs Linux with 64 bit)");
   return OTHER;
 }

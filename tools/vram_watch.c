@@ -2,7 +2,7 @@
    is opened when it is asked: nothing of NVIDIA is needed to build this. */
 #include "vram_command.h"
 
-const char help_watch[] =
+cmd_text help_watch = {
     "vram watch [options]     devices and processes, live\n"
     "\n"
     "  --once                once, then end\n"
@@ -18,7 +18,8 @@ const char help_watch[] =
     "temperature_celsius, power_watts, power_limit_watts, error, processes [pid,\n"
     "type, used_bytes, name, command, user]], error.\n"
     "Environment: VRAM_NVML, the library to open (default: libnvidia-ml.so.1).\n"
-    "Exit status: 0 done, 1 there is no NVIDIA driver, or it fails.\n";
+    "Exit status: 0 done, 1 there is no NVIDIA driver, or it fails.\n",
+    NULL};
 
 #if defined(__unix__) || defined(__APPLE__)
 
@@ -657,7 +658,7 @@ int watch_command(int argc, char **argv) {
   s.interval = 2;
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
-      return fputs(help_watch, stdout), FITS;
+      return cmd_help(help_watch, stdout), FITS;
   for (i = 0; i < argc; i += took)
     if (!watch_option(&s, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &took))
       return USAGE;
@@ -690,7 +691,7 @@ int watch_command(int argc, char **argv) {
 
 int watch_command(int argc, char **argv) {
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
-    return fputs(help_watch, stdout), FITS;
+    return cmd_help(help_watch, stdout), FITS;
   cmd_say("vram: watch is not on this system (it needs dlopen)");
   return OTHER;
 }

@@ -154,7 +154,9 @@ typedef enum vram_dtype {
 #define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values) VRAM_##token,
   VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
-      VRAM_DTYPE_COUNT
+      VRAM_DTYPE_COUNT,
+  VRAM_DTYPE_MODEL /* in a graph whose model has a dtype: that one (vram_graph_dtype); no dtype of
+                      its own, so nothing else takes it */
 } vram_dtype;
 
 typedef enum vram_dtype_kind {

@@ -4,8 +4,11 @@
 #include "api/version.h"
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
-   memory. Shapes and dtypes are those of an fp32 run; vram_step works out what autocast or a
-   low-precision run makes of them. */
+   memory. Shapes and dtypes are those of a run in the model's own dtype; vram_step works out what
+   autocast or a run in another dtype makes of them. A graph names the model's dtype, which is then
+   that of all parameters and of what says VRAM_DTYPE_MODEL (`model` in a text), while every other
+   dtype, f32 too, is the same in each run. Where it names none, f32 stands for the model's dtype.
+ */
 
 /* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {
@@ -36,11 +39,13 @@ typedef struct vram_dims {
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
 typedef struct vram_param vram_param;
+typedef struct vram_checkpoint vram_checkpoint;
 
 /* attr: [key | count << 8, values...]..., 0 ends. */
 struct vram_node {
   vram_node *next;
   const struct vram__round *round; /* loop rounds around it, NULL: none */
+  const vram_checkpoint *block;    /* the innermost checkpoint block around it, NULL: none */
   vram_value **in;
   vram_value *out;     /* nout values, one after the other; the first one has the node's name */
   const int64_t *attr; /* shared: many nodes may point to the same keys; NULL: none */
@@ -61,7 +66,7 @@ struct vram_value {
   const char *name; /* not terminated */
   uint32_t index;   /* 0, 1, ... */
   uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
-  vram_dtype dtype; /* vram_dtype in an fp32 run */
+  vram_dtype dtype; /* in a run in the model's dtype */
   uint8_t flags;
   uint8_t name_len;
 };
@@ -76,6 +81,25 @@ struct vram_param {
   vram_dtype dtype : 8;
   uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
+                       from before the model was prepared for training */
+};
+
+/* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
+   backward is made once more when backward needs it. Blocks may lie inside one another. */
+#define VRAM_CHECKPOINT_REENTRANT 1u   /* use_reentrant=True */
+#define VRAM_CHECKPOINT_FORGETS_RNG 2u /* preserve_rng_state=False */
+#define VRAM_CHECKPOINT_RUNS_ON 4u     /* early_stop=False */
+
+struct vram_checkpoint {
+  vram_checkpoint *next;         /* in the order in which they begin */
+  vram_checkpoint *up;           /* the one around it; NULL: none */
+  const vram_node *first, *last; /* first NULL: it has no nodes, and does nothing */
+  vram_value **arg, **out; /* what the call is given, in order, and what it gives, as far as named:
+                              beside it, what the nodes use from outside and what is used behind */
+  uint32_t narg, nout;
+  uint32_t nheld; /* the last ones of `arg` that its function only refers to */
+  uint8_t flags;
 };
 
 typedef struct vram_graph {
@@ -102,8 +126,20 @@ typedef struct vram_graph {
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned; /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  vram_value *root;          /* the first output: what backward starts from */
-  vram_error error;          /* the first error; sticky */
+  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
+  uint32_t holds;            /* nodes whose functions hold what they were given */
+  uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
+  vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
+  vram_checkpoint *checkpoint_first, *checkpoint_last;
+  vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
+  uint32_t ncheckpoint;
+  uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
+  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
+  uint8_t autocast_off; /* new nodes do not take part in autocast */
+  vram_value *root;     /* the first output: what backward starts from */
+  vram_value *inferred; /* the first result of inference; NULL: none is named */
+  vram_error error;     /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -137,11 +173,18 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
    n: not NULL. */
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
+/* In how many checkpoint blocks the node is: backward runs it once more for each. n: not NULL. */
+VRAM_API uint32_t vram_node_recomputed(const vram_node *n);
+
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
+/* Names the model's dtype, VRAM_F32, VRAM_BF16, VRAM_F16 or VRAM_F64, before there are inputs or
+   nodes. */
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype);
+
 /* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
- */
+   dtype: VRAM_DTYPE_MODEL where vram_graph_dtype was called, or any other. */
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad);
 
@@ -155,13 +198,45 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
 
+/* What inference gives in place of the outputs of training: what only these need, a loss and its
+   way there, is left out. */
+VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
+
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here variables of the loop around the model take these values (out = model(x)), and hold them
+   until the next step comes here. */
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* What is applied up to vram_graph_checkpoint_end runs in a call of
+   torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
+   arguments but what its function holds; out: what it returns, or nothing (then what is used behind
+   it, in the order in which it is made); either may be NULL where there are none. keys as in the
+   text form ("reentrant=1"), or NULL. */
+VRAM_API vram_result vram_graph_checkpoint(vram_graph *g, vram_value *const *arg, uint32_t narg,
+                                           uint32_t nheld, const char *keys);
+VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const *out,
+                                               uint32_t nout);
+
+/* Fine-tuning: linear lines of the text that is read next get adapters (lora: "r=16", and
+   "targets=q_proj|v_proj", "dropout=0.05", "dora=1", "bias=1", "dtype=bf16"), or quantised weights
+   (quant: "nf4", "fp4" or "int8", and "double=0", "dtype=bf16", "compute=bf16", "threshold=6.0",
+   "skip=NAME|NAME", "prepare=0"); each NULL: none. Targets are names, or what they end with behind
+   a point; none: all linear lines but the last one. That one is not quantised either. Whatever is
+   no adapter is frozen; with both and without prepare=0 it is fp32 where it is not quantised
+   (prepare_model_for_kbit_training), and vram_step_options.dtype is what weights were quantised
+   from (0: bf16). */
+VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const char *quant);
 
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
 VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                          uint32_t nset);
+
+/* The same behind vram_graph_adapt. */
+VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                           uint32_t nset);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
    the place of the text's. text and set as above; the text is not needed afterwards. *err, if not

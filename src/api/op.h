@@ -30,7 +30,10 @@
   X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
   X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
-  X(diagonal, I)
+  X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
+  X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
+  X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
+  X(storage_offset, I) X(cublas, B) X(onesided, B)
 
 /* clang-format on */
 

@@ -15,6 +15,7 @@ typedef struct vram_solve_options {
   const char
       *checkpoint_nodes; /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
   vram_step_options step;
+  const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
 } vram_solve_options;
 
 /* A value that was tried; value 0: there is none. */

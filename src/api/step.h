@@ -22,6 +22,14 @@ typedef struct vram_node_report {
   vram_dtype dtype;      /* of the first output in this run */
 } vram_node_report;
 
+/* Workspaces of cuDNN's convolutions. A real device chooses them while it runs: expected are those
+   that its heuristics take. They are no events of the step (vram_step_options.event, everything
+   `requested`), but the allocated and reserved bytes of a replay have them, and the peak. */
+typedef enum vram_cudnn {
+  VRAM_CUDNN_EXPECTED,
+  VRAM_CUDNN_NONE /* convolutions run without */
+} vram_cudnn;
+
 /* Nodes from first to last, in execution order. */
 typedef struct vram_range {
   const vram_node *first, *last;
@@ -39,10 +47,11 @@ typedef struct vram_step_options {
   int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
   vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  vram_dtype dtype;             /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
+  vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
-  int keep_grads;               /* zero_grad(set_to_none=False) */
+  int keep_grads;               /* zero_grad(set_to_none=False), or none at all */
+  int zero_grad_late;           /* zero_grad() stands between forward and backward */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
@@ -55,7 +64,10 @@ typedef struct vram_step_options {
   uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;            /* compute capability times ten; 0: 90 */
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: not known, usually 512 MiB */
+  vram_cudnn cudnn;       /* workspaces of convolutions */
+  int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                             beginning, as before torch 1.13 */
+  uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -91,6 +103,7 @@ typedef struct vram_report {
   uint64_t autocast_cache_bytes; /* low-precision copies of weights */
   uint64_t workspace_bytes;      /* the largest one */
   uint64_t kv_cache_bytes;       /* 0: the text form has no cache */
+  vram_dtype dtype;              /* the model's in this run */
   uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;
@@ -106,6 +119,8 @@ typedef struct vram_report {
   uint64_t
       num_alloc_retries; /* of such a replay: how many times that happens; else of the replay */
   uint64_t num_ooms; /* 1: a request of the replay found no memory; what came then is not played */
+  int runs_cudnn;    /* 1: convolutions run with cuDNN, */
+  vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
   vram_bounds device_bytes;  /* without context_bytes: what is reserved */
   vram_phase peak_phase;
@@ -148,7 +163,8 @@ typedef enum vram_source {
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
   THREE(peak_allocated_bytes, BOUND, "blocks of the caching allocator; rests not split off, workspaces of the device") \
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
-  THREE(context_bytes, BOUND, "CUDA context and libraries: given, or 105 MiB to 1 GiB")        \
+  THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
+  THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
   THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
 
 /* clang-format on */
@@ -163,6 +179,10 @@ typedef struct vram_term {
 #ifndef VRAM_NO_STEP
 /* Term i of a report, in the order of the table; 0: there is none. Neither argument is NULL. */
 VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term);
+
+/* What CUDA and the libraries take of the device of these options (never NULL) beside PyTorch's
+   allocator; cudnn: 1 if convolutions run with it. */
+VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);

@@ -33,6 +33,23 @@ VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def) {
   return v ? *v : def;
 }
 
+/* A dtype of the text in a run in the model's own dtype. */
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt) {
+  if (dt != VRAM_DTYPE_MODEL)
+    return dt;
+  return g->dtype ? g->dtype : VRAM_F32;
+}
+
+/* What torch.get_default_dtype() stands for: where f32 is the model's dtype it cannot be told. */
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g) {
+  return g->dtype ? VRAM_F32 : VRAM_DTYPE_MODEL;
+}
+
+/* What the node's key dtype= says for such a run, or `def`. */
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def) {
+  return vram__graph_own_dtype(g, (vram_dtype)VRAM__INT(n, dtype, def));
+}
+
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size) {
   uint64_t z = 16; /* bytes of the widest element */
   uint32_t i;
@@ -129,9 +146,10 @@ static int vram__dims_same_sizes(const vram_dims *a, const vram_dims *b) {
   return 1;
 }
 
-/* Slot i becomes the weight of that role that `weights=` lends; 0: an error, 2: it lends none. */
+/* Slot i becomes the weight or buffer of that role that `weights=` lends; 0: an error, 2: it lends
+   none. */
 static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                             const vram_dims *d) {
+                             const vram_dims *d, int buffer) {
   const int64_t *from = vram__node_list(n, VRAM__KEY_weights, NULL);
   const vram_node *lender;
   uint32_t k;
@@ -140,7 +158,8 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
   lender = (const vram_node *)(uintptr_t)*from;
   for (k = 0; k < lender->nparam; k++) {
     vram_param *p = lender->param[k];
-    if (!p || p->kind == VRAM__BUFFER || !vram__text_is(role, vram__text_len(role), p->role))
+    if (!p || (p->kind == VRAM__BUFFER) != buffer ||
+        !vram__text_is(role, vram__text_len(role), p->role))
       continue;
     if (vram__dims_same_sizes(p->d, d)) {
       n->param[i] = p;
@@ -164,11 +183,22 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
 /* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
    Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
    is the output's: numbers that are not floating point are no weights. */
-static vram_dtype vram__param_dtype(const vram_node *n, uint32_t ndim, vram_dtype dtype) {
-  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+static vram_dtype vram__weight_dtype(const vram_graph *g, const vram_node *n, uint32_t ndim,
+                                     vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype),
+                   own = vram__graph_own_dtype(g, asked);
   if (n->op == VRAM_OP_custom)
-    return vram__kind_rank(asked) == 2 ? asked : dtype;
-  return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
+    return vram__kind_rank(own) == 2 ? asked : dtype;
+  return ndim > 1 || vram__dtype_rows[own].row_multiple == 1 ? asked : dtype;
+}
+
+/* The same of a buffer: where the model's dtype is named the key holds for it, too, as a module
+   that is converted converts its running statistics. */
+static vram_dtype vram__buffer_dtype(const vram_graph *g, const vram_node *n, vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
+  const int floats = vram__kind_rank(vram__graph_own_dtype(g, asked)) == 2 &&
+                     vram__kind_rank(vram__graph_own_dtype(g, dtype)) == 2;
+  return g->dtype && n->op != VRAM_OP_custom && floats ? asked : dtype;
 }
 
 /* The next parameter, all zero; NULL: no memory. They lie one behind the other, so that a step that
@@ -188,15 +218,23 @@ static vram_param *vram__param_take(vram_graph *g) {
   return p;
 }
 
+/* An adapter learns in place of what it is added to. */
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
+  return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
+         vram__adapt_freezes(g);
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind) {
   const vram_dims *d = vram__graph_dims(g, ndim, size);
+  const int as_is = (kind & VRAM__AS_IS) != 0;
   vram_param *p;
   int lent;
   if (!d)
     return 0;
-  lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
+  kind &= (uint8_t)~VRAM__AS_IS;
+  lent = vram__node_borrow(g, n, i, role, d, kind == VRAM__BUFFER);
   if (lent != 2)
     return lent;
   if (!g->owned) { /* the first parameter */
@@ -212,13 +250,16 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  if (kind != VRAM__BUFFER)
-    dtype = vram__param_dtype(n, ndim, dtype);
-  p->dtype = dtype;
+  if (!as_is)
+    dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
+                                 : vram__weight_dtype(g, n, ndim, dtype);
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
+  if (kind == VRAM__PARAM &&
+      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
   if (!vram__whole_blocks(g, d, p->dtype))
     return 0;
@@ -242,14 +283,28 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
+VRAM_API vram_result vram_graph_dtype(vram_graph *g, vram_dtype dtype) {
+  if (!g->error.code && !vram__dtype_of_models(dtype))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype is none of f32, bf16, f16 and f64");
+  if (!g->error.code && (g->ninput || g->nnode))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "the model's dtype behind inputs or nodes");
+  if (!g->error.code)
+    g->dtype = dtype;
+  return g->error.code;
+}
+
 VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
                                       uint32_t ndim, const int64_t *size, int grad) {
   const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE || dtype >= VRAM_DTYPE_COUNT ||
-      ndim > VRAM_MAX_AXES) {
+  if (!g->dtype && dtype == VRAM_F32)
+    dtype = VRAM_DTYPE_MODEL;
+  else if (!g->dtype && dtype == VRAM_DTYPE_MODEL)
+    dtype = VRAM_DTYPE_NONE;
+  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE ||
+      (dtype >= VRAM_DTYPE_COUNT && dtype != VRAM_DTYPE_MODEL) || ndim > VRAM_MAX_AXES) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
@@ -320,7 +375,7 @@ VRAM__FN vram__span vram__node_label(const vram_node *n) {
   const vram_value *v;
   vram__span label;
   if (n->flags & VRAM__DROPS)
-    return vram__span_all("drop");
+    return vram__span_all(vram_op_name(n->op));
   v = n->nout ? n->out : n->in[n->nin - 1];
   label.text = v->name;
   label.len = v->name_len;
@@ -373,21 +428,46 @@ VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uin
   return VRAM_OK;
 }
 
-VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n) {
+  g->inferred = v[0];
+  while (n--)
+    v[n]->flags |= VRAM__INFERRED;
+}
+
+VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->inferred || !n))
+    vram__graph_fail(g, VRAM_ERR_VALUE, n ? "results of inference named twice" : "no result");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a result that is NULL");
+  if (!g->error.code)
+    vram__graph_infer(g, v, n);
+  return g->error.code;
+}
+
+/* The values of a call as lines of that op, of 64 each at most. */
+static vram_result vram__graph_lifetimes(vram_graph *g, uint32_t op, vram_value *const *v,
+                                         uint32_t n, const char *missing) {
   vram_value *in[64];
-  vram_node *node;
   uint32_t i, count;
   for (; n && !g->error.code; v += count, n -= count) {
     count = n < 64 ? n : 64;
     for (i = 0; i < count; i++) {
       in[i] = v[i];
       if (!in[i])
-        vram__graph_fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
+        vram__graph_fail(g, VRAM_ERR_VALUE, missing);
     }
-    node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
-    if (!node)
+    if (g->error.code || !vram__node_lifetime(g, op, in, count))
       break;
-    node->flags |= VRAM__DROPS;
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
+}
+
+VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }

@@ -2,16 +2,21 @@
 #pragma once
 #include "core/core.h"
 
-#define VRAM__INPLACE 1u /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u    /* node: a loss */
-#define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u /* node: may write to its first input */
-#define VRAM__DROPS 32u  /* node: a `drop` line, which has no name of its own */
-#define VRAM__GRAD 1u    /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u  /* value: named by `output` */
-#define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
+#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u      /* node: a loss */
+#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u   /* node: may write to its first input */
+#define VRAM__DROPS 32u    /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
+#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u    /* value: named by `output` */
+#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
+#define VRAM__FULL 128u    /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
+#define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
 
 typedef struct vram__round { /* one round of a loop */
   const struct vram__round *up;
@@ -51,6 +56,7 @@ typedef struct vram__promote {
 /* Lines of a graph that are no ops. */
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
+  VRAM__OP_keep,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -289,6 +295,8 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
+  uint32_t blocks; /* `checkpoint` blocks around it */
+  uint8_t full;    /* autocast was off in front of it */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -301,6 +309,19 @@ typedef struct vram__keys {
   int64_t *words;
   uint32_t count, room;
 } vram__keys;
+
+/* What vram_graph_adapt asks for. */
+enum { VRAM__ADAPT_WORDS = 64 };
+typedef struct vram__adapt {
+  int64_t lora_words[VRAM__ADAPT_WORDS], quant_words[VRAM__ADAPT_WORDS];
+  vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
+  vram__span targets, skip;               /* names with | between; no targets: all but the head */
+  vram__span head;                        /* the last linear line of the text */
+  uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint32_t matched;                       /* lines with an adapter */
+  uint32_t ncandidate;
+  vram__span candidate[16]; /* names that there were, without what stands before the last point */
+} vram__adapt;
 
 /* A node that a line or a call asks for. */
 typedef struct vram__request {
@@ -331,7 +352,11 @@ typedef struct vram__parser {
   uint32_t symbol_room; /* for so many there is memory */
   vram__loop loop[VRAM_MAX_LOOPS];
   uint32_t depth;  /* loops around the line */
+  uint32_t blocks; /* `checkpoint` blocks around it; the outermost: */
+  uint32_t block_line;
+  const char *block_at;
   uint32_t rounds; /* of all loops so far */
+  int adapted;     /* linear lines may have adapters that the text does not say */
   int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
   uint32_t nset;
@@ -359,6 +384,7 @@ VRAM__COLD VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(vram_dtype dt);
+VRAM__FN int vram__dtype_of_models(vram_dtype dt);
 VRAM__FN uint32_t vram__kind_rank(vram_dtype dt);
 VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b);
 VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim);
@@ -383,6 +409,10 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
+VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
+VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
+VRAM__FN vram_dtype vram__graph_default_dtype(const vram_graph *g);
+VRAM__FN vram_dtype vram__graph_key_dtype(const vram_graph *g, const vram_node *n, vram_dtype def);
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
 VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
 VRAM__APART VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key,
@@ -398,6 +428,7 @@ VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
+VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind);
 
@@ -415,20 +446,34 @@ VRAM__FN const char *vram__symbol_keep_name(vram__parser *p, vram__span name);
 /* node.c */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
 VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
+VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
 VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
 VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
+
+/* block.c */
+VRAM__FN int vram__block_key(vram__span word, uint8_t *flags);
+VRAM__FN int vram__block_begin(vram_graph *g, const vram_checkpoint *what);
+VRAM__FN int vram__block_end(vram_graph *g, vram_value *const *out, uint32_t nout);
 
 /* size.c */
 VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to);
 VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
                                uint32_t *count);
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to);
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to);
 VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
 
 /* key.c */
 VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
 VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
+
+/* adapt.c */
+VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
+VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
+VRAM__FN int vram__adapt_complete(vram_graph *g);
+VRAM__FN int vram__adapt_freezes(const vram_graph *g);
+VRAM__FN int vram__adapt_prepares(const vram_graph *g);
 
 /* parse.c */
 VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtype dtype,
@@ -448,7 +493,7 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++)
     w = w * 131 + (uint8_t)s[i];
-  return (int64_t)(w >> 1);
+  return (int64_t)(w & INT64_MAX);
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
@@ -471,6 +516,11 @@ static inline vram__span vram__span_all(const char *text) {
   s.text = text;
   s.len = text ? vram__text_len(text) : 0;
   return s;
+}
+
+/* Is n a line about lifetimes alone? */
+static inline int vram__node_is_lifetime(const vram_node *n) {
+  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */

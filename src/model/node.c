@@ -91,6 +91,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   uint32_t i;
   if (!n || !vram__node_append(g, n))
     return NULL;
+  n->block = g->checkpoint_open;
   if (n->nin > g->max_in)
     g->max_in = n->nin;
   if (n->nout > g->max_out)
@@ -105,10 +106,14 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   }
   if (n->nout && !g->noutput)
     g->root = &n->out[0];
+  if (g->no_grad)
+    n->flags |= VRAM__NO_GRAD;
   if (VRAM__INT(n, inplace, 0))
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
     n->flags |= VRAM__WRITES;
+  if (g->autocast_off)
+    n->flags |= VRAM__FULL;
   return n;
 }
 
@@ -120,6 +125,16 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   r.in = in;
   r.nin = nin;
   return vram__node_new(g, &r);
+}
+
+/* A `drop` or `keep` line. */
+VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
+  vram_node *n = vram__node_drop(g, op, in, nin);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  if (n && op == VRAM__OP_keep)
+    g->nkept += nin;
+  return n;
 }
 
 /* The op takes so many inputs, and has one output where it is written out to lines. */
@@ -274,10 +289,11 @@ static int vram__node_write_out(vram__parser *p, const vram__request *r, vram_no
             : !vram__lines_node(p, &lines, node))
       return 0;
   }
+  for (i = 0; i + 1 < lines.nvalue; i++)
+    all[count++] = lines.value[i];
   for (i = 0; i < r->nin; i++)
     all[count++] = r->in[i];
-  for (i = 0; i < lines.nvalue; i++)
-    all[count++] = lines.value[i];
+  all[count++] = lines.value[lines.nvalue - 1]; /* what the last line gives */
   return vram__node_drop(p->g, VRAM__OP_end, all, count) != NULL;
 }
 

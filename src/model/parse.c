@@ -67,6 +67,27 @@ static int vram__parse_pair(vram__span token, vram__span *name, vram__span *rest
 
 /* ---- model, dim and input lines ---- */
 
+/* dtype=DTYPE behind the model's name */
+static int vram__model_key(vram__parser *p) {
+  const vram__span word = p->token;
+  vram__span name, value;
+  int64_t dtype;
+  if (!vram__parse_pair(word, &name, &value) || !vram__text_is(name.text, name.len, "dtype") ||
+      p->g->dtype)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", word,
+                             p->g->dtype ? "the end of the line" : "dtype=DTYPE or nothing");
+  if (!vram__dtype_named(p, value, &dtype))
+    return 0;
+  if (!vram__dtype_of_models((vram_dtype)dtype))
+    return vram__parse_error(p, VRAM_ERR_VALUE, "not a model's dtype", value,
+                             "f32, bf16, f16 or f64");
+  if (p->g->ninput || p->g->nnode)
+    return vram__parse_refuse(p, word.text, VRAM_ERR_SYNTAX,
+                              "the model's dtype behind inputs or nodes", NULL);
+  p->g->dtype = (vram_dtype)dtype;
+  return 1;
+}
+
 static int vram__model_line(vram__parser *p) {
   vram_graph *g = p->g;
   if (g->name)
@@ -77,9 +98,9 @@ static int vram__model_line(vram__parser *p) {
   g->name_len = p->token.len;
   if (!g->name)
     return vram__parse_located(p, p->token.text);
-  if (vram__parse_token(p))
-    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                             "the end of the line");
+  while (vram__parse_token(p))
+    if (!vram__model_key(p))
+      return 0;
   return 1;
 }
 
@@ -153,6 +174,8 @@ VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtyp
   vram__memory_zero(v, sizeof *v);
   v->d = vram__graph_dims(g, ndim, size);
   v->name = vram__graph_keep_text(g, name.text, name.len);
+  v->flags = dtype == VRAM_DTYPE_MODEL ? VRAM__OF_MODEL : 0;
+  dtype = vram__graph_own_dtype(g, dtype);
   if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
   v->name_len = (uint8_t)name.len;
@@ -279,6 +302,8 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram__key_table[missing].name);
   if (p->names_only)
     return vram__names_only(p, r, names, at);
+  if (!vram__adapt_line(g, r, names))
+    return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "too many keys", NULL);
   if (!vram__node_emit(p, r, &n))
     return vram__parse_located(p, at);
   if (!vram__names_give(p, names, n->out, r->nout))
@@ -351,7 +376,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output` or `drop` line; 0: an error. */
+/* The names of an `output`, `drop` or `keep` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -369,17 +394,17 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-static int vram__drop_line(vram__parser *p) {
+/* A `drop` or `keep` line. */
+static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
   const uint32_t count = vram__values_line(p, in);
   vram_node *n;
   if (!count || p->names_only)
     return count != 0;
-  n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
+  n = vram__node_lifetime(p->g, op, in, count);
   if (!n)
     return vram__parse_located(p, at);
-  n->flags |= VRAM__DROPS;
   n->line = p->line;
   return 1;
 }
@@ -402,6 +427,27 @@ static int vram__output_line(vram__parser *p) {
   return 1;
 }
 
+/* `no_grad` and `enable_grad`: how the lines behind them run. */
+static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                             "the end of the line");
+  p->g->no_grad = no_grad;
+  return 1;
+}
+
+static int vram__infer_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (!count)
+    return 0;
+  if (p->g->inferred)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "a second infer line", NULL);
+  vram__graph_infer(p->g, in, count);
+  return 1;
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -421,6 +467,21 @@ static int vram__round_begin(vram__parser *p, vram__loop *loop) {
   return 1;
 }
 
+/* A size, or `SIZE-INTEGER`: rounds of a depth of which some layers are written out. */
+static int vram__parse_rounds(vram__parser *p, vram__span size, int64_t *rounds) {
+  const char *minus = size.text + 1, *const end = size.text + size.len;
+  int64_t all, less = 0;
+  while (minus < end && *minus != '-')
+    minus++;
+  if (!vram__parse_size(p, vram__span_of(size.text, minus), 0, &all) ||
+      (minus < end && !vram__parse_size(p, vram__span_of(minus + 1, end), 0, &less)))
+    return 0;
+  if (all < less)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "less than no rounds", size, NULL);
+  *rounds = all - less;
+  return 1;
+}
+
 /* How many rounds a `loop` line asks for; 0: an error. */
 static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
   const char *const at = p->token.text;
@@ -429,7 +490,7 @@ static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
   if (!vram__parse_token(p))
     return vram__parse_error(p, VRAM_ERR_SYNTAX, "a loop without a count", p->token,
                              "loop SIZE NAME=NAME ...");
-  if (!vram__parse_size(p, p->token, 0, rounds))
+  if (!vram__parse_rounds(p, p->token, rounds))
     return 0;
   all = (uint64_t)*rounds;
   for (i = 0; i < p->depth; i++)
@@ -475,6 +536,8 @@ static int vram__loop_line(vram__parser *p) {
   loop->round = 0;
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
+  loop->blocks = p->blocks;
+  loop->full = p->g->autocast_off;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -526,6 +589,13 @@ static int vram__next_line(vram__parser *p) {
   if (!p->depth)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "next without loop", NULL);
   loop = &p->loop[p->depth - 1];
+  if (p->blocks != loop->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "next inside a checkpoint block that began in the loop", "end");
+  if (p->g->autocast_off != loop->full)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "autocast is not as it was where the loop began",
+                              loop->full ? "autocast off" : "autocast on");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -544,6 +614,99 @@ static int vram__next_line(vram__parser *p) {
   return 1;
 }
 
+/* ---- checkpoint blocks ---- */
+
+/* One more value of a block's line. */
+static int vram__block_value(vram__parser *p, vram__span name, vram_value **to, uint32_t *n) {
+  if (*n == 1024)
+    return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+  to[*n] = vram__parse_value(p, name);
+  return to[(*n)++] != NULL;
+}
+
+/* The names of `holds=NAME,NAME`. */
+static int vram__block_holds(vram__parser *p, vram__span list, vram_checkpoint *b) {
+  const char *at = list.text, *const end = list.text + list.len;
+  const uint32_t before = b->narg;
+  while (at <= end) {
+    const char *const from = at;
+    while (at < end && *at != ',')
+      at++;
+    if (!vram__block_value(p, vram__span_of(from, at), b->arg, &b->narg))
+      return 0;
+    at++;
+  }
+  b->nheld += b->narg - before;
+  return 1;
+}
+
+static int vram__checkpoint_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  vram_checkpoint b;
+  vram__span name, list;
+  vram__memory_zero(&b, sizeof b);
+  b.arg = in;
+  while (vram__parse_token(p)) {
+    if (!vram__parse_pair(p->token, &name, &list)) {
+      if (b.nheld)
+        return vram__parse_error(p, VRAM_ERR_SYNTAX, "an argument behind a key", p->token,
+                                 "KEY=VALUE");
+      if (!vram__block_value(p, p->token, in, &b.narg))
+        return 0;
+    } else if (vram__text_is(name.text, name.len, "holds")) {
+      if (!vram__block_holds(p, list, &b))
+        return 0;
+    } else if (!vram__block_key(p->token, &b.flags))
+      return vram__parse_error(p, VRAM_ERR_NAME, "an unknown key of a checkpoint block", p->token,
+                               "holds=, reentrant=1, preserve_rng_state=0, early_stop=0");
+  }
+  if (!p->blocks++) {
+    p->block_at = p->start;
+    p->block_line = p->line;
+  }
+  return p->names_only || vram__block_begin(p->g, &b) || vram__parse_located(p, at);
+}
+
+static int vram__end_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *drop = p->g->last;
+  vram_value *out[1024];
+  uint32_t n = 0;
+  if (p->blocks == (p->depth ? p->loop[p->depth - 1].blocks : 0))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "end without checkpoint", NULL);
+  while (vram__parse_token(p))
+    if (!vram__block_value(p, p->token, out, &n))
+      return 0;
+  p->blocks--;
+  if (p->names_only)
+    return 1;
+  if (!vram__block_end(p->g, out, n))
+    return vram__parse_located(p, at);
+  for (drop = drop ? drop->next : NULL; drop; drop = drop->next)
+    drop->line = p->line;
+  return 1;
+}
+
+/* ---- autocast ---- */
+
+/* `autocast off` ... `autocast on`: what a module runs with autocast switched off. */
+static int vram__autocast_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  const int word = vram__parse_token(p);
+  const int off = word && vram__parse_word_is(p, "off");
+  if (!off && !(word && vram__parse_word_is(p, "on")))
+    return vram__parse_refuse(p, word ? p->token.text : at, VRAM_ERR_SYNTAX,
+                              "autocast neither off nor on", "autocast off or autocast on");
+  if (off == p->g->autocast_off)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
+                              off ? "autocast is off already" : "autocast is on already", NULL);
+  if (vram__parse_token(p))
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "more than one word", NULL);
+  p->g->autocast_off = (uint8_t)off;
+  return 1;
+}
+
 /* ---- a text ---- */
 
 static int vram__parse_statement(vram__parser *p) {
@@ -557,12 +720,26 @@ static int vram__parse_statement(vram__parser *p) {
     return vram__input_line(p);
   if (vram__parse_word_is(p, "output"))
     return vram__output_line(p);
+  if (vram__parse_word_is(p, "infer"))
+    return vram__infer_line(p);
   if (vram__parse_word_is(p, "drop"))
-    return vram__drop_line(p);
+    return vram__lifetime_line(p, VRAM__OP_drop);
+  if (vram__parse_word_is(p, "keep"))
+    return vram__lifetime_line(p, VRAM__OP_keep);
+  if (vram__parse_word_is(p, "no_grad"))
+    return vram__grad_line(p, 1);
+  if (vram__parse_word_is(p, "enable_grad"))
+    return vram__grad_line(p, 0);
   if (vram__parse_word_is(p, "loop"))
     return vram__loop_line(p);
   if (vram__parse_word_is(p, "next"))
     return vram__next_line(p);
+  if (vram__parse_word_is(p, "checkpoint"))
+    return vram__checkpoint_line(p);
+  if (vram__parse_word_is(p, "end"))
+    return vram__end_line(p);
+  if (vram__parse_word_is(p, "autocast"))
+    return vram__autocast_line(p);
   return vram__op_line(p);
 }
 
@@ -582,6 +759,11 @@ static int vram__parse_lines(vram__parser *p) {
     p->start = loop->head;
     return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a loop without next", NULL);
   }
+  if (p->blocks) {
+    p->line = p->block_line;
+    p->start = p->block_at;
+    return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a checkpoint block without end", NULL);
+  }
   return 1;
 }
 
@@ -595,7 +777,7 @@ static int vram__parse_complete(vram__parser *p) {
       return 0;
     }
   if (g->root)
-    return 1;
+    return vram__adapt_complete(g);
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
@@ -652,6 +834,7 @@ static void vram__parse_names(vram_graph *g, const char *text, uint64_t len, con
 
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err) {
+  vram__adapt_begin(g, text, len);
   vram__parse_text(g, text, len, set, nset, 0);
   if (g->error.code == VRAM_ERR_MEMORY || g->error.code == VRAM_ERR_LIMIT)
     vram__parse_names(g, text, len, set, nset);
@@ -678,7 +861,7 @@ static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   if (nest->depth > VRAM_MAX_LOOPS)
     return 0;
   if (vram__parse_token(p))
-    vram__parse_size(p, p->token, 0, &rounds);
+    vram__parse_rounds(p, p->token, &rounds);
   nest->times[nest->depth] =
       vram__product_or_overflow(nest->times[nest->depth - 1], (uint64_t)rounds);
   if (!rounds)
@@ -697,11 +880,22 @@ static void vram__nest_leave(vram__nest *nest) {
   nest->depth -= nest->depth != 0;
 }
 
+/* Does a linear line say that its weight is quantised or that it has an adapter? */
+static int vram__line_adapts(const vram__parser *p) {
+  const char *at;
+  for (at = p->start; at + 6 < p->end; at++)
+    if (vram__text_equal(at, " lora=", 6) || vram__text_equal(at, " quant", 6))
+      return 1;
+  return p->adapted;
+}
+
 /* What a node of that op takes at most, beside its names, inputs and keys. Of a recurrent net it is
    the parameters, so many for each of `num_layers`. */
 static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
   const vram__op_row *row = vram__op_at(op);
   int64_t layers = 1;
+  if (op == VRAM_OP_linear && vram__line_adapts(p))
+    return 4096;
   if (!(row->traits & VRAM__OP_FLAT))
     return row->lines ? 2048 : 512;
   while (vram__parse_token(p)) {
@@ -724,11 +918,11 @@ static uint64_t vram__line_bytes(vram__parser *p, vram__span word) {
 }
 
 /* Goes over the lines once; dims, counts of loops and `num_layers` alone are read. */
-VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                         uint32_t nset) {
+static uint64_t vram__text_bytes(const char *text, uint64_t len, const vram_dim *set, uint32_t nset,
+                                 int adapted) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 4096;
+  uint64_t total = adapted ? 16384 : 4096;
   vram__nest nest;
   vram_graph g;
   vram__parser p;
@@ -737,6 +931,7 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
   p.set = set;
   p.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
   p.used = used;
+  p.adapted = adapted;
   nest.times[0] = 1;
   nest.depth = nest.skipped = 0;
   while (p.next_line < p.text_end && !g.error.code) {
@@ -761,4 +956,14 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
     total += bytes;
   }
   return vram__sum_or_overflow(total, len); /* the table of names */
+}
+
+VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                         uint32_t nset) {
+  return vram__text_bytes(text, len, set, nset, 0);
+}
+
+VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                           uint32_t nset) {
+  return vram__text_bytes(text, len, set, nset, 1);
 }

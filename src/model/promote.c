@@ -5,6 +5,11 @@ VRAM__FN int vram__dtype_is_float(vram_dtype dt) {
   return vram__dtype_rows[dt].kind == VRAM_KIND_FLOAT;
 }
 
+/* What a whole model may be in. */
+VRAM__FN int vram__dtype_of_models(vram_dtype dt) {
+  return dt == VRAM_F64 || dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
+}
+
 static int vram__dtype_is_complex(vram_dtype dt) {
   return vram__dtype_rows[dt].kind == VRAM_KIND_COMPLEX;
 }

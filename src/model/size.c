@@ -161,7 +161,7 @@ VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to
   return 1;
 }
 
-VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
+VRAM__FN int vram__dtype_named(vram__parser *p, vram__span name, int64_t *to) {
   uint32_t i;
   for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++)
     if (vram__text_is(name.text, name.len, vram__dtype_rows[i].name)) {
@@ -171,4 +171,19 @@ VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
   *to = vram_dtype_from_name_n(name.text, name.len); /* float32, f8e4m3, Q4_K, ... */
   return *to != VRAM_DTYPE_NONE || vram__parse_error(p, VRAM_ERR_NAME, "an unknown dtype", name,
                                                      "f32, bf16, i64, ... (vram list dtypes)");
+}
+
+/* The same of an input or a key: `model` is the model's dtype, and so is f32 in a text that does
+   not name it. */
+VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
+  if (vram__text_is(name.text, name.len, "model")) {
+    *to = VRAM_DTYPE_MODEL;
+    return p->g->dtype || vram__parse_error(p, VRAM_ERR_NAME, "the model's dtype is not named",
+                                            name, "model NAME dtype=DTYPE in a line above");
+  }
+  if (!vram__dtype_named(p, name, to))
+    return 0;
+  if (*to == VRAM_F32 && !p->g->dtype)
+    *to = VRAM_DTYPE_MODEL;
+  return 1;
 }

@@ -6,19 +6,22 @@ static int vram__low_is_loss(const vram_node *n) {
   return (n->flags & VRAM__LOSS) || ((vram__op_traits(n) & VRAM__OP_TOTAL) && !n->out[0].d->ndim);
 }
 
+static int vram__low_is_output(const vram_graph *g, const vram_value *v) {
+  return g->inferred ? (v->flags & VRAM__INFERRED) != 0 : (v->flags & VRAM__OUTPUT) || v == g->root;
+}
+
 static void vram__low_need(vram__low *l) {
   enum { NEED = 1, KEPT = 2, LOSS = 4 };
   const vram_graph *g = l->g;
   const vram_node *n;
   uint32_t i;
   for (n = g->first; n; n = n->next) {
-    uint8_t loss = vram__low_is_loss(n) ? LOSS : 0;
+    uint8_t loss = !g->inferred && vram__low_is_loss(n) ? LOSS : 0;
     for (i = 0; i < n->nin && !loss; i++)
       loss |= l->value[n->in[i]->index].need & LOSS;
     for (i = 0; i < n->nout; i++)
       l->value[n->out[i].index].need =
-          (uint8_t)(loss |
-                    ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root ? NEED | KEPT : 0));
+          (uint8_t)(loss | (vram__low_is_output(g, &n->out[i]) ? NEED | KEPT : 0));
   }
   for (n = g->last; n; n = vram__node_before(n)) {
     uint8_t need = 0;

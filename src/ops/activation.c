@@ -24,8 +24,9 @@ static int vram__shape_prelu(vram_graph *g, vram_node *n) {
     weights = (int64_t)n->in[1]->d->numel;
   if (weights < 1 || (weights != 1 && (x->ndim < 2 || x->v[1] != weights)))
     return vram__node_error(g, n, "num_parameters must be 1 or the number of channels");
-  if (n->nin == 1 && (!vram__node_params(g, n, 2) ||
-                      !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_F32, VRAM__PARAM)))
+  if (n->nin == 1 &&
+      (!vram__node_params(g, n, 2) ||
+       !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_DTYPE_MODEL, VRAM__PARAM)))
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
@@ -64,6 +65,7 @@ static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor 
       size[i] = i == 1 ? (int64_t)in[1].d->numel : 1;
     vram__tensor_replace(s, &in[1], vram__torch_reshape(s, in[1], ndim, size));
   }
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[0]);
@@ -106,15 +108,15 @@ static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, x_copy);
   if (f) {
-    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
     vram__save_tensor(s, f, noise);
+    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
   }
   vram__tensor_release(s, noise);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], VRAM__SLOTS(f)[0].g);
+  to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], VRAM__SLOTS(f)[0].g);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -291,8 +291,8 @@ static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask,
   vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
                zero = vram__tensor_empty(s, s->scalar, dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
-  vram__tensor_release(s, inf);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, inf);
   return y;
 }
 
@@ -389,14 +389,14 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
     f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, offset);
     vram__save_tensor(s, f, seed);
-    vram__save_tensor(s, f, y);
   }
   vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -605,16 +605,16 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
   }
   if (f) {
     vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, rng);
     vram__save_tensor(s, f, unused);
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, unused);
-  vram__tensor_release(s, rng);
   vram__tensor_release(s, lse);
+  vram__tensor_release(s, rng);
+  vram__tensor_release(s, unused);
   vram__grad_fn_set_output(s, f, 0, &y);
   if (width != z.d)
     vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
@@ -624,7 +624,7 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
 /* flash_api.cpp, mha_bwd */
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor *saved = VRAM__SAVED(f);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[3];
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[4];
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
   const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
@@ -676,13 +676,13 @@ static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
     lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, offset);
     vram__save_tensor(s, f, seed);
-    vram__save_tensor(s, f, y);
   }
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
+  vram__tensor_release(s, offset);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -804,7 +804,7 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
   const int half = vram__is_half(dt);
-  vram__tensor x[3], q, k, v, mask, weights, second = vram__tensor_none(), y;
+  vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)
     x[i] = half ? vram__torch_cast(s, p->in[i], VRAM_F32) : vram__tensor_retain(s, p->in[i]);
@@ -814,19 +814,19 @@ static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   mask = vram__sdpa_math_mask(s, p, q.dt);
   vram__sdpa_math_groups(s, p, &k, &v);
   weights = vram__sdpa_math_weights(s, p, q, k, mask);
-  if (half) /* attn.to(origin_dtype), the second result, which nobody takes */
-    second = vram__tensor_empty(s, weights.d, dt);
+  /* attn.to(origin_dtype), the second result, which nobody takes */
+  second = half ? vram__tensor_empty(s, weights.d, dt) : vram__tensor_retain(s, weights);
   y = vram__torch_matmul(s, weights, v);
   if (half)
     vram__tensor_replace(s, &y, vram__torch_cast(s, y, dt));
-  vram__tensor_release(s, second);
   vram__tensor_release(s, weights);
+  vram__tensor_release(s, q);
   vram__tensor_release(s, mask);
   vram__tensor_release(s, v);
   vram__tensor_release(s, k);
-  vram__tensor_release(s, q);
-  for (i = 0; i < 3; i++)
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, x[i]);
+  vram__tensor_release(s, second);
   return y;
 }
 
@@ -897,7 +897,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   y = vram__sdpa_run(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
-  for (i = 0; i < 4; i++)
+  for (i = 4; i-- > 0;)
     vram__tensor_release(s, p->in[i]);
   return y;
 }

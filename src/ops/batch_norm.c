@@ -4,7 +4,8 @@
 #ifndef VRAM_NO_STEP
 
 /* aux of a batch_norm's record */
-enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2 };
+/* and where the weight is saved, or what comes in its place */
+enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_WEIGHT = 2 /* bits before it */ };
 
 /* The arguments of _batch_norm_impl_index; d NULL: there is none. */
 typedef struct vram__batch_norm {
@@ -85,12 +86,13 @@ static void vram__batch_norm_scratch(vram__step *s, const vram__batch_norm *b) {
   if (b->train) {
     if (x.dt == VRAM_BF16)
       up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
-    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
+    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, vram__acc_dtype(x.dt), 16,
+                         2);
     vram__tensor_release(s, up);
   }
   if (!b->in[1].d) {
-    one = vram__tensor_empty(s, s->scalar, VRAM_F32);
-    zero = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    one = vram__tensor_empty(s, s->scalar, vram__acc_dtype(x.dt));
+    zero = vram__tensor_empty(s, s->scalar, vram__acc_dtype(x.dt));
     vram__tensor_release(s, one);
     vram__tensor_release(s, zero);
   }
@@ -104,12 +106,13 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
   f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (b->train ? VRAM__BN_TRAIN : 0);
   vram__save_tensor(s, f, b->in[0]);
   for (i = 0; i < 2; i++)
-    vram__save_tensor(s, f, stats[i]);
+    if (b->running[i].d)
+      vram__save_tensor(s, f, b->running[i]);
+  f->aux |= (uint64_t)f->nsaved << VRAM__BN_WEIGHT;
   if (b->in[1].d)
     vram__save_tensor(s, f, b->in[1]);
   for (i = 0; i < 2; i++)
-    if (b->running[i].d)
-      vram__save_tensor(s, f, b->running[i]);
+    vram__save_tensor(s, f, stats[i]);
 }
 
 /* Normalization.cpp, _batch_norm_impl_index */
@@ -128,8 +131,8 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
       s, cudnn ? vram__norm_format(s, x->d, vram__suggests_cl(x->d)) : vram__dims_dense(s, x->d),
       x->dt);
   if (b->train || !cudnn) {
-    stats[0] = vram__tensor_vector(s, channels, VRAM_F32);
-    stats[1] = vram__tensor_vector(s, channels, VRAM_F32);
+    stats[0] = vram__tensor_vector(s, channels, vram__acc_dtype(x->dt));
+    stats[1] = vram__tensor_vector(s, channels, vram__acc_dtype(x->dt));
   }
   if (!cudnn)
     vram__batch_norm_scratch(s, b);
@@ -172,17 +175,15 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   stats[0] = vram__tensor_empty(s, b.in[1].d, VRAM_F32);
   stats[1] = vram__tensor_empty(s, b.in[1].d, VRAM_F32);
   if (f) {
-    f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
+    f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT;
     vram__save_tensor(s, f, b.in[0]);
+    vram__save_tensor(s, f, b.in[1]);
   }
   vram__save_and_release(s, f, stats[0]);
   vram__save_and_release(s, f, stats[1]);
-  if (f) {
-    vram__save_tensor(s, f, b.in[1]);
-    if (s->call.frame) { /* where it counts how many there are */
-      vram__save_tensor(s, f, b.running[0]);
-      vram__save_tensor(s, f, b.running[1]);
-    }
+  if (f && s->call.frame) { /* where it counts how many there are */
+    vram__save_tensor(s, f, b.running[0]);
+    vram__save_tensor(s, f, b.running[1]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -245,8 +246,8 @@ static void vram__batch_norm_backward_reduce(vram__step *s, const vram__batch_no
     g_copy = vram__batch_norm_rows_copy(s, b->g);
   }
   if (cl || b->wants[0]) {
-    sums[0] = vram__tensor_vector(s, d->v[1], VRAM_F32);
-    sums[1] = vram__tensor_vector(s, d->v[1], VRAM_F32);
+    sums[0] = vram__tensor_vector(s, d->v[1], vram__acc_dtype(b->x.dt));
+    sums[1] = vram__tensor_vector(s, d->v[1], vram__acc_dtype(b->x.dt));
   }
   if (b->affine && (cl || b->wants[1]))
     to[1] = vram__tensor_vector(s, d->v[1], b->weight_dt);
@@ -268,7 +269,7 @@ static vram__tensor vram__batch_norm_backward_input(vram__step *s,
   if (!b->train)
     return vram__tensor_empty(s, vram__dims_contiguous(s, d), b->x.dt);
   if (!b->affine && (kernel == VRAM__BN_GENERAL || vram__batch_norm_kernel(b->g.d) != kernel))
-    number = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    number = vram__tensor_empty(s, s->scalar, vram__acc_dtype(b->x.dt));
   y = vram__tensor_empty(s, vram__norm_format(s, d, vram__suggests_cl(d)), b->x.dt);
   vram__tensor_release(s, number);
   return y;
@@ -305,7 +306,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
   b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
   b.train = (f->aux & VRAM__BN_TRAIN) != 0;
   b.affine = f->nin - 1;
-  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : VRAM_F32;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[f->aux >> VRAM__BN_WEIGHT].dt : VRAM_F32;
   for (i = 0; i < 3; i++)
     b.wants[i] = i < f->nin && vram__input_wanted(f, i);
   if (b.cudnn && b.train)
@@ -316,9 +317,9 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *x = VRAM__SAVED(f), *w = x + 3;
-  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__batch_norm_is_usual(x->d, w->d) ||
-      !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
+  const vram__tensor *x = VRAM__SAVED(f), *w = x + 1;
+  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN | 1 << VRAM__BN_WEIGHT) ||
+      !vram__batch_norm_is_usual(x->d, w->d) || !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
     vram__backward_any_bn(s, f, to);
     return;
   }
@@ -351,9 +352,23 @@ static void vram__instance_norm_update(vram__step *s, const vram__batch_norm *b,
   for (i = 0; i < 2; i++) {
     vram__tensor all = b->running[i], mean;
     all.d = vram__dims_2d(s, x->v[0], x->v[1]);
-    mean = vram__tensor_sum(s, all, 1, 0, all.dt);
+    mean = vram__tensor_sum(s, all, 1, 0, all.dt); /* then copy_ to what the module has */
+    vram__tensor_release(s, vram__tensor_to(s, mean, vram__step_dtype(s, VRAM_F32)));
     vram__tensor_release(s, mean);
   }
+}
+
+/* A running statistic for each sample, in the weight's dtype or, where there is none, in x's. */
+static vram__tensor vram__instance_norm_running(vram__step *s, const vram_node *n,
+                                                const vram__batch_norm *b, const vram__tensor *x,
+                                                uint32_t i) {
+  vram__tensor own, y;
+  if (!n->param[2])
+    return vram__tensor_none();
+  own = vram__tensor_to(s, s->param[n->param[2 + i]->index], b->in[1].d ? b->in[1].dt : x->dt);
+  y = vram__torch_tiled(s, own, x->d->v[0]);
+  vram__tensor_release(s, own);
+  return y;
 }
 
 static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -367,8 +382,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
   for (i = 1; i < 3; i++)
     b.in[i] = vram__torch_tiled(s, b.in[i], d->v[0]);
   for (i = 0; i < 2; i++)
-    b.running[i] = n->param[2] ? vram__torch_tiled(s, s->param[n->param[2 + i]->index], d->v[0])
-                               : vram__tensor_none();
+    b.running[i] = vram__instance_norm_running(s, n, &b, x, i);
   b.train = s->train || !b.running[0].d;
   size[0] = 1;
   size[1] = d->v[0] * d->v[1];

@@ -19,9 +19,10 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
   if (!vram__node_params(g, n, 2) ||
-      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_F32, VRAM__PARAM))
+      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_F32, VRAM__PARAM))
+  if (VRAM__INT(n, bias, 1) &&
+      !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
   size[last] = weight[0];
   return vram__node_out(g, n, 0, last + 1, size, n->in[0]->dtype);

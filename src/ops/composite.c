@@ -57,16 +57,17 @@ static int vram__shape_moe(vram_graph *g, vram_node *n) {
 
 static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  const vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : VRAM_F32);
+  const vram_dtype dt =
+      vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
   uint32_t ndim, i;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
     return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
   if (!vram__node_params(g, n, 2))
     return 0;
-  if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_F32, VRAM__PARAM))
+  if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
-  if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_F32, VRAM__BUFFER))
+  if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_DTYPE_MODEL, VRAM__BUFFER))
     return 0;
   for (i = 0; i < n->nout; i++)
     if (!vram__node_out(g, n, i, ndim, size, dt))
@@ -306,13 +307,27 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
 
 /* ---- custom: an op that the table does not know ---- */
 
-/* The bytes of its node are those of a run in fp32: in 16 bits it may be half of them. */
+/* The bytes of its node are those of a run in the model's own dtype: in 16 bits it may be half of
+   them. */
 static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace) {
-  if (!s->amp && !s->low)
+  if (!s->amp && s->dtype == vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
     return;
   s->count.custom = vram__sum_or_overflow(s->count.custom, saved / 2);
   if (s->count.custom_most < workspace / 2)
     s->count.custom_most = workspace / 2;
+}
+
+/* Its workspace, and while that is there cuBLAS's where it has products. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n) {
+  const uint64_t bytes = (uint64_t)VRAM__INT(n, workspace, 0);
+  uint32_t own;
+  if (!VRAM__INT(n, cublas, 0)) {
+    vram__workspace_use(s, bytes);
+    return;
+  }
+  own = vram__cub_hold(s, bytes);
+  vram__blas_workspace(s, VRAM__CUBLAS);
+  vram__cub_release(s, own);
 }
 
 /* It saves what its node says, and nothing else. */
@@ -323,7 +338,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
-  vram_dtype dt = vram__step_dtype(s, n->out[0].dtype);
+  vram_dtype dt = vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
   if (n->param[0])
@@ -338,7 +353,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     if (f)
       vram__save_tensor(s, f, keep);
   }
-  vram__workspace_use(s, workspace);
+  vram__custom_workspace(s, n);
   vram__custom_count(s, (uint64_t)saved, workspace);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -354,7 +369,7 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
       const vram_dims *d = vram__input_dims(s, f, i, &dt);
       to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), dt);
     }
-  vram__workspace_use(s, (uint64_t)VRAM__INT(f->node, workspace, 0));
+  vram__custom_workspace(s, f->node);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -363,4 +378,4 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved workspace frozen weights");
+         "shape! dtype params buffers saved workspace cublas frozen weights");

@@ -79,9 +79,9 @@ static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv
                                    const int64_t *w) {
   uint32_t i;
   if (n->nin == 1)
-    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_F32, VRAM__PARAM) &&
+    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM) &&
            (!VRAM__INT(n, bias, 1) ||
-            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_F32, VRAM__PARAM));
+            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_DTYPE_MODEL, VRAM__PARAM));
   for (i = 0; i < v->k + 2; i++)
     if (n->in[1]->d->ndim != v->k + 2 || n->in[1]->d->v[i] != w[i])
       return vram__node_error(g, n, "a weight of another shape");
@@ -180,6 +180,38 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
+/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
+   tensor of positions that it makes, or sums over for the weight. */
+static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
+                                 const vram_dims *made, vram_dtype dt, int cl) {
+  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2];
+  const uint32_t axes = vram__op_axes(s->node);
+  vram__cudnn_conv c;
+  vram_bounds bytes;
+  int64_t stride[3], dil[3];
+  uint32_t i;
+  vram__axes((vram_graph *)0, s->node, VRAM__KEY_stride, axes, 1, 1, stride);
+  vram__axes((vram_graph *)0, s->node, VRAM__KEY_dilation, axes, 1, 1, dil);
+  c.dt = dt;
+  c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
+  c.samples = (uint64_t)x->v[0];
+  c.channels[0] = (uint64_t)x->v[1];
+  c.channels[1] = (uint64_t)y->v[1];
+  c.axes = (uint8_t)(w->ndim - 2);
+  c.channels_last = cl != 0;
+  c.grouped = VRAM__INT(s->node, groups, 1) != 1;
+  c.dense = !c.grouped;
+  for (i = 0; i < axes; i++)
+    if (stride[i] != 1 || dil[i] != 1)
+      c.dense = 0;
+  for (i = 0; i < 2 && c.axes == 2; i++) {
+    c.kernel[i] = w->v[2 + i];
+    c.made[i] = made->v[2 + i];
+  }
+  bytes = vram__cudnn_workspace(&s->device, &c);
+  vram__device_workspace(s, &bytes);
+}
+
 /* the dims of t with an axis of height 1: how 1-D convolutions run */
 static vram__tensor vram__as_2d(vram__step *s, vram__tensor t) {
   if (t.d->ndim == 3)
@@ -218,13 +250,14 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
 }
 
 /* The padded input with a batch axis. a: weight and bias at 1 and 2. Autocast comes before the
-   batch axis, the module's padding before both: *cast is the first of a that is cast already. */
+   batch axis (behind it with padding=same: _convolution_mode is on no list), the module's padding
+   before both: *cast is the first of a that is cast already. */
 static vram__tensor vram__conv_batched(vram__step *s, const vram_node *n, vram__tensor x,
                                        vram__tensor *a, uint32_t *cast) {
   const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
   vram__tensor p, t;
   uint32_t i;
-  *cast = s->amp && zeros ? 1 : 3;
+  *cast = s->amp && zeros && VRAM__INT(n, padding, 0) != VRAM__SAME ? 1 : 3;
   for (i = 3; i-- > *cast;)
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
@@ -257,7 +290,13 @@ static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram_
     vram__tensor_retain(s, w);
   y = vram__tensor_empty(s, d, x.dt);
   copy = vram__tensor_in_format(s, w, cl);
-  vram__upper_may_need(s, x.d->numel + w.d->numel + d->numel);
+  if (!vram__conv_native(n, x, w, cl)) {
+    const vram_dims *xyw[3];
+    xyw[0] = x.d;
+    xyw[1] = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
+    xyw[2] = w.d;
+    vram__conv_workspace(s, xyw, xyw[1], x.dt, cl);
+  }
   vram__tensor_release(s, copy);
   vram__tensor_release(s, w);
   vram__tensor_release(s, x);
@@ -300,6 +339,7 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   for (i = cast; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  vram__refuse_unlike(s, a, 3);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[0]);
@@ -307,6 +347,8 @@ static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tens
   }
   y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (!batched && cast == 1) /* a[0] is the same */
+    vram__tensor_replace(s, &p, vram__tensor_none());
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
   vram__tensor_release(s, p);
@@ -319,9 +361,13 @@ static vram__tensor vram__conv_product(vram__step *s, vram__tensor a, vram__tens
                                        const vram_dims *d) {
   int cl = vram__conv_is_channels_last(a, w);
   vram__tensor y = vram__tensor_empty(s, vram__tensor_formatted(s, d, cl), a.dt), cw, ca;
+  const vram_dims *xyw[3];
   cw = vram__tensor_in_format(s, w, cl);
   ca = vram__tensor_in_format(s, a, cl);
-  vram__upper_may_need(s, ca.d->numel + cw.d->numel + d->numel);
+  xyw[0] = d;
+  xyw[1] = ca.d;
+  xyw[2] = cw.d;
+  vram__conv_workspace(s, xyw, d, a.dt, cl);
   vram__tensor_release(s, ca);
   vram__tensor_release(s, cw);
   return y;
@@ -332,8 +378,12 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
                                       const vram_dims *d) {
   int cl = vram__conv_is_channels_last(x, g);
   vram__tensor cg = vram__tensor_in_format(s, g, cl), cx = vram__tensor_in_format(s, x, cl), y;
+  const vram_dims *xyw[3];
   y = vram__tensor_empty(s, vram__tensor_formatted(s, d, cl), g.dt);
-  vram__upper_may_need(s, cx.d->numel + cg.d->numel + d->numel);
+  xyw[0] = cx.d;
+  xyw[1] = cg.d;
+  xyw[2] = d;
+  vram__conv_workspace(s, xyw, cg.d, g.dt, cl);
   vram__tensor_release(s, cx);
   vram__tensor_release(s, cg);
   return y;
@@ -437,6 +487,7 @@ static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vr
 
 static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
+  const vram_dims *xyw[3];
   vram__tensor a[3];
   vram__grad_fn *f;
   uint32_t i;
@@ -449,13 +500,17 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
   for (i = s->amp ? 3 : 0; i-- > 0;)
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
+  vram__refuse_unlike(s, a, 3);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[0]);
     vram__save_tensor(s, f, a[1]);
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
-  vram__upper_may_need(s, a[0].d->numel + a[1].d->numel + y[0].d->numel);
+  xyw[0] = a[0].d;
+  xyw[1] = y[0].d;
+  xyw[2] = a[1].d;
+  vram__conv_workspace(s, xyw, xyw[1], a[0].dt, 0);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; s->amp && i < 3; i++)
     vram__tensor_release(s, a[i]);
@@ -464,19 +519,22 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
 static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
-  const uint64_t numel = x->numel + w->numel + g->d->numel;
+  const vram_dims *xyw[3];
   if (!vram__conv_is_usual(s, f->node, x) || vram__suggests_cl(w) ||
       (g->d->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) != VRAM__PLAIN) {
     vram__backward_any_conv(s, f, to);
     return;
   }
+  xyw[0] = x;
+  xyw[1] = g->d;
+  xyw[2] = w;
   if (vram__input_wanted(f, 0)) {
     to[0] = vram__tensor_empty(s, x, g->dt);
-    vram__upper_may_need(s, numel);
+    vram__conv_workspace(s, xyw, x, g->dt, 0);
   }
   if (vram__input_wanted(f, 1)) {
     to[1] = vram__tensor_empty(s, w, g->dt);
-    vram__upper_may_need(s, numel);
+    vram__conv_workspace(s, xyw, g->d, g->dt, 0);
   }
   if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);

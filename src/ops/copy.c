@@ -322,9 +322,7 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  vram_dtype dt = n->nin == 1 ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
-  if (n->nin == 1 && s->low && dt == VRAM_F32)
-    dt = s->low;
+  const vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, VRAM_F32) : x[1].dt;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 

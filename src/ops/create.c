@@ -4,14 +4,15 @@
 static int vram__shape_create(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  vram_dtype dt = n->nin ? n->in[0]->dtype : (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt =
+      n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
   return vram__node_out(g, n, 0, c, v, dt);
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_DTYPE_MODEL);
   int buffer = vram__op_at(n->op)->kind == VRAM__BUFFER;
   if (!vram__node_own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
@@ -24,9 +25,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  vram_dtype dt = n->nin ? x[0].dt : n->out[0].dtype;
-  if (!n->nin && s->low && dt == VRAM_F32)
-    dt = s->low;
+  vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   y[0] = vram__tensor_empty(s, n->out[0].d, dt);
 }
 

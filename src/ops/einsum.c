@@ -466,10 +466,10 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   group[2] = p.ro;
   right = vram__operand_group(s, &p.b, group, last[1]);
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
+  vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
   vram__tensor_release(s, p.a.t);
   vram__tensor_release(s, p.b.t);
-  vram__tensor_release(s, left);
-  vram__tensor_release(s, right);
   /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
   return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
 }

@@ -17,7 +17,7 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1 || w[1] < 1)
       return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   for (i = 0; i < x->ndim; i++)
@@ -50,7 +50,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
   if (w ? w->v[0] != z[0] || w->v[1] != z[1]
         : !vram__node_params(g, n, 1) ||
-              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
+              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return w ? vram__node_error(g, n, "a table of another shape") : 0;
   dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
@@ -190,12 +190,12 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
     if (max)
       vram__save_tensor(s, f, idx);
   }
-  vram__tensor_release(s, idx);
-  vram__tensor_release(s, bag);
-  vram__tensor_release(s, size);
   vram__tensor_release(s, wide);
+  vram__tensor_release(s, bag); /* ret, _, _, _ = torch.embedding_bag(...) */
+  vram__tensor_release(s, size);
   vram__tensor_release(s, in);
   vram__tensor_release(s, offsets);
+  vram__tensor_release(s, idx);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 

@@ -164,10 +164,10 @@ static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (f && gather)
-    vram__save_tensor(s, f, x[0]);
   if (f)
     vram__save_tensor(s, f, x[1]);
+  if (f && gather)
+    vram__save_tensor(s, f, x[0]);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -183,6 +183,7 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn *f;
   in[0] = x[0];
   in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  vram__refuse_unlike(s, in, n->nin > 2 ? 2 : 1);
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[1]);
@@ -271,8 +272,23 @@ static void vram__index_gone(vram__step *s, vram__index *x, int last_first) {
   vram__cub_release(s, x->mask);
 }
 
-/* x[.., idx, ..] with the first index tensor at axis `dim`: the kernel wants all index tensors in
-   the same strides (TensorAdvancedIndexing.cpp, AdvancedIndex) */
+/* The kernel wants all index tensors in the same strides (TensorAdvancedIndexing.cpp,
+   AdvancedIndex). */
+static void vram__index_align(vram__step *s, vram__index *x) {
+  uint32_t i, a;
+  int same = 1;
+  for (i = 1; i < x->n; i++)
+    for (a = 0; a < x->d->ndim; a++)
+      if (VRAM__STRIDE(x->t[i].d)[a] != VRAM__STRIDE(x->t[0].d)[a])
+        same = 0;
+  for (i = 0; !same && !s->ideal && i < x->n; i++)
+    if (!(x->t[i].d->flags & VRAM__CONTIG)) {
+      x->t[i] = vram__tensor_empty(s, x->d, VRAM_I64);
+      x->own |= 1u << i;
+    }
+}
+
+/* x[.., idx, ..] with the first index tensor at axis `dim` */
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
                                     uint32_t count, uint32_t dim) {
   vram__index ix;
@@ -280,17 +296,8 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
   const vram_dims *op[2], *d;
   uint32_t i, a, m = 0;
   vram__tensor y;
-  int same = 1;
   vram__index_begin(s, idx, count, &ix, 1);
-  for (i = 1; i < ix.n; i++)
-    for (a = 0; a < ix.d->ndim; a++)
-      if (VRAM__STRIDE(ix.t[i].d)[a] != VRAM__STRIDE(ix.t[0].d)[a])
-        same = 0;
-  for (i = 0; !same && !s->ideal && i < ix.n; i++)
-    if (!(ix.t[i].d->flags & VRAM__CONTIG)) {
-      ix.t[i] = vram__tensor_empty(s, ix.d, VRAM_I64);
-      ix.own |= 1u << i;
-    }
+  vram__index_align(s, &ix);
   for (a = 0; a < x.d->ndim; a++) {
     if (a == dim)
       for (i = 0; i < ix.d->ndim; i++) {
@@ -426,6 +433,7 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
   in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
     own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
@@ -447,13 +455,14 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     c = vram__tensor_contiguous(s, y[0]);
     at.index = x + 1;
     at.count = count;
-    at.dim = 0;
+    at.dim = vram__index_dim(n);
     at.check = 1;
     vram__index_add(s, x[0].d, v, &at);
     vram__tensor_release(s, c);
   } else { /* the indices as the kernel wants them; the values broadcast in it */
     vram__index ix;
     vram__index_begin(s, x + 1, count, &ix, 1);
+    vram__index_align(s, &ix);
     vram__index_gone(s, &ix, 0);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -473,11 +482,12 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
     zero = vram__tensor_empty(s, n->in[n->nin - 1]->d, g.dt);
     to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
     vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);
+    vram__index_align(s, &ix);
     vram__index_gone(s, &ix, 0);
     vram__tensor_release(s, zero);
   }
   if (vram__input_wanted(f, 1))
-    to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, 0);
+    to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(n));
 }
 
 /* masked_select is nonzero and index; what it selects is bounded by all elements. */
@@ -499,8 +509,8 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, x[0]);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[0]);
   }
   y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -508,7 +518,7 @@ static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram_
 
 /* masked_scatter into zeros */
 static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[1], m = VRAM__SAVED(f)[0], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
   const vram_dims *d;
@@ -542,7 +552,7 @@ VRAM__OP(index_select, "index_select: x dim index", 2, 2, index_select, SAME, no
          each, NONE, 0, 0, "dim!");
 VRAM__OP(index, "", 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
 VRAM__OP(index_put, "", 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
-         "inplace accumulate");
+         "dim inplace accumulate");
 VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
          "dim! scalar inplace");
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,

@@ -1,6 +1,27 @@
 /* >>ops/linear    the linear layer */
 #include "ops/ops.h"
 
+/* Its weight is quantised, or it has an adapter. */
+static int vram__linear_is_plain(const vram_node *n) {
+  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL);
+}
+
+/* The parameters of a layer with weight [w[0], w[1]]. */
+static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
+  const int quantised = vram__node_list(n, VRAM__KEY_quant, NULL) != NULL;
+  if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
+    return 0;
+  if (quantised ? !vram__quantised_own(g, n)
+                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
+                                  VRAM__PARAM))
+    return 0;
+  if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
+                                          : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
+                                                            VRAM_DTYPE_MODEL, VRAM__PARAM)))
+    return 0;
+  return !vram__node_list(n, VRAM__KEY_lora, NULL) || vram__adapter_own(g, n, w[0], w[1]);
+}
+
 static int vram__shape_linear(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], w[2];
@@ -13,6 +34,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   w[0] = VRAM__INT(n, out_features, 0);
   if (n->nin > 1) {
     const vram_dims *d = n->in[1]->d;
+    if (!vram__linear_is_plain(n))
+      return vram__node_error(g, n, "quant= and lora= are for a layer that has its own weight");
     if (d->ndim != 2 || d->v[1] != w[1])
       return vram__node_error(g, n, "a weight of another shape");
     if (vram__node_list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
@@ -21,13 +44,20 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
-    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
-      return 0;
-    if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+    if (!vram__linear_own(g, n, w))
       return 0;
   }
   size[x->ndim - 1] = w[0];
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* The product, and those of its adapter. */
+static uint64_t vram__flops_linear(const vram_node *n) {
+  const int64_t rank = VRAM__INT(n, lora, 0);
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  return vram__sum_or_overflow(
+      vram__flops_product(n),
+      vram__product_or_overflow(2 * (uint64_t)rank, vram__sum_or_overflow(x->numel, y->numel)));
 }
 
 #ifndef VRAM_NO_STEP
@@ -48,7 +78,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   const uint32_t x = in[0].d != NULL;
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_linear, in + 1 - x, 2 + x, 1, 2);
   vram__tensor y;
-  vram__save_factors(s, f, x, in[1], x + 1, in[2]);
+  vram__save_factors(s, f, in + 1 - x, x, !x);
   y = vram__tensor_empty(s, out, in[1].dt);
   vram__blas_workspace(s, x ? VRAM__CUBLASLT : VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -192,10 +222,14 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[3]; /* bias, input, weight */
   in[1] = x[0];
   vram__node_weights(s, n, &in[2], &in[0]);
-  if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
+  if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_SCALES])
+    y[0] = vram__torch_quantised(s, n, in[1], in[0]);
+  else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
     y[0] = vram__torch_linear(s, in[1], in[2], in[0]);
+  if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_LORA_A])
+    y[0] = vram__torch_adapter(s, n, x[0], y[0]);
 }
 
 /* A linear layer whose weight or bias has a gradient already: AddmmBackward hands on those of the
@@ -231,5 +265,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
-         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");
+VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
+         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT,
+         "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
+         "lora_dropout lora_bias lora_dtype dora rslora");

@@ -219,8 +219,9 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
 }
 
 static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
-  while (count-- > 0)
-    vram__tensor_release(s, in[count]);
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    vram__tensor_release(s, in[i]);
 }
 
 /* ---- one kernel for all elements (Loss.cpp, cuda/Loss.cu) ---- */
@@ -706,9 +707,9 @@ static vram__tensor vram__ctc_kernel(vram__step *s, const vram_node *n, const vr
   if (f) {
     f->aux = log_alpha.st ? vram__slot_at(s, log_alpha.st)->bytes : 0;
     vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, target);
     vram__save_tensor(s, f, y);
     vram__save_tensor(s, f, log_alpha);
-    vram__save_tensor(s, f, target);
   }
   vram__tensor_release(s, log_alpha);
   vram__tensor_release(s, target);

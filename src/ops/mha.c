@@ -55,7 +55,7 @@ VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_
   uint32_t i;
   for (i = 0; i < count; i++)
     if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
-                                        VRAM_F32, VRAM__PARAM))
+                                        VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   return 1;
 }
@@ -446,11 +446,11 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   in[0] = mask;
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
   in[2] = vram__torch_swap(s, qkv[1], 1, 2);
-  vram__tensor_release(s, qkv[1]);
   scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
                   : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
-  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[1]); /* del q_scaled, k */
+  vram__tensor_release(s, qkv[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
   vram__tensor_release(s, scores);
   if (dropout_p)

@@ -62,15 +62,15 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "a weight of another shape");
   }
   if (vram__norm_has_weight(n)) {
-    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_F32, VRAM__PARAM))
+    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
     if (vram__norm_has_bias(n) &&
-        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_F32, VRAM__PARAM))
+        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_DTYPE_MODEL, VRAM__PARAM))
       return 0;
   }
   if (vram__norm_has_statistics(n) &&
-      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_F32, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_F32, VRAM__BUFFER) ||
+      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
+       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
@@ -193,21 +193,24 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     vram__norm_release_args(s, in);
     return;
   }
-  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
+  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 5);
   copy = vram__norm_format_copy(s, in[0], 0);
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
   for (i = 0; i < ndim; i++)
     rows[i] = i < ndim - naxes ? in[0].d->v[i] : 1;
-  acc = in[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
+  acc = vram__acc_dtype(in[0].dt);
   for (i = 0; i < nstats; i++)
     stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
   vram__tensor_release(s, copy);
   if (f) {
+    if (!rms && in[2].d)
+      vram__save_tensor(s, f, in[2]);
+    f->aux = f->nsaved;
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < nstats; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < nstats; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   for (i = 0; i < nstats; i++)
     vram__tensor_release(s, stats[i]);
@@ -243,7 +246,7 @@ static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vra
 }
 
 static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[f->aux];
   const vram__tensor x_copy = vram__norm_format_copy(s, x, 0);
   vram__tensor g_copy, none = vram__tensor_none(), *affine[2];
   const vram_dims *d = NULL; /* of weight and bias */
@@ -300,7 +303,8 @@ static void vram__group_norm_scratch(vram__step *s, const vram__group_norm *k,
                    ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32)
                    : vram__tensor_none();
   for (i = 0; i < 2; i++)
-    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32)
+    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels),
+                                           vram__acc_dtype(in[0].dt))
                       : vram__tensor_none();
   for (i = 2; i-- > 0;)
     vram__tensor_release(s, scale[i]);
@@ -332,10 +336,10 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   if (f) {
     f->aux = (uint64_t)groups << 1 | (in[1].d != NULL);
     vram__save_tensor(s, f, in[0]);
-    for (i = 0; i < 2; i++)
-      vram__save_tensor(s, f, stats[i]);
     if (in[1].d)
       vram__save_tensor(s, f, in[1]);
+    for (i = 0; i < 2; i++)
+      vram__save_tensor(s, f, stats[i]);
   }
   vram__tensor_release(s, copy);
   for (i = 0; i < 2; i++)
@@ -346,14 +350,14 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
 
 /* GroupNormBackwardKernelImplInternal: c2 and c3 of each group, and c1 of each channel, for the
    gradient of the input. */
-static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_norm *k,
-                                              int affine) {
+static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_norm *k, int affine,
+                                              vram_dtype acc) {
   vram__tensor group[2], channel = vram__tensor_none();
   uint32_t i;
   for (i = 0; i < 2; i++)
-    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32);
+    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), acc);
   if (!k->one && affine && !k->cl)
-    channel = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32);
+    channel = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), acc);
   vram__tensor_release(s, group[1]);
   vram__tensor_release(s, group[0]);
   vram__tensor_release(s, channel);
@@ -362,6 +366,7 @@ static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_n
 /* native_group_norm_backward */
 static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram_dtype acc = vram__acc_dtype(x.dt);
   const int cl = vram__suggests_cl(x.d);
   const vram__tensor g_copy = vram__norm_format_copy(s, VRAM__SLOTS(f)[0].g, cl),
                      x_copy = vram__norm_format_copy(s, x, cl);
@@ -376,9 +381,9 @@ static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__ten
       to[i] = vram__tensor_vector(s, k.channels, x.dt);
   for (i = 0; i < 2; i++)
     sums[i] = k.one ? vram__tensor_none()
-                    : vram__tensor_empty(s, vram__dims_2d(s, k.batch, k.channels), VRAM_F32);
+                    : vram__tensor_empty(s, vram__dims_2d(s, k.batch, k.channels), acc);
   if (vram__input_wanted(f, 0))
-    vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1));
+    vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1), acc);
   vram__tensor_release(s, sums[1]);
   vram__tensor_release(s, sums[0]);
   vram__tensor_release(s, x_copy);

@@ -46,7 +46,8 @@ typedef struct vram__operand {
 #define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
 #define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many tensors may be saved */
 
-#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0 */
+#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0, */
+#define VRAM__AUX_STALE (UINT64_C(1) << 62)   /* and what it saved itself */
 
 /* recipe.c */
 VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace);
@@ -99,9 +100,14 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
                                                 const vram_dims *d);
 
+/* at::acc_type: what kernels add up in */
+static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
+  return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
+}
+
 /* product.c */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b);
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first);
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which);
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b);
@@ -120,6 +126,17 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 /* linear.c */
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b);
+
+/* quantised.c */
+VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
+VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
+                                            vram__tensor b);
+
+/* adapter.c */
+VRAM__FN vram__tensor vram__torch_adapter(vram__step *s, const vram_node *n, vram__tensor x,
+                                          vram__tensor result);
 
 /* einsum.c */
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b);
@@ -196,6 +213,7 @@ VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, 
                                     const int64_t *attr);
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b);
 VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y);
+VRAM__FN void vram__refuse_stale(vram__step *s, const vram__grad_fn *f);
 VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f);
 
 static inline uint32_t vram__recipe_plan(vram__step *s, uint32_t kind, int inplace) {

@@ -13,7 +13,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
@@ -126,7 +126,7 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 0);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram_dims *d[3];
@@ -146,7 +146,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       vram__promote_add(&pr, in[i].dt, in[i].d->ndim);
     dt = vram__promote_result(op, nin, &pr);
     if (vram__kind_rank(in[0].dt) < 2 && dt == VRAM_F32)
-      dt = s->low ? s->low : dt; /* the default dtype */
+      dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
@@ -208,10 +208,32 @@ static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
   return n->op;
 }
 
+/* A record that saves what it overwrites itself never runs. If it saves the very tensor that it
+   makes, that one holds it for ever. */
+static void vram__pointwise_hold_itself(vram__step *s, vram__grad_fn *f, uint32_t need,
+                                        const vram__tensor *in, uint32_t nin) {
+  uint32_t i;
+  for (i = 1; i < nin; i++) {
+    if (!(need >> i & 1) || !in[i].st || !in[0].st ||
+        vram__slot_at(s, in[i].st)->base != vram__slot_at(s, in[0].st)->base)
+      continue;
+    f->aux |= VRAM__AUX_STALE;
+    if (in[i].st == in[0].st)
+      f->refs++;
+  }
+}
+
+/* lerp takes tensors of one dtype; what div and its like do in place keeps the kind of number. */
+static void vram__pointwise_refuse(vram__step *s, uint32_t kind, const vram__tensor *in,
+                                   uint32_t nin) {
+  if (kind == VRAM_OP_lerp || kind == VRAM__K_lerp_tensor)
+    vram__refuse_unlike(s, in, nin);
+}
+
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin) {
   const uint32_t plan = vram__recipe_plan(s, kind, 1);
-  vram__grad_fn *f = plan & VRAM__PLAN_GRADIENT
+  vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
   const vram__tensor y = vram__tensor_retain(s, in[0]);
@@ -228,6 +250,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
     } else
       vram__recipe_save(s, f, need, in, nin, y);
     f->aux |= VRAM__AUX_INPLACE;
+    vram__pointwise_hold_itself(s, f, need, in, nin);
   }
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -258,6 +281,7 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
   const uint32_t kind = vram__pointwise_kind(s, n);
   uint32_t i, own;
   vram__tensor in[3];
+  vram__pointwise_refuse(s, kind, x, n->nin);
   if (n->flags & VRAM__INPLACE) {
     y[0] = vram__pointwise_inplace(s, kind, x, n->nin);
     return;

@@ -1,4 +1,4 @@
-/* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
+/* >>ops/product    matmul, mm, bmm, mv, dot, addmm, baddbmm, grouped_mm */
 #include "ops/ops.h"
 
 static int vram__shape_matmul(vram_graph *g, vram_node *n) {
@@ -13,6 +13,9 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     if (n->op == fixed[i].op && (a->ndim != fixed[i].ndim || b->ndim != fixed[i].ndim ||
                                  (a->ndim == 3 && a->v[0] != b->v[0])))
       return vram__node_error(g, n, "matrices of another number of axes");
+  if ((n->op == VRAM_OP_mv && (a->ndim != 2 || b->ndim != 1)) ||
+      (n->op == VRAM_OP_dot && (a->ndim != 1 || b->ndim != 1)))
+    return vram__node_error(g, n, "matrices of another number of axes");
   if (!a->ndim || !b->ndim)
     return vram__node_error(g, n, "a product of a tensor without axes");
   ka = a->v[a->ndim - 1];
@@ -84,23 +87,22 @@ static uint64_t vram__flops_addmm(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
-VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
-                                 uint32_t ib, vram__tensor b) {
-  if (!f)
-    return;
-  if (vram__input_wanted(f, ib)) {
-    vram__save_tensor(s, f, a);
-    f->aux |= 1;
-  }
-  if (vram__input_wanted(f, ia)) {
-    vram__save_tensor(s, f, b);
-    f->aux |= 2;
+/* Saves what two factors, inputs `first` and the one behind it, keep: each only if the other wants
+   a gradient. mm and bmm save mat2 before self; aux says where each of the two is. */
+VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
+                                 uint32_t first, int second_first) {
+  uint32_t i;
+  for (i = 0; f && i < 2; i++) {
+    const uint32_t which = second_first ? 1 - i : i;
+    if (!vram__input_wanted(f, first + 1 - which))
+      continue;
+    f->aux |= (uint64_t)f->nsaved << which;
+    vram__save_tensor(s, f, in[first + which]);
   }
 }
 
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
-  return VRAM__SAVED(f)[which && (f->aux & 1) ? 1 : 0];
+  return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
@@ -110,8 +112,9 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
       : kind == VRAM__K_bmm ? vram__blas_bmm(s, a, b)
                             : vram__blas_mv(s, a, b);
@@ -137,6 +140,7 @@ VRAM__FN void vram__backward_bmm(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #define VRAM__ALPHA 4u /* aux of a product that adds: alpha is not 1 */
 #define VRAM__BETA 8u
+#define VRAM__NO_BETA 16u /* it is 0 */
 
 /* Is the added tensor c of a [m,k] x [k,n] product one that cuBLASLt adds itself? One value a
    column, and in 16 bits also a matrix of the result's shape stored by rows (Blas.cpp; measured).
@@ -145,9 +149,9 @@ static int vram__lt_bias(vram__tensor c, int64_t m, int64_t n, int64_t k, uint32
   const int64_t *st = VRAM__STRIDE(c.d), *z = c.d->v;
   if (n <= 1 || k <= 1)
     return 0;
-  if (c.d->ndim == 2 && z[0] == m && z[1] == n && vram__dtype_size(c.dt) == 2 && st[1] == 1 &&
-      st[0] >= n)
-    return 1;
+  if (c.d->ndim == 2 && z[0] > 1 && z[0] == m && z[1] == n && vram__dtype_size(c.dt) == 2 &&
+      st[1] == 1 && st[0] >= n)
+    return !(factors & VRAM__NO_BETA);
   return (c.d->ndim == 1 || (c.d->ndim == 2 && z[0] == 1)) && c.d->numel == (uint64_t)n &&
          (c.d->flags & VRAM__CONTIG) && !(factors & VRAM__BETA);
 }
@@ -163,8 +167,9 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   in[0] = c;
   in[1] = a;
   in[2] = b;
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
@@ -199,8 +204,9 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
   in[0] = c;
   in[1] = a;
   in[2] = b;
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
-  vram__save_factors(s, f, 1, a, 2, b);
+  vram__save_factors(s, f, in, 1, 0);
   if (f)
     f->aux |= factors;
   y = vram__blas_bmm(s, a, b);
@@ -234,8 +240,9 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   vram__grad_fn *f;
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
   vram__blas_workspace(s, VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -380,8 +387,8 @@ static vram__tensor vram__matmul_batched(vram__step *s, vram__tensor a, vram__te
     q = t;
   }
   t = vram__torch_product(s, VRAM__K_bmm, p, q);
-  vram__tensor_release(s, p);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
   if (na > 1)
     size[n++] = a.d->v[na - 2];
   if (nb > 1)
@@ -422,7 +429,7 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
   if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
     factors |= VRAM__ALPHA;
   if (VRAM__INT(n, beta, VRAM__ONE) != VRAM__ONE)
-    factors |= VRAM__BETA;
+    factors |= VRAM__INT(n, beta, VRAM__ONE) ? VRAM__BETA : VRAM__BETA | VRAM__NO_BETA;
   for (i = n->nin; i-- > 0;)
     a[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
   switch (n->op) {
@@ -444,6 +451,22 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
   }
   for (i = 0; i < n->nin; i++)
     vram__tensor_release(s, a[i]);
+}
+
+/* A product of two vectors: autocast takes the wider dtype, where matmul takes the lower. */
+static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  uint32_t i, own;
+  in[0] = x[0];
+  in[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  if (in[0].dt != in[1].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "vectors of different dtypes: PyTorch stops with an error");
+  y[0] = vram__torch_dot(s, in[0], in[1]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
 }
 
 /* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists
@@ -474,7 +497,7 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   in[0] = a;
   in[1] = b;
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
-  vram__save_factors(s, f, 0, a, 1, b);
+  vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;
@@ -514,6 +537,8 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
 VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0,
          "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0,

@@ -12,7 +12,7 @@
    mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
    where(c, a, b)
    compare(a, b), compare_number(a): bools
-   cast(a)   a in the output's dtype; a itself where it has it
+   cast(a)   a in the dtype of both inputs; a itself where it has it
    with(a, b): b; a is saved or made for it
    then(a, b): a; b is made behind it
    settled(a): the temporaries below a go now, not at the end of this gradient
@@ -41,6 +41,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_HAND_ON,
        VRAM__CODE_ZERO,
        VRAM__CODE_ZEROS,
+       VRAM__CODE_ZEROS_LIKE,
        VRAM__CODE_UNARY,
        VRAM__CODE_NUMBER,
        VRAM__CODE_COMPARE_NUMBER,
@@ -84,7 +85,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cos", VRAM__CODE_UNARY, 1},
     {"sign", VRAM__CODE_UNARY, 1},
     {"powered", VRAM__CODE_UNARY, 1},
-    {"zeros_like", VRAM__CODE_UNARY, 1},
+    {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
     {"compare_number", VRAM__CODE_COMPARE_NUMBER, 1},
@@ -267,10 +268,11 @@ VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f) {
 
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
                                 const vram__tensor *in, uint32_t nin, vram__tensor y) {
-  uint32_t i;
+  uint32_t k;
   vram__tensor m;
   f->aux = 0;
-  for (i = need & 7 ? 0 : 3; need >> i; i++) {
+  for (k = need & 3 ? 0 : 2; k < 2 || need >> k; k++) {
+    const uint32_t i = k < 2 ? 1 - k : k; /* `other` before `self`, as autograd's members */
     const vram__tensor *t = i < 3 ? in + i : i == 3 ? &y : &m;
     if (!(need >> i & 1) || (i < 3 && i >= nin))
       continue;
@@ -353,12 +355,16 @@ static void vram__recipe_where(vram__step *s, vram__recipe_run *q, uint32_t code
   const vram__tensor *top = q->stack + (q->n -= 2) - 1;
   const uint32_t first = code == VRAM__CODE_WHERE_RTL ? 2 : 0;
   const vram__tensor *a = top + 1, *b = top + (2 - first);
+  const vram_dtype dt = vram__promote_pair(*a, *b);
+  /* at::where casts the other one */
+  const vram__tensor cast_a = vram__tensor_to(s, *a, dt), cast_b = vram__tensor_to(s, *b, dt);
   const vram_dims *d[3];
   d[0] = top[first].d;
   d[1] = a->d;
   d[2] = b->d;
-  vram__recipe_replace(
-      q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), vram__promote_pair(*a, *b)));
+  vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), dt));
+  vram__tensor_release(s, cast_b);
+  vram__tensor_release(s, cast_a);
 }
 
 static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_run *q,
@@ -385,11 +391,17 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_ZEROS:
     q->n++;
     vram__input_dims(s, f, q->at, &t.dt);
-    vram__recipe_replace(q, vram__pointwise_empty1(s, t));
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
     break;
-  case VRAM__CODE_CAST:
-    if (q->stack[q->n - 1].dt != VRAM__SLOTS(f)[0].dt)
-      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], VRAM__SLOTS(f)[0].dt));
+  case VRAM__CODE_ZEROS_LIKE:
+    t = q->stack[q->n - 1];
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    break;
+  case VRAM__CODE_CAST: /* the output's is another one if it overwrites the input */
+    t = q->stack[q->n - 1];
+    t.dt = vram__promote_pair(t, VRAM__SAVED(f)[((f->aux >> 4) & 15) - 1]);
+    if (q->stack[q->n - 1].dt != t.dt)
+      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], t.dt));
     break;
   case VRAM__CODE_UNARY:
   case VRAM__CODE_NUMBER:
@@ -457,6 +469,15 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
   const uint32_t plan = vram__recipe_plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
   uint32_t i;
+  if (f->aux & VRAM__AUX_STALE) {
+    vram__refuse_stale(s, f);
+    return;
+  }
+  if (f->kind == VRAM_OP_floor_divide) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                      "floor_divide has no gradient: PyTorch stops with an error");
+    return;
+  }
   if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)

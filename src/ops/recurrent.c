@@ -72,8 +72,8 @@ static int vram__rnn_own(vram_graph *g, vram_node *n, const vram__rnn *r, int64_
     if (!own[i].there)
       continue;
     role = vram__rnn_role(g, own[i].name, layer, reverse);
-    if (!role ||
-        !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_F32, VRAM__PARAM))
+    if (!role || !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_DTYPE_MODEL,
+                                 VRAM__PARAM))
       return 0;
   }
   return 1;

@@ -54,7 +54,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
   }
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
@@ -73,7 +73,7 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 /* The dtype argument of a reduction, given or set by autocast (fp32_set_opt_dtype); else 0. */
 VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, dt));
+    return vram__step_key_dtype(s, n, dt);
   if (s->amp && vram__op_at(n->op)->autocast == VRAM__AUTOCAST_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
@@ -313,6 +313,8 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
     vram__tensor_release(s, b);
     vram__tensor_release(s, a);
     to[0] = vram__pointwise_empty2(s, g, d);
+    vram__tensor_release(s, d);
+    d = vram__tensor_none();
   } else {
     g = vram__dims_kept(s, g, x.d, mask);
     mean = vram__tensor_sum(s, x, mask, 1, x.dt);
@@ -376,7 +378,7 @@ static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__ten
   vram__grad_fn *f;
   if (vram__kind_rank(a.dt) < 2) {
     e = a;
-    a = vram__tensor_to(s, e, vram__step_dtype(s, VRAM_F32));
+    a = vram__tensor_to(s, e, vram__step_dtype(s, vram__graph_default_dtype(s->g)));
     vram__tensor_release(s, e);
   }
   f = vram__tape_record(s, n->op, &a, 1, 1, 2);

@@ -241,8 +241,8 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
     a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
-    vram__save_tensor(s, f, a[0]);
     vram__save_tensor(s, f, a[1]);
+    vram__save_tensor(s, f, a[0]);
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -251,7 +251,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
+  vram__tensor x = VRAM__SAVED(f)[1], grid = VRAM__SAVED(f)[0], t;
   if (vram__input_wanted(f, 0))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   t = vram__tensor_empty(s, vram__dims_contiguous(s, grid.d), grid.dt);

@@ -1,4 +1,4 @@
-/* >>ops/scan    cumsum, histc, diff */
+/* >>ops/scan    cumsum, cumprod, histc, diff */
 #include "ops/ops.h"
 
 static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
@@ -7,7 +7,7 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
     return 0;
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
+    dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
@@ -93,12 +93,60 @@ static void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, g);
 }
 
+static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  uint32_t a = 0;
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  if (!dt)
+    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
+  y[0] = vram__scan(s, x[0], a, dt);
+  if (f) {
+    f->aux = a;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* cumprod_backward, where the input has no zero: the host asks. What zeros would need besides
+   depends on where they are. */
+static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram_dtype dt;
+  const vram_dims *d = vram__input_dims(s, f, 0, &dt);
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  vram__tensor g = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt), w, zero, any, a, b, c;
+  if (d->numel <= 1 || d->v[f->aux] == 1) {
+    to[0] = g;
+    return;
+  }
+  w = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], g);
+  zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
+  vram__reduce_scratch(s, zero, (1u << d->ndim) - 1, VRAM_BOOL, 1, 4);
+  vram__tensor_release(s, any);
+  vram__upper_may_need(s, d->numel * (10 + 2 * (uint64_t)d->ndim));
+  a = vram__pointwise_empty1(s, w);
+  b = vram__scan(s, a, (uint32_t)f->aux, w.dt);
+  c = vram__pointwise_empty1(s, b);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  to[0] = vram__pointwise_empty2(s, c, x);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, g);
+}
+
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
 static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
   const int64_t *lo = vram__node_list(n, VRAM__KEY_min, NULL),
                 *hi = vram__node_list(n, VRAM__KEY_max, NULL);
   vram__tensor a, b;
+  if (vram__is_half(x[0].dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "histc of 16 bits: PyTorch refuses");
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   if (!lo || !hi || *lo != *hi)
     return;
@@ -144,5 +192,7 @@ static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *
 
 VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0,
          "dim! dtype");
+VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cumprod, each, ANY, 0,
+         0, "dim! dtype");
 VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");

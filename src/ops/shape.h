@@ -25,6 +25,34 @@ typedef struct vram__own_param {
   int64_t size[3];
 } vram__own_param;
 
+/* The slots of a linear layer's parameters; those of adapters and of what quantised weights have
+   beside them are only there where the line asks for one of these. */
+enum {
+  VRAM__LINEAR_WEIGHT,
+  VRAM__LINEAR_BIAS,
+  VRAM__LINEAR_LORA_A,
+  VRAM__LINEAR_LORA_B,
+  VRAM__LINEAR_LORA_BIAS,
+  VRAM__LINEAR_MAGNITUDE,
+  VRAM__LINEAR_CODE,
+  VRAM__LINEAR_SCALES,
+  VRAM__LINEAR_OFFSET,
+  VRAM__LINEAR_NESTED,
+  VRAM__LINEAR_NESTED_CODE,
+  VRAM__LINEAR_NESTED_MAP,
+  VRAM__LINEAR_PARAMS
+};
+
+/* A quantised weight [out, in]. */
+typedef struct vram__quantised {
+  int64_t out, in;
+  uint8_t bits;       /* of a value; 0: the weight is not quantised */
+  uint8_t nested;     /* its scales are quantised, too */
+  uint8_t threshold;  /* columns of x with larger values are multiplied in x's dtype */
+  vram_dtype from;    /* what it was quantised from and is dequantised to */
+  vram_dtype compute; /* what x becomes first; VRAM_DTYPE_NONE: it stays */
+} vram__quantised;
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
 #define VRAM__LETTERS 52
 #define VRAM__MAX_LABELS 60u /* letters and the axes of an ellipsis */
@@ -46,6 +74,14 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
+
+/* quantised.c */
+VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
+VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n);
+VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n);
+
+/* adapter.c */
+VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in);
 
 /* index.c */
 VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i);

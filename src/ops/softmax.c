@@ -23,7 +23,7 @@ static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram_dtype dt = vram__softmax_dtype(s, x[0]);
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, VRAM_F32));
+    dt = vram__step_key_dtype(s, n, VRAM_F32);
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
@@ -41,9 +41,10 @@ VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tens
   vram__tensor_release(s, product);
 }
 
-/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. */
+/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. Takes
+   `soft` and the logits that it is made of. */
 static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n, vram__tensor soft,
-                                              vram__tensor x) {
+                                              vram__tensor logits, vram__tensor x) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, axis = 0;
   vram__tensor largest, index, one, detached, y;
@@ -58,6 +59,8 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   y = vram__op_call_binary(s, VRAM_OP_sub, one, detached);
   vram__tensor_release(s, detached);
   vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_add, y, soft));
+  vram__tensor_release(s, logits);
+  vram__tensor_release(s, soft); /* Python's variables in their order */
   vram__tensor_release(s, index);
   vram__tensor_release(s, one);
   return y;
@@ -74,12 +77,12 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
   vram__tensor_replace(s, &logits, vram__op_call_unary(s, VRAM_OP_div, logits));
   vram__tensor_release(s, noise);
   soft = vram__torch_softmax(s, VRAM_OP_softmax, logits, vram__softmax_dtype(s, logits));
-  if (VRAM__INT(n, hard, 0)) {
-    y[0] = vram__gumbel_softmax_hard(s, n, soft, x[0]);
-    vram__tensor_release(s, soft);
-  } else
+  if (VRAM__INT(n, hard, 0))
+    y[0] = vram__gumbel_softmax_hard(s, n, soft, logits, x[0]);
+  else {
     y[0] = soft;
-  vram__tensor_release(s, logits);
+    vram__tensor_release(s, logits);
+  }
 }
 
 #endif /* VRAM_NO_STEP */

@@ -18,14 +18,15 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_end = VRAM__NO_OP("end");
+static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_keep = VRAM__NO_OP("keep"),
+                          vram__op_end = VRAM__NO_OP("end");
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
         & vram__op_drop,
-    &vram__op_end};
+    &vram__op_keep, &vram__op_end};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -130,6 +131,12 @@ VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
     s->call.recompute(s, vram__frame_at(s, f->frame));
 }
 
+VRAM__FN void vram__refuse_stale(vram__step *s, const vram__grad_fn *f) {
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "what backward needs was overwritten in place: PyTorch stops with an error "
+                    "(modified by an inplace operation)");
+}
+
 /* SavedVariable::unpack: has what f saved been overwritten since? */
 static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   const uint32_t at = vram__grad_fn_index(s, f);
@@ -138,9 +145,7 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
     return 0;
   for (i = 0; i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st && vram__slot_at(s, VRAM__SAVED(f)[i].st)->writes > at) {
-      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
-                        "what backward needs was overwritten in place: PyTorch stops with an error "
-                        "(modified by an inplace operation)");
+      vram__refuse_stale(s, f);
       return 1;
     }
   return 0;

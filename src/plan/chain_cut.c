@@ -43,7 +43,7 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
       const vram_value *v = n->in[i];
       grad |= v->node ? !(c->side[v->index] & 1) : (v->flags & VRAM__GRAD) != 0;
     }
-    if (n->op == VRAM_OP_detach)
+    if (n->op == VRAM_OP_detach || (n->flags & VRAM__NO_GRAD))
       grad = 0;
     for (i = 0; i < n->nout; i++)
       c->side[n->out[i].index] = !grad || vram__kind_rank(n->out[i].dtype) < 2;
@@ -123,17 +123,17 @@ static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
     end = vram__line_end_of(n);
     if (loss && vram__node_same_line(n, loss))
       break;
-    if (n->op == VRAM__OP_drop)
+    if (vram__node_is_lifetime(n))
       continue;
     for (; n != end->next; n = n->next)
       vram__crossing_pass(&x, n, c);
-    if (x.live != 1)
+    if (x.live != 1 || vram__block_goes_on(end))
       continue;
     one = vram__crossing_value(&x);
     if (!one || c->last[one->index] == UINT32_MAX)
       continue;
     x.one = one;
-    while (end->next && end->next->op == VRAM__OP_drop) /* what goes here goes with the stage */
+    while (end->next && vram__node_is_lifetime(end->next)) /* what goes here goes with the stage */
       end = vram__line_end_of(end->next);
     c->cut[c->ncut].first = from;
     c->cut[c->ncut].last = end;
@@ -304,7 +304,7 @@ static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, 
   const uint32_t most = VRAM_MAX_NAME - 1;
   uint32_t n = vram_node_name(first, to, most), more;
   n = n < most ? n : most - 1;
-  while (last != first && last->op == VRAM__OP_drop)
+  while (last != first && vram__node_is_lifetime(last))
     last = vram__node_before(last);
   if (vram__node_same_line(first, last))
     return n + 1;
@@ -323,15 +323,20 @@ static uint64_t vram__cuts_stages(vram__cutting *t) {
     vram_stage *stage = t->stage + i;
     vram_way *way = t->way + i;
     const vram_node *n;
-    uint64_t flops = 0;
-    for (n = q->first; n != q->last->next; n = n->next)
-      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
+    uint64_t flops = 0, again = 0; /* again: of the blocks of the text, in backward */
+    for (n = q->first; n != q->last->next; n = n->next) {
+      const uint64_t one = vram_node_flops(n);
+      flops = vram__sum_or_overflow(flops, one);
+      if (n->block)
+        again =
+            vram__sum_or_overflow(again, vram__product_or_overflow(one, vram_node_recomputed(n)));
+    }
     all = vram__sum_or_overflow(all, flops);
     way->saved_bytes = q->saved;
     way->forward_temp_bytes = q->forward_temp;
     way->backward_temp_bytes = q->backward_temp;
     way->forward_cost = flops;
-    way->backward_cost = vram__product_or_overflow(2, flops);
+    way->backward_cost = vram__sum_or_overflow(vram__product_or_overflow(2, flops), again);
     vram__memory_zero(stage, sizeof *stage);
     stage->output_bytes = is_last ? 0 : q->output;
     stage->forward_cost = flops;

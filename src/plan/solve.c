@@ -98,13 +98,16 @@ static int vram__solve_parse(vram__solver *v) {
   for (;;) {
     if (v->mem) {
       vram_graph_init(&v->g, v->mem, v->mem_bytes);
+      vram_graph_adapt(&v->g, v->o->lora, v->o->quant);
       if (vram_graph_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
           again++)
         break;
     }
     again += !v->mem;
     { /* loops of more rounds */
-      const uint64_t need = vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
+      const uint64_t need = v->o->lora || v->o->quant
+                                ? vram_graph_adapted_bytes(v->text, v->len, v->set, v->nset)
+                                : vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
       if (!need) {
         vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
         break;

@@ -38,7 +38,8 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
 enum { VRAM__GRADIENTS_LEFT = 1, VRAM__GRADIENTS_LEAVES = 2 };
 
 /* Gradients that are as their end wants them and find nothing there are moved to it, which nobody
-   sees. Says whether others are left, and whether edges lead to leaves. */
+   sees; up to the first that is not, as several may have one end. Says whether others are left, and
+   whether edges lead to leaves. */
 static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *t = s->gin;
   const vram__edge *const end = edge + n;
@@ -50,7 +51,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d)
+      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -61,7 +62,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       if (!t->d)
         continue;
       slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
-      if (t->d == slot->d && t->dt == slot->dt && !slot->g.d)
+      if (t->d == slot->d && t->dt == slot->dt && !slot->g.d && !(seen & VRAM__GRADIENTS_LEFT))
         slot->g = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;

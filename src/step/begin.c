@@ -52,6 +52,11 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   }
 }
 
+/* A parameter's dtype in this run. */
+static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
+  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+}
+
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
 static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
@@ -75,7 +80,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
-      flat += vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, n->param[i]->dtype));
+      flat += vram__dims_bytes_of(n->param[i]->d, vram__param_dtype(s, n->param[i]));
   vram__replay_get(s, flat);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
@@ -84,11 +89,12 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
 
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
+  const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   const vram_param *p;
   vram__memory_zero(o, sizeof *o);
-  if (s->low)
+  if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
+      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -114,7 +120,7 @@ static void vram__step_put_params(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->dt = vram__step_dtype(s, p->dtype);
+    t->dt = vram__param_dtype(s, p);
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -130,7 +136,7 @@ static void vram__step_put_params(vram__step *s) {
 /* What recurrent nets have beside their parameters. */
 static void vram__step_put_recurrent(vram__step *s) {
   const vram_graph *g = s->g;
-  const vram_dtype dt = vram__step_dtype(s, VRAM_F32);
+  const vram_dtype dt = s->dtype;
   const int64_t pad = (int64_t)g->flat_pad;
   if (pad && dt != VRAM_BF16)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
@@ -142,10 +148,10 @@ static void vram__step_put_recurrent(vram__step *s) {
 }
 
 /* Those of products that the runs before have left. */
-static void vram__step_put_workspaces(vram__step *s) {
+static void vram__step_put_blas_workspaces(vram__step *s) {
   uint32_t i;
   for (i = 0; i < 2 * VRAM__BLAS_COUNT; i++)
-    if (s->workspaces >> i & 1) {
+    if (s->blas_workspaces >> i & 1) {
       const int64_t bytes = (int64_t)s->device.workspace[i % VRAM__BLAS_COUNT];
       vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
                                    VRAM_CATEGORY_WORKSPACE);
@@ -159,8 +165,11 @@ static void vram__step_put_inputs(vram__step *s) {
   uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    const vram_dtype dt = vram__step_dtype(s, v->dtype);
-    vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
+    vram__tensor t;
+    if (s->skip && g->inferred && s->skip[g->nnode + i])
+      continue;
+    t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
@@ -189,7 +198,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
     vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   vram__step_put_recurrent(s);
-  vram__step_put_workspaces(s);
+  vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
   vram__step_put_inputs(s);
   for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)

@@ -1,4 +1,4 @@
-/* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
+/* >>step/checkpoint    calls of checkpoint() are played (torch/utils/checkpoint.py) */
 #include "step/step.h"
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
@@ -25,9 +25,11 @@ typedef struct vram__mark {
   uint32_t last_fn;
   const vram_node *node;
   vram__variable *old;
+  uint32_t held;
 } vram__mark;
 
 static void vram__tape_reset(vram__step *s, const vram__mark *m) {
+  vram__held_release(s, m->held, s->nheld);
   if (s->used > s->most_used)
     s->most_used = s->used;
   vram__memory_copy(s->dims_cache, m->cache, sizeof m->cache);
@@ -42,6 +44,7 @@ static void vram__tape_reset(vram__step *s, const vram__mark *m) {
 static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, const vram__tensor *arg,
                                        vram__tensor *out, vram__mark *m) {
   const vram_node *n, *end = r->last->next;
+  const uint8_t resets = r->nnamed && !(r->flags & VRAM_CHECKPOINT_FORGETS_RNG);
   uint8_t cat = s->cat;
   uint32_t i;
   for (n = r->first; n != end; n = n->next)
@@ -53,9 +56,9 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
-  s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
+  s->rnn_reset |= resets; /* set_device_states, for the devices of the inputs */
   end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->call.range) + 1, r->behind);
-  s->rnn_reset |= r->narg != 0; /* fork_rng ends */
+  s->rnn_reset |= resets; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[r->out[i]->index]].t;
     vram__history_refresh(s, t);
@@ -86,6 +89,7 @@ static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
   m->used = s->used;
   m->last_fn = s->tape.last;
   m->node = s->node;
+  m->held = s->nheld;
   m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *m->old);
   if (!m->old)
@@ -99,7 +103,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
   vram__grad_fn *f = vram__grad_fn_at(s, c->inputs);
   uint32_t i;
   vram__saved_unpack(s, f);
-  for (i = 0; i < c->range->narg && !s->failed; i++) {
+  for (i = 0; i < c->range->nnamed && !s->failed; i++) {
     vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
     *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
     if (x->st) {
@@ -126,7 +130,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   if (c->inputs)
     vram__checkpoint_take_inputs(s, c);
   else
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (!vram__checkpoint_untouched(s, r, c->arg[i], c->was[i]))
         return;
   if (s->failed || !vram__tape_mark(s, r, &m))
@@ -138,23 +142,30 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   vram__checkpoint_run_again(s, r, c->arg, NULL, &m);
   s->call.frame = NULL;
   s->call.again = 0;
-  for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
+  for (i = 0; c->inputs && i < r->nnamed && !s->failed; i++)
     vram__tensor_release(s, c->arg[i]);
   vram__tape_reset(s, &m);
 }
 
-/* The detached inputs of a call that runs again: leaves beyond the parameters'. */
+/* The first leaf of the inputs of the call that runs again: beyond the parameters', and those of
+   the calls around it. */
+static uint32_t vram__checkpoint_leaves(const vram__step *s) {
+  return s->leaf.count + s->call.level * s->call.most_args;
+}
+
+/* The detached inputs of a call that runs again: leaves. */
 static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, const vram__argument *was,
                                     vram__tensor *in) {
+  const uint32_t first = vram__checkpoint_leaves(s);
   uint32_t i;
   for (i = 0; i < f->nin; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
-    vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
-    vram__leaf_spread(s, s->leaf.count + i);
+    vram__leaf_set(s, first + i, t.d, t.dt);
+    vram__leaf_spread(s, first + i);
     in[i] = vram__tensor_alias(s, t, t.d);
     vram__tensor_begin_at(s, in[i], was[i].off);
     if (in[i].st && vram__input_wanted(f, i)) {
-      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (s->leaf.count + i);
+      vram__slot_at(s, in[i].st)->fn = VRAM__LEAF | (first + i);
       vram__slot_at(s, in[i].st)->req = 1;
     }
   }
@@ -165,8 +176,9 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
                                            const vram__mark *m) {
   const uint32_t nout = s->call.range[(uint32_t)f->aux].nout;
   vram__tensor *const gin = s->gin, *const own = vram__backward_room(s);
+  vram__leaf *const now = s->leaf.now;
   uint32_t i, roots = 0;
-  s->leaf.now = s->leaf.inner;
+  s->leaf.now = s->leaf.inner + s->call.level * (uint64_t)s->leaf.room;
   for (i = 0; i < nout && !s->failed; i++) {
     const uint32_t fn = vram__tensor_fn(s, out[i]);
     roots += fn != 0;
@@ -187,11 +199,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
       vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
         vram__tensor_release(s, g);
-      if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
+      if ((e.fn & VRAM__LEAF) && !s->leaf.now[e.fn & ~VRAM__LEAF].deps)
         vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
     }
+  s->call.level++;
   vram__backward_walk(s, s->tape.last, m->last_fn);
-  s->leaf.now = s->leaf.at;
+  s->call.level--;
+  s->leaf.now = now;
   s->gin = gin;
   return 1;
 }
@@ -200,14 +214,13 @@ static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, cons
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
-  const vram__argument *was =
-      (const vram__argument *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  const vram__frame *c = vram__frame_at(s, (uint32_t)(f->aux >> 32));
   vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
   uint32_t i;
-  for (i = 0; i < r->narg; i++)
-    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], was[i]))
+  for (i = 0; i < r->nnamed; i++)
+    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], c->was[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
     vram__slot *o = VRAM__SLOTS(f) + i;
@@ -224,7 +237,9 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__checkpoint_detach(s, f, was, in);
+  vram__checkpoint_detach(s, f, c->was, in);
+  for (i = r->nnamed; i < r->narg; i++)
+    in[i] = c->arg[i];
   vram__checkpoint_run_again(s, r, in, out, &m);
   if (!vram__checkpoint_backward_inner(s, f, out, &m)) {
     if (!s->failed)
@@ -235,11 +250,11 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   }
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
-  for (i = 0; i < r->narg; i++) {
+  for (i = 0; i < r->nnamed; i++) {
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
-    to[i] = s->leaf.at[s->leaf.count + i].grad;
+    to[i] = s->leaf.at[vram__checkpoint_leaves(s) + i].grad;
     if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
       vram__memory_copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
       to[i].d = keep + i;
@@ -248,15 +263,10 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   vram__tape_reset(s, &m);
 }
 
-VRAM__FN int
-vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
-  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
-}
-
 /* A call inside another one: what goes in is saved for that one, which keeps it only when it runs
    again. A tensor of the host goes before them (_NoopSaveInputs). */
 static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
-  const uint32_t n = c->range->narg;
+  const uint32_t n = c->range->nnamed;
   vram__grad_fn *f = vram__tape_record_raw(s, VRAM__K_inputs, n, 0, n);
   uint32_t i;
   if (!f)
@@ -298,17 +308,22 @@ static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
   return c;
 }
 
-/* CheckpointFunction's record, which saves what went in. */
+/* CheckpointFunction's record; what went in is saved when the function has run. */
 static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *c) {
   const vram__range *r = c->range;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
-  uint32_t i;
-  for (i = 0; f && i < r->narg; i++)
-    vram__save_tensor(s, f, c->arg[i]);
+  vram__grad_fn *f =
+      vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->nnamed, r->nout, r->nnamed);
   if (f)
     f->aux = (uint64_t)(r - s->call.range) |
-             (uint64_t)((const uint8_t *)(const void *)c->was - s->mem) / 8 << 32;
+             (uint64_t)((const uint8_t *)(const void *)c - s->mem) / 8 << 32;
   return f;
+}
+
+static void vram__checkpoint_save_arguments(vram__step *s, const vram__frame *c, vram__grad_fn *f) {
+  uint32_t i;
+  s->node = c->range->first;
+  for (i = 0; i < c->range->nnamed; i++)
+    vram__save_tensor(s, f, c->arg[i]);
 }
 
 /* What comes out of the call is made by its record f. */
@@ -351,41 +366,69 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     }
 }
 
+/* What the function of a reentrant call refers to lives as long as its record. */
+static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
+  for (; c->own < c->range->narg; c->own++)
+    if (s->nheld < s->held_room)
+      s->held[s->nheld++] = c->arg[c->own];
+    else
+      s->failed = VRAM_ERR_MEMORY;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
   vram__frame *const around = s->call.frame;
-  const uint8_t again = s->call.again;
+  const uint8_t again = s->call.again, grad = s->grad;
   vram__grad_fn *f = NULL;
   uint32_t i;
   if (!c)
     return;
   s->node = r->first;
-  if (around)
-    vram__checkpoint_save_inputs(s, c);
-  if (s->o->reentrant) {
+  if (grad && (r->flags & VRAM_CHECKPOINT_REENTRANT)) {
     f = vram__checkpoint_record(s, c);
+    for (i = r->nnamed; f && i < r->narg; i++)
+      if (vram__is_grad_fn(vram__tensor_fn(s, c->arg[i]))) {
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
+                          "a reentrant checkpoint whose function refers to a tensor that needs a "
+                          "gradient and is none of its arguments: PyTorch's backward inside "
+                          "backward goes on from it, and stops with an error when it comes twice");
+        return;
+      }
+    if (f && !around)
+      vram__checkpoint_save_arguments(s, c, f);
     s->grad = 0;
-  } else if (!s->call.mute) {
-    s->call.frame = c;
-    s->call.again = 0;
+  } else if (grad) {
+    if (around)
+      vram__checkpoint_save_inputs(s, c);
+    if (!s->call.mute) {
+      s->call.frame = c;
+      s->call.again = 0;
+    }
   }
   vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->call.range) + 1, r->behind);
   s->call.frame = around;
   s->call.again = again;
-  s->grad = 1;
+  s->grad = grad;
   if (s->failed)
     return;
+  if (f && around)
+    vram__checkpoint_save_arguments(s, c, f);
   if (f)
     vram__checkpoint_set_outputs(s, r, f);
   if (c->saves && !around) /* its inputs are kept for backward */
-    for (i = 0; i < r->narg; i++)
+    for (i = 0; i < r->nnamed; i++)
       if (c->arg[i].st)
         vram__saved_count(s, vram__owner_at(s, c->arg[i].st));
-  if (!s->call.mute)
+  if (!s->call.mute && !r->block) /* a block's `drop`s say when its values end */
     vram__checkpoint_unname_inner(s, r);
-  for (i = 0; around && i < r->narg; i++) /* its record has them */
-    vram__tensor_release(s, c->arg[i]);
+  if (c->inputs || f) { /* its record has them */
+    for (i = 0; i < r->nnamed; i++)
+      vram__tensor_release(s, c->arg[i]);
+    c->own = r->nnamed;
+  }
+  if (f)
+    vram__checkpoint_keep(s, c);
   vram__frame_release(s, c);
 }
 
@@ -400,8 +443,8 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     if (s->failed || s->call.mute)
       return n;
     vram__checkpoint_forward(s, r);
-    if (s->call.mute)
-      return r->first;
+    if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
+      return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
@@ -414,198 +457,4 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     }
   }
   return vram__forward_nodes(s, n, end);
-}
-
-/* The last node of the line that n begins. */
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
-  while (n->next && vram__node_same_line(n->next, n))
-    n = n->next;
-  return n;
-}
-
-#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
-
-/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
-   one value is handed on. All segments but the last are checkpointed, that one's input is a local
-   variable until it has run. */
-static void vram__checkpoint_segments(vram__step *s) {
-  const vram_graph *g = s->g;
-  const vram_node *n, *from, *end;
-  const uint32_t *last = s->name_of;
-  uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
-  const vram_node *loss = g->root->node;
-  int pass;
-  if (k >= g->nnode) {
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
-    return;
-  }
-  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                   k * (uint64_t)sizeof *s->call.range);
-  if (!s->call.range) {
-    s->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  for (pass = 0; pass < 2; pass++) {
-    functions = live = 0;
-    for (from = n = g->first; n && !(loss && vram__node_same_line(n, loss)); n = end->next) {
-      end = vram__line_end_of(n);
-      if (n->op == VRAM__OP_drop)
-        continue;
-      for (; n != end->next; n = n->next) {
-        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-          const vram_value *v = n->in[i];
-          for (j = 0; j < i && n->in[j] != v;)
-            j++;
-          live -= j == i && v->node && !vram__step_is_captured(v) && last[v->index] == n->index;
-        }
-        for (i = 0; i < n->nout; i++)
-          live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
-      }
-      if (live != 1)
-        continue;
-      functions++;
-      if (!pass)
-        continue;
-      if (s->call.nrange == k)
-        s->call.range[k - 1].hold = end;
-      else if (functions % size == 0) {
-        s->call.range[s->call.nrange].first = from;
-        s->call.range[s->call.nrange].last = end;
-        s->call.range[s->call.nrange].hold = NULL;
-        s->call.range[s->call.nrange].behind = s->call.nrange + 1;
-        s->call.nrange++;
-        from = end->next;
-      }
-    }
-    size = functions / (k + 1);
-    if (!size) {
-      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
-      return;
-    }
-  }
-}
-
-/* Range i may stand behind the range before it and inside range up - 1 (0: none), at this depth. */
-static int vram__range_nests(vram__step *s, uint32_t i, uint32_t up, uint32_t depth) {
-  const vram__range *to = s->call.range + i;
-  vram_result code = VRAM_ERR_VALUE;
-  const char *why = NULL;
-  if (i && to->first->index < to[-1].first->index)
-    why = "a checkpointed range that begins before the range before it";
-  else if (up && to->last->index > s->call.range[up - 1].last->index)
-    why = "a checkpointed range that begins inside another one and ends outside";
-  else if (up && s->o->reentrant) {
-    why = "checkpointed ranges inside one another, in the reentrant form: not supported";
-    code = VRAM_ERR_UNSUPPORTED;
-  } else if (depth >= VRAM_MAX_NESTED) {
-    why = "too many checkpointed ranges inside one another";
-    code = VRAM_ERR_LIMIT;
-  }
-  if (why)
-    vram__step_refuse(s, code, s->o->checkpoint[i].first, why);
-  return !why;
-}
-
-/* The caller's ranges, whole lines. */
-static void vram__ranges(vram__step *s) {
-  const uint32_t count = s->o->ncheckpoint;
-  const vram_node *n = s->g->first;
-  uint32_t i, depth = 0, up = 0; /* the range around i, + 1; its `behind` is the one around it */
-  if (count / 2 > s->g->nnode) {
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
-    return;
-  }
-  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                   count * (uint64_t)sizeof *s->call.range);
-  if (!s->call.range) {
-    s->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  for (i = 0; i < count; i++) {
-    const vram_range *r = s->o->checkpoint + i;
-    vram__range *to = s->call.range + i;
-    if (!r->first || !r->last || r->last->index < r->first->index) {
-      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
-                        "a checkpointed range that ends before it begins");
-      return;
-    }
-    if (n->index > r->first->index)
-      n = s->g->first; /* it begins before the range before it */
-    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
-      n = vram__line_end_of(n)->next;
-    to->first = to->last = n;
-    while (to->last->next && to->last->index < r->last->index)
-      to->last = to->last->next;
-    to->last = vram__line_end_of(to->last);
-    to->hold = NULL;
-    while (up && s->call.range[up - 1].last->index < to->first->index) {
-      const uint32_t done = up - 1;
-      up = s->call.range[done].behind;
-      s->call.range[done].behind = i;
-      depth--;
-    }
-    if (!vram__range_nests(s, i, up, depth))
-      return;
-    to->behind = up;
-    up = i + 1;
-    depth++;
-  }
-  while (up) {
-    const uint32_t done = up - 1;
-    up = s->call.range[done].behind;
-    s->call.range[done].behind = count;
-  }
-  s->call.nrange = count;
-}
-
-/* What goes into every range and what comes out. */
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
-  const vram_node *n;
-  vram__range *r;
-  uint32_t i, k, *last = s->name_of;
-  if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
-    return;
-  vram__ranges_last_uses(s->g, last);
-  if (s->o->checkpoint_segments && s->o->ncheckpoint)
-    vram__step_refuse(s, VRAM_ERR_VALUE, NULL,
-                      "checkpointed segments and ranges exclude each other");
-  else if (s->o->ncheckpoint)
-    vram__ranges(s);
-  else
-    vram__checkpoint_segments(s);
-  for (i = 0; i < s->g->nvalue; i++)
-    s->variable[i].refs = 0; /* the range that it was last seen to go into */
-  for (k = 0; k < s->call.nrange && !s->failed; k++) {
-    r = &s->call.range[k];
-    r->narg = r->nout = 0;
-    r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next; n = n->next)
-      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-        const vram_value *v = n->in[i];
-        if ((v->node && v->node->index >= r->first->index) || vram__step_is_captured(v) ||
-            s->variable[v->index].refs == k + 1)
-          continue;
-        s->variable[v->index].refs = k + 1;
-        if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->arg)) {
-          s->failed = VRAM_ERR_MEMORY;
-          return;
-        }
-        r->arg[r->narg++] = v;
-      }
-    r->out = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next; n = n->next)
-      for (i = 0; i < n->nout; i++)
-        if (last[n->out[i].index] > r->last->index && !vram__step_is_captured(&n->out[i])) {
-          if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->out)) {
-            s->failed = VRAM_ERR_MEMORY;
-            return;
-          }
-          r->out[r->nout++] = &n->out[i];
-        }
-    if (r->narg > s->call.most_args)
-      s->call.most_args = r->narg;
-    if (r->narg > 65535 || r->nout > 65535)
-      vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
-                        "a checkpointed part with more than 65535 inputs or outputs");
-  }
 }

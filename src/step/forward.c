@@ -1,6 +1,35 @@
 /* >>step/forward    forward over the nodes */
 #include "step/step.h"
 
+/* What inference gives is named: what else the outputs need is left out, inputs, too. Branches that
+   end nowhere run, as they do in the program. */
+static void vram__forward_leave_out_outputs(vram__step *s, uint8_t *value) {
+  enum { GIVEN = 1, OUTPUT = 2 };
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint32_t i;
+  for (n = g->last; n; n = vram__node_before(n)) {
+    uint8_t wanted = 0;
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = &n->out[i];
+      wanted |= value[v->index] | (v->flags & VRAM__INFERRED ? GIVEN : 0) |
+                ((v->flags & VRAM__OUTPUT) || v == g->root ? OUTPUT : 0);
+    }
+    for (i = 0; i < n->nin && n->nout; i++)
+      value[n->in[i]->index] |= wanted;
+    if (n->op == VRAM__OP_end && n->nin) /* of lines: its last input is what they give */
+      wanted = value[n->in[n->nin - 1]->index];
+    s->skip[n->index] = wanted == OUTPUT;
+    for (i = 0; i < n->nout && wanted == OUTPUT; i++) {
+      s->name_of[n->out[i].index] = n->out[i].index;
+      s->variable[n->out[i].index].refs = 0;
+    }
+  }
+  for (i = 0; i < g->ninput; i++)
+    s->skip[g->nnode + i] = value[g->input[i]->index] == OUTPUT;
+  s->root = g->inferred;
+}
+
 /* Inference leaves out a loss that `output` does not name, and what nothing but its targets needs.
    What the loss was made of is then what the caller keeps. */
 VRAM__FN void vram__forward_leave_out(vram__step *s) {
@@ -11,17 +40,21 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
   uint32_t i;
   if (s->train)
     return;
-  for (n = g->first; n && !(n->flags & VRAM__LOSS);)
+  for (n = g->first; n && !(n->flags & VRAM__LOSS) && !g->inferred;)
     n = n->next;
   if (!n)
     return;
-  s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode);
+  s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode + (uint64_t)g->ninput);
   value = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nvalue);
   if (!s->skip || !value) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
   vram__memory_zero(value, g->nvalue);
+  if (g->inferred) {
+    vram__forward_leave_out_outputs(s, value);
+    return;
+  }
   for (n = g->last; n; n = vram__node_before(n)) {
     int used = n->nout == 0, target = 0, skip;
     for (i = 0; i < n->nout; i++) {
@@ -30,6 +63,8 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
     }
     skip = n->nout && !used && ((n->flags & VRAM__LOSS) || target);
     s->skip[n->index] = (uint8_t)skip;
+    for (i = 0; skip && i < n->nout; i++)
+      s->name_of[n->out[i].index] = g->nvalue; /* nobody's object */
     if (skip && s->root->node == n && n->nin)
       s->root = n->in[0];
     for (i = 0; i < n->nin && n->nout; i++)
@@ -119,6 +154,8 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
+  const uint8_t grad = s->grad;
+  const vram_dtype amp = s->amp;
   vram__overwrite before;
   uint32_t i = 0;
   for (i = 0; i < n->nin; i++) {
@@ -131,9 +168,17 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.fn = vram__slot_at(s, before.st)->fn;
   before.newest = s->tape.last;
   before.saved = 0;
+  if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
+    vram__refuse_overlap(s, x[0].d);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
+  if (n->flags & VRAM__NO_GRAD)
+    s->grad = 0;
+  if (n->flags & VRAM__FULL) /* the cache of casts stays as it is */
+    s->amp = VRAM_DTYPE_NONE;
   vram__forward_op(s, n, x, y);
+  s->grad = grad;
+  s->amp = amp;
   if (s->failed)
     return; /* y may be anything */
   i = 0;
@@ -186,10 +231,15 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   const int unusual = s->o->nodes || s->cuts || s->skip;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
-    if (unusual && !vram__forward_begin(s, n))
+    if (unusual && !vram__forward_begin(s, n)) {
+      if (s->g->inferred && !(n->flags & VRAM_NODE_INNER))
+        vram__forward_unname(s, n);
       continue;
+    }
     if (n->op < VRAM_OP_COUNT)
       vram__forward_node(s, n);
+    else if (n->op == VRAM__OP_keep)
+      vram__keep_line(s, n);
     if (s->failed)
       return n;
     if (unusual)

@@ -42,10 +42,30 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor_release(s, y);
 }
 
+/* A graph with `keep` lines says itself which variables hold something from now on: what an
+   inference gives, or a loss that they name, does so no longer. */
+static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
+  const vram_node *n;
+  uint32_t i;
+  if (!s->g->nkept || s->failed)
+    return;
+  for (n = s->train ? NULL : s->g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
+        vram__variable_unname(s, &n->out[i]);
+  if (s->keep.root || !s->train) {
+    if (s->root->node)
+      vram__tensor_release(s, *loss);
+    loss->d = NULL;
+  }
+  vram__keep_settle(s);
+}
+
 /* One micro-batch after zero_grad or the one before, whose loss `loss` holds until it has a new
  * one.
  */
-static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
+static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
+  const uint32_t held = s->nheld;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
@@ -58,10 +78,14 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   if (s->grad)
     vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
   *loss = s->variable[s->name_of[s->root->index]].t;
-  if (old.d) /* the variable `loss` takes its new value */
+  if (old.d) { /* the variable `loss` takes its new value */
+    vram__held_release(s, 0, held);
     vram__tensor_release(s, old);
+  }
   s->grad = 0;
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
+  if (s->o->zero_grad_late && first)
+    vram__zero_grad_now(s);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   s->gin = vram__backward_room(s);
   if (s->failed)
@@ -71,6 +95,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   else if (s->train)
     vram__backward(s, *loss);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
+  vram__micro_batch_end(s, loss);
 }
 
 /* The tape, which grew from there, has been played and goes. */
@@ -97,7 +122,8 @@ static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor 
       vram__slot_at(s, vram__tensor_slot(s->param[i]))->writes = 0;
   if (s->rnn_dropout.st)
     vram__slot_at(s, s->rnn_dropout.st)->saved = 0;
-  loss->d = s->scalar;
+  if (loss->d)
+    loss->d = s->scalar;
 }
 
 /* ---- the state between two micro-batches as a number; which slot is which does not matter */
@@ -205,7 +231,7 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
   for (k = 0; k < count && !s->failed; k++) {
     if (k)
       vram__micro_batch_forget(s, tape, &loss);
-    vram__micro_batch(s, &loss);
+    vram__micro_batch(s, &loss, k == 0);
     if (!fold || s->failed)
       continue;
     for (i = known; i; i--) /* past[0] is now */

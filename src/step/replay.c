@@ -4,12 +4,17 @@
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
   return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
-         s->workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
+         s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 
 /* Workspaces of products stay from one step to the next. */
-static int vram__workspaces_stay(const vram_graph *g, const vram_step_options *o) {
+static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_options *o) {
   return vram__rules_of_torch(vram_step_rules(g, o))->cublas.kept;
+}
+
+/* What a steady step begins with, beside gradients that go at once, must be known then. */
+static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -20,12 +25,14 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   vram_step_options quiet;
   vram_live *live = s->count.live;
   uint64_t stop_at = s->count.stop_at;
+  const int past = vram__step_needs_past(g, o);
+  const int lasting = o->train || vram__blas_workspaces_stay(g, o);
   vram_result r;
-  if (o->first_step || !(o->train || vram__workspaces_stay(g, o)) ||
-      !(o->event || o->keep_grads || stop_at)) {
+  if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
     if (r || o->first_step ||
-        (!s->leaf.missing && !s->workspaces && !(s->rnn_reset && s->rnn_dropout.d)))
+        !(s->blas_workspaces ||
+          (o->train && (s->leaf.missing || (s->rnn_reset && s->rnn_dropout.d)))))
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
@@ -45,7 +52,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
 static void vram__step_play_kept(vram__step *s) {
   uint32_t i;
-  for (i = 0; i < s->nslot && !s->train; i++) {
+  for (i = 0; i < s->nslot && !s->train && !s->g->nkept; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     const vram__storage *st = vram__slot_at(s, slot);
     if (st->base == slot && st->srefs && st->id != UINT32_MAX && st->cat != VRAM_CATEGORY_WORKSPACE)
@@ -64,8 +71,8 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   vram__replay *run = s->replay;
   uint32_t i;
   for (i = from; i < to; i++) {
-    const uint64_t value = run->tape[i] >> 2;
-    switch (run->tape[i] & 3) {
+    const uint64_t value = run->tape[i] >> VRAM__TAPE_BITS;
+    switch (run->tape[i] & ((1u << VRAM__TAPE_BITS) - 1)) {
     case VRAM__TAPE_ALLOC:
       run->block[(*id)++] = vram__replay_get(s, value);
       break;
@@ -74,6 +81,9 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
       break;
     case VRAM__TAPE_OWN:
       vram__replay_get(s, value);
+      break;
+    case VRAM__TAPE_BRIEF:
+      vram__replay_get_briefly(run, value);
       break;
     default:
       vram__replay_phase(run, phase + value);
@@ -212,8 +222,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || o->keep_grads || g->rnn_dropout || vram__workspaces_stay(g, o) ||
-               (o->train && o->amp == VRAM_F16);
+               o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
+               vram__blas_workspaces_stay(g, o) || (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)

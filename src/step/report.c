@@ -34,34 +34,48 @@ VRAM_API const char *vram_source_name(vram_source source) {
   return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
-/* Rules of the device: the smallest CUDA context seen (T4), the usual one and the largest with a
-   recent runtime. The caching allocator reserves whole segments, at least what is allocated. What
-   it keeps of freed blocks nothing bounds but a replay: half of what is allocated and 32 MiB are
-   more than in any of 1,472 measured training steps (VGG-16: 44 %). */
-#define VRAM__CONTEXT_LOWER UINT64_C(110100480)
-#define VRAM__CONTEXT_USUAL UINT64_C(536870912)
-#define VRAM__CONTEXT_UPPER UINT64_C(1073741824)
+VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
+  vram__device d;
+  vram_bounds c;
+  uint64_t threads;
+  vram__device_of(&d, o, o->rules);
+  threads = (uint64_t)d.threads * d.sm;
+  c.lower = threads * d.rules->context.thread_least;
+  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c.upper = threads * d.rules->context.thread + d.rules->context.all_kernels;
+  if (o->eager_modules) {
+    c.lower += d.rules->context.eager_least;
+    c.expected += d.rules->context.eager_kernels + (cudnn ? d.rules->context.eager_cudnn : 0);
+  } else
+    c.expected += d.rules->context.lazy_kernels;
+  if (o->context_bytes)
+    c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
+  return c;
+}
 
-VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget) {
+/* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
+   blocks nothing bounds but a replay: half of what is allocated and 32 MiB are more than in any of
+   1,472 measured training steps (VGG-16: 44 %), and the segment of the largest workspace may lie
+   idle. */
+VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o) {
   const uint64_t segment = VRAM__SMALL_SEGMENT;
   const uint64_t least = r->peak_allocated_bytes.lower, most = r->peak_allocated_bytes.upper;
   const uint64_t lower = (least + segment - 1) / segment * segment;
-  const uint64_t usual = (most + segment - 1) / segment * segment;
-  uint64_t c[3] = {VRAM__CONTEXT_LOWER, VRAM__CONTEXT_USUAL, VRAM__CONTEXT_UPPER};
-  uint64_t upper = usual + usual / 2 + 16 * segment;
+  const uint64_t whole = (most + segment - 1) / segment * segment;
+  uint64_t upper = whole + whole / 2 + 16 * segment;
+  const vram_bounds c = vram_context_bytes(o, r->runs_cudnn);
   uint32_t i;
-  if (context)
-    c[0] = c[1] = c[2] = context == VRAM_NO_CONTEXT ? 0 : context;
   r->peak_reserved_bytes = lower;
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].reserved_peak_bytes > r->peak_reserved_bytes)
       r->peak_reserved_bytes = r->phase[i].reserved_peak_bytes;
   if (upper < r->peak_reserved_bytes)
     upper = r->peak_reserved_bytes;
-  r->context_bytes.lower = c[0], r->context_bytes.expected = c[1], r->context_bytes.upper = c[2];
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c[0]);
+  upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
+  r->context_bytes = c;
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : usual, c[1]);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c[2]);
-  r->fits = r->device_bytes.expected <= budget && !r->num_ooms;
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
+  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+  r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }

@@ -45,20 +45,35 @@ static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *
          vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
 }
 
+/* How deep reentrant ones do, at most. */
+static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options *o) {
+  const vram_checkpoint *b = g->checkpoint_first;
+  while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
+    b = b->next;
+  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  const vram_checkpoint *b;
   const vram_node *m;
-  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
-    /* ranges, what goes in and out of each, the recomputed part of the tape */
+  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
+    /* ranges, what goes in and out of each, the recomputed parts of the tape */
     const uint64_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
-    const uint64_t depth = vram__ranges_nested(o);
+    const uint64_t depth = vram__ranges_nested(o) + g->checkpoint_nested;
+    const uint64_t levels = vram__ranges_levels(g, o);
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
-         (uint64_t)g->nnode * 1200;
+         g->ncheckpoint * UINT64_C(640) + (levels + 1) * (uint64_t)g->nnode * 1200 +
+         levels * (uint64_t)g->nparam * sizeof(vram__leaf);
+    for (b = g->checkpoint_first; b; b = b->next)
+      if (b->flags & VRAM_CHECKPOINT_REENTRANT)
+        n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
     for (m = g->first; m; m = m->next)
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
+  n += vram__keep_bytes(g) * 2;
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -80,7 +95,8 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].allocated_peak_bytes > peak)
       peak = r->phase[i].allocated_peak_bytes;
-  r->peak_allocated_bytes.expected = peak;
+  if (r->peak_allocated_bytes.expected < peak)
+    r->peak_allocated_bytes.expected = peak;
   if (r->peak_allocated_bytes.upper < peak)
     r->peak_allocated_bytes.upper = peak;
   if (run) {
@@ -88,7 +104,7 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
     r->num_alloc_retries = run->pool.stats.num_alloc_retries;
     r->num_ooms = run->oom;
   }
-  vram__report_device_bounds(r, o->context_bytes, o->budget_bytes);
+  vram__report_device_bounds(r, o);
 }
 
 /* Takes the memory: the tape grows from its begin, slots from its end. 0: it is too small. */
@@ -130,21 +146,30 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
   return rules ? rules : VRAM_RULES_NEWEST;
 }
 
-static void vram__step_set_options(vram__step *s) {
-  const vram_step_options *o = s->o;
-  vram__device *d = &s->device;
-  s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
-  s->train = o->train != 0;
-  s->ideal = vram_step_rules(s->g, o) == VRAM_RULES_IDEAL;
-  s->amp = o->amp;
-  s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
-  d->rules = vram__rules_of_torch(vram_step_rules(s->g, o));
+  d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
   d->workspace[VRAM__CUBLASLT] = d->rules->cublas.lt_workspace;
+}
+
+static void vram__step_set_options(vram__step *s) {
+  const vram_step_options *o = s->o;
+  const vram_rules rules = vram_step_rules(s->g, o);
+  s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
+  s->train = o->train != 0;
+  s->ideal = rules == VRAM_RULES_IDEAL;
+  s->amp = o->amp;
+  s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
+  s->loaded = s->dtype;
+  if (vram__adapt_prepares(s->g)) {
+    s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
+    s->dtype = VRAM_F32;
+  }
+  vram__device_of(&s->device, o, rules);
 }
 
 /* The arrays of a step; the leaves are where they were in a run before. */
@@ -160,21 +185,29 @@ static int vram__step_take_arrays(vram__step *s) {
   return VRAM_ERR_MEMORY
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
-  vram__checkpoint_plan_ranges(s);
+  vram__calls_find(s);
   if (s->failed)
     return s->failed;
   s->variable[g->nvalue].refs = 0;
-  leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
+  leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
+  if (leaves > UINT32_MAX / 2)
+    return VRAM_ERR_LIMIT;
+  s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
   s->leaf.now = s->leaf.at;
   if (s->amp) {
     VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
-  if (s->call.nrange && s->o->reentrant) {
-    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves);
+  if (s->call.levels) {
+    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
+  if (!vram__keep_take(s))
+    return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
+  /* of this micro-batch and the one before, and of calls around calls */
+  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
@@ -194,6 +227,7 @@ static void vram__step_put_before(vram__step *s) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
+  vram__keep_before(s);
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -227,6 +261,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   if (s->train && s->loss.d) {
     if (s->loss.st) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
+    vram__held_release(s, 0, s->nheld);
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
@@ -241,6 +276,7 @@ static void vram__step_report(const vram__step *s) {
   const uint64_t begin = r->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   uint64_t less;
   vram__memory_copy(r->peak_category_bytes, count->peak_category.of, sizeof count->peak_category);
+  r->dtype = s->dtype;
   r->peak_requested_bytes = count->peak;
   r->peak_blocks_bytes = count->peak_blocks;
   if (begin > count->peak_blocks && !s->replay)
@@ -249,6 +285,7 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower = r->peak_blocks_bytes;
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
+  allocated->expected = s->replay ? 0 : count->peak_expected;
   r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
@@ -284,7 +321,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
-  s->workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
@@ -307,6 +344,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+    return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";
   if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)
@@ -321,6 +360,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "a compute capability out of range (expected 50 to 129: times ten)";
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
+  if (g->checkpoint_open)
+    return "a checkpoint block that has not ended";
   return NULL;
 }
 

@@ -38,7 +38,7 @@ enum {
   VRAM__RUN_PAST_KNOWN = 1,
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
-  VRAM__RUN_WORKSPACES = 8 /* times vram__step.workspaces */
+  VRAM__RUN_WORKSPACES = 8 /* times vram__step.blas_workspaces */
 };
 
 /* optim.c */
@@ -67,15 +67,18 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
+/* calls.c */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
+VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN int vram__block_goes_on(const vram_node *n);
+VRAM__FN void vram__calls_find(vram__step *s);
+
 /* checkpoint.c */
 VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c);
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN int vram__step_is_captured(const vram_value *v);
 VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind);
-VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
-VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
@@ -86,6 +89,7 @@ VRAM__FN void vram__step_begin(vram__step *s);
 VRAM__FN void vram__micro_batches(vram__step *s);
 
 /* train.c */
+VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
@@ -94,13 +98,20 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
 VRAM__FN void vram__optim_before(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
+/* keep.c */
+VRAM__FN uint64_t vram__keep_bytes(const vram_graph *g);
+VRAM__FN int vram__keep_take(vram__step *s);
+VRAM__FN void vram__keep_before(vram__step *s);
+VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__keep_settle(vram__step *s);
+
 /* gradients.c */
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
                                   uint64_t blocks, uint64_t upper);
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
-VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget);
+VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
@@ -114,6 +125,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s);
 
 /* step.c */
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
@@ -133,7 +145,7 @@ static inline void vram__variable_name(vram__step *s, const vram_value *v, vram_
 
 static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
   vram__variable *o = s->variable + s->name_of[v->index];
-  if (v == s->root)
+  if (v == s->root || (!s->train && (v->flags & VRAM__INFERRED)))
     return; /* the caller's */
   if (o->refs && --o->refs == 0)
     vram__tensor_release(s, o->t);

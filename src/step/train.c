@@ -1,6 +1,15 @@
 /* >>step/train    zero_grad, the optimizer's place in a step */
 #include "step/step.h"
 
+/* The parameters lose their gradients. */
+VRAM__FN void vram__zero_grad_now(vram__step *s) {
+  uint32_t i;
+  for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
+  }
+}
+
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
 VRAM__FN void vram__zero_grad(vram__step *s) {
@@ -39,10 +48,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
-    vram__tensor_release(s, s->leaf.at[i].grad);
-    s->leaf.at[i].grad = vram__tensor_none();
-  }
+  if (!s->o->zero_grad_late)
+    vram__zero_grad_now(s);
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {

@@ -25,9 +25,9 @@ static vram__tensor vram__blas_copy(vram__step *s, vram__tensor x) {
 static void vram__blas_workspace_keep(vram__step *s, uint32_t library) {
   const uint32_t thread = s->phase == VRAM_PHASE_BACKWARD,
                  bit = 1u << (thread * VRAM__BLAS_COUNT + library);
-  if (s->ideal || s->call.mute || (s->workspaces & bit))
+  if (s->ideal || s->call.mute || (s->blas_workspaces & bit))
     return;
-  s->workspaces |= (uint8_t)bit;
+  s->blas_workspaces |= (uint8_t)bit;
   vram__workspace_keep(s, s->device.workspace[library]);
 }
 
@@ -91,7 +91,7 @@ VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor 
                p = vram__tensor_none(), q = p;
   if (!a.d->numel)
     return y;
-  if (VRAM__STRIDE(v.d)[0] == 0 && !s->ideal)
+  if (VRAM__STRIDE(v.d)[0] == 0 && !(v.d->flags & VRAM__CONTIG) && !s->ideal)
     p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
   if (!vram__blas_reads(a.d) && !s->ideal)
     q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);

@@ -85,9 +85,9 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
          vram__cub_part(s, key / 2 * (tiles + 2));
 }
 
-/* The positions where a mask of n elements is set, `ndim` numbers each: all of them, as an upper
-   bound; ndim 0: none. Gives their storage (Nonzero.cu). */
-VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
+/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
+   none. Gives their storage (Nonzero.cu). */
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
   const vram__rules *rules = s->device.rules;
   uint32_t count = vram__cub_hold(s, 4), out;
   vram__workspace_use(
@@ -95,8 +95,13 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
              ? 1
              : rules->cub.align - 1 +
                    vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
-  out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(n, ndim), 8));
+  out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(most, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);
   return out;
+}
+
+/* The same of all elements, as an upper bound. */
+VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
+  return vram__cub_nonzero_some(s, n, n, ndim);
 }

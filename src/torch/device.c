@@ -59,6 +59,15 @@ VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
   return x;
 }
 
+/* Bytes that whoever asks for them can do without. */
+VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes) {
+  uint32_t x = 0;
+  if (!bytes || run->full || run->oom)
+    return;
+  if (!vram__pool_get(&run->pool, bytes, 0, &x))
+    vram__pool_put(&run->pool, x);
+}
+
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x) {
   if (x && !run->full && !run->oom)
     vram__pool_put(&run->pool, x);

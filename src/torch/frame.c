@@ -13,9 +13,8 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
     return;
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  else
-    for (i = 0; i < c->range->narg; i++)
-      vram__tensor_release(s, c->arg[i]);
+  for (i = c->own; i < c->range->narg; i++)
+    vram__tensor_release(s, c->arg[i]);
 }
 
 /* f saves a tensor on st. In forward nothing is kept (pack_hook); in the recomputation it goes to
@@ -41,7 +40,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       c->before = c->saves;
       c->late = 0;
     }
-    if (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel)
+    if (f->kind == VRAM__K_checkpoint || /* it saves when its function has run */
+        (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel))
       c->late = 1; /* an output of the operation */
     c->saves++;
     return 0;
@@ -59,9 +59,9 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       vram__slot_at(s, st)->srefs++;
     }
   }
-  if (++s->call.saved == c->saves) {
+  if (++s->call.saved == c->saves && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON)) {
     s->call.full = me;
-    if (!c->late || VRAM__SLOTS(f)[0].d)
+    if (!c->late || VRAM__SLOTS(f)[0].d || f->kind == VRAM__K_checkpoint)
       s->call.mute = 1;
   }
   return st;
@@ -72,6 +72,7 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
 VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f) {
   const vram__frame *c = s->call.frame;
   const vram__grad_fn *o = vram__grad_fn_at(s, c->final);
-  if (s->call.saved == c->before && !c->late && f->node == o->node && f->kind == o->kind)
+  if (s->call.saved == c->before && !c->late && !(c->range->flags & VRAM_CHECKPOINT_RUNS_ON) &&
+      f->node == o->node && f->kind == o->kind)
     s->call.mute = 1;
 }

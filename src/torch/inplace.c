@@ -8,6 +8,40 @@ VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node
   s->problem_node = n;
 }
 
+/* Kernels that do not promote take floating point tensors of one dtype. Weights whose dtype the
+   line says are only stored so. */
+VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n) {
+  uint32_t i;
+  for (i = 1; i < n; i++)
+    if (in[i].d && in[i].dt != in[0].dt && vram__dtype_is_float(in[0].dt) &&
+        vram__dtype_is_float(in[i].dt) && !s->failed &&
+        !vram__node_list(s->node, VRAM__KEY_dtype, NULL))
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "tensors of different dtypes: PyTorch refuses (expected one dtype)");
+}
+
+/* assert_no_internal_overlap: several elements of what is overwritten are one place in memory. */
+VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d) {
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    if (d->v[i] > 1 && !VRAM__STRIDE(d)[i] && !s->failed)
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "an expanded tensor is overwritten in place: PyTorch refuses");
+}
+
+/* A view of several that one operation gave must stay as it is (CreationMeta::MULTI_OUTPUT_NODE).
+ */
+static int vram__view_of_several(vram__step *s, uint32_t fn) {
+  const uint32_t kind = vram__is_grad_fn(fn) ? vram__grad_fn_at(s, fn)->kind : 0u;
+  if (kind != VRAM_OP_split && kind != VRAM_OP_unbind && kind != VRAM_OP_chunk)
+    return 0;
+  vram__step_refuse(
+      s, VRAM_ERR_UNSUPPORTED, s->node,
+      "a view of several that one operation gave is overwritten in place, or its base "
+      "is: PyTorch refuses");
+  return 1;
+}
+
 /* A view that a reentrant checkpoint() gave must stay as it is (CreationMeta::IN_CUSTOM_FUNCTION).
  */
 static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
@@ -24,7 +58,7 @@ static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t) {
   vram__storage *st = vram__slot_at(s, t->st);
   vram__tensor base = *t;
-  if (vram__view_of_checkpoint(s, st->fn))
+  if (vram__view_of_checkpoint(s, st->fn) || vram__view_of_several(s, st->fn))
     return;
   base.st = st->of;
   base.d = vram__slot_at(s, base.st)->d;
@@ -47,7 +81,7 @@ VRAM__FN void vram__base_rebase(vram__step *s, const vram__tensor *y, uint32_t o
                       "refuses");
     return;
   }
-  if (!st->of || vram__view_of_checkpoint(s, old))
+  if (!st->of || vram__view_of_checkpoint(s, old) || vram__view_of_several(s, old))
     return;
   f = vram__grad_fn_at(s, st->fn);
   c = vram__tape_record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);

@@ -143,4 +143,29 @@ typedef struct vram__rules {
               (min_8bit_size), elements with one scale (blocksize) */
     uint64_t least, block;
   } eight_bit;
+
+  struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always
+              multiplied by F.linear (_gemm_4bit_custom_max_m), so few never
+              (_GEMM_4BIT_CUSTOM_FLOOR_M); functional.py, quantize_4bit: values with one scale,
+              and scales with one of their own */
+    int64_t rows, few_rows, block, nested_block;
+  } four_bit;
+
+  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
+     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
+     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
+     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
+     without cuDNN, which is 360 MiB on an A100. */
+  struct {
+    uint64_t thread_least, thread, driver, lazy_kernels;
+    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+  } context;
+
+  /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
+     makes and that FFT_TILING transforms. */
+  struct {
+    int64_t winograd_tile, fft_tile;
+  } cudnn_conv;
 } vram__rules;

@@ -137,24 +137,19 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) 
   s->free_slot = i;
 }
 
-/* The same of a tensor on another one's storage; what it is a view of may go with it. */
+/* The same of a tensor on another one's storage. What it is a view of (which is no view itself)
+   goes before its own history does. */
 static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
-  for (;;) {
-    const uint32_t base = st->base, of = st->of;
-    vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
-    if (base != i) {
-      st->id = s->free_slot;
-      st->base = i;
-      st->srefs = 0;
-      s->free_slot = i;
-    }
-    vram__storage_release(s, base);
-    i = of;
-    st = vram__slot_at(s, i);
-    if (!i || --st->refs)
-      return;
-  }
+  const uint32_t base = st->base;
+  if (st->of)
+    vram__slot_release(s, st->of);
+  vram__history_drop(s, st); /* does not come back here: records that go wait for one another */
+  st->id = s->free_slot;
+  st->base = i;
+  st->srefs = 0;
+  s->free_slot = i;
+  vram__storage_release(s, base);
 }
 
 /* Nothing leads to the record that made the tensor of slot i any more. */
@@ -178,10 +173,8 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
     vram__storage_release(s, i);
 }
 
-/* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
-   in. cuDNN's kernels that run channels-last convert what is stored otherwise, and those that split
-   a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
-   cuDNN: conversion of tensor formats, deterministic split-k). */
+/* A workspace that a library chooses at run time: nothing derives it, so only the upper bound takes
+   it in. Kernels that split a sum add up in fp32: at most once each tensor that takes part. */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
   uint64_t n =
       s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
@@ -189,6 +182,35 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->count.peak_upper)
     s->count.peak_upper = n;
+}
+
+/* What a library asks for while it runs, beside the events that PyTorch's host code decides: it
+   raises the bounds of the peak and goes through the replay's allocator. */
+VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0; /* nobody gets more */
+  const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
+  const uint64_t upper =
+      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, bytes->upper);
+  if (s->ideal || s->call.mute || s->registers)
+    return;
+  s->r->runs_cudnn = 1;
+  if (bytes->upper > s->r->cudnn_bytes.upper)
+    s->r->cudnn_bytes.upper = bytes->upper;
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper < most ? upper : most;
+  if (s->o->cudnn == VRAM_CUDNN_NONE)
+    return;
+  if (ask > s->r->cudnn_bytes.expected)
+    s->r->cudnn_bytes.expected = ask;
+  if (expected > s->count.peak_expected)
+    s->count.peak_expected = expected < most ? expected : most;
+  if (s->replay && s->replay->taping)
+    vram__tape_put(s->replay, VRAM__TAPE_BRIEF, ask);
+  else if (s->replay) {
+    vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
+    vram__replay_get_briefly(s->replay, ask);
+  }
 }
 
 /* Bytes that are asked for and given back at once. */

@@ -89,33 +89,81 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   vram__grad_fn_release(s, old);
 }
 
+static void vram__saved_reset(vram__step *s, vram__grad_fn *f) {
+  const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
+  f->nsaved = 0;
+  for (; t != end; t++)
+    if (t->st)
+      vram__storage_release(s, t->st);
+  if (t != first && f->frame)
+    vram__frame_release(s, vram__frame_at(s, f->frame));
+}
+
+/* The same of a record that goes itself: C++ destroys its members from the last to the first, but
+   what is in a list from its first to its last. */
+static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
+  const int list = f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put;
+  uint32_t i, j;
+  for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
+    const vram__tensor t = VRAM__SAVED(f)[i];
+    VRAM__SAVED(f)[i] = VRAM__SAVED(f)[--j];
+    VRAM__SAVED(f)[j] = t;
+  }
+  vram__saved_reset(s, f);
+}
+
+/* What f saved goes, and the record of an operation inside it (CopySlices::release_variables). */
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
-  for (;; f = vram__grad_fn_at(s, (uint32_t)f->aux)) {
-    const vram__tensor *const first = VRAM__SAVED(f), *const end = first + f->nsaved, *t = first;
-    f->nsaved = 0;
-    for (; t != end; t++)
-      if (t->st)
-        vram__storage_release(s, t->st);
-    if (t != first && f->frame)
-      vram__frame_release(s, vram__frame_at(s, f->frame));
-    if (!f->inner)
-      return;
+  vram__saved_reset(s, f);
+  while (f->inner) {
+    f = vram__grad_fn_at(s, (uint32_t)f->aux);
+    vram__saved_destroy(s, f);
   }
 }
 
-/* Nothing leads to f any more: what it saved goes, and records that only it led to. */
+/* The function of f holds t as an attribute. What runs again has a graph that goes at once. */
+VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
+  vram__storage *b;
+  if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || s->call.again || !f)
+    return;
+  if (s->nheld == s->held_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  b = vram__owner_at(s, t.st);
+  s->held[s->nheld++] = vram__tensor_alias(s, t, t.d);
+  vram__saved_count(s, b);
+}
+
+/* The graph whose functions refer to kept tensors from..to - 1 goes. */
+VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to) {
+  uint32_t i;
+  for (i = from; i < to; i++)
+    vram__tensor_release(s, s->held[i]);
+  for (i = to; from < to && i < s->nheld; i++)
+    s->held[from + i - to] = s->held[i];
+  s->nheld -= to - from;
+}
+
+/* Nothing leads to f any more: what it saved goes, and records that only it led to
+   (torch/csrc/autograd/function.cpp, deleteNode: those release their variables first). */
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
   vram__grad_fn_at(s, first)->deps = s->tape.gone;
+  vram__grad_fn_at(s, first)->flag = 1;
   s->tape.gone = first;
   if (s->tape.freeing)
     return; /* what a record holds leads here again: no recursion */
   s->tape.freeing = 1;
   while (s->tape.gone) {
     vram__grad_fn *f = vram__grad_fn_at(s, s->tape.gone);
+    const int destroyed = f->flag;
     uint32_t i;
     s->tape.gone = f->deps;
+    f->flag = 0;
     if (f->done)
       continue;
+    if (destroyed)
+      vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;

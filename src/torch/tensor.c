@@ -18,9 +18,14 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
   return d;
 }
 
-/* fp32 of the text in a run of another dtype */
+/* A dtype of the graph in this run. */
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt) {
-  return s->low && dt == VRAM_F32 ? s->low : dt;
+  return dt == VRAM_DTYPE_MODEL ? s->dtype : dt;
+}
+
+/* What the node's key dtype= says for this run, or `def`. */
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def) {
+  return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, def));
 }
 
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt) { return vram__dtype_rows[dt].block_bytes; }

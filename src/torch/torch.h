@@ -102,9 +102,13 @@ typedef struct vram__variable { /* a Python variable's tensor */
 
 typedef struct vram__range { /* nodes that are checkpointed */
   const vram_node *first, *last;
+  const vram_checkpoint *block;  /* of the text; NULL: the options' */
   const vram_node *hold;         /* the output is held until this one has run, too */
   const vram_value **arg, **out; /* what it uses from outside, what is used outside */
   uint32_t narg, nout;
+  uint32_t nnamed; /* the first so many of `arg` are the call's arguments; the others the function
+                      refers to */
+  uint8_t flags;   /* VRAM_CHECKPOINT_ */
   uint32_t behind; /* the first range that is not inside this one */
 } vram__range;
 
@@ -127,6 +131,7 @@ typedef struct vram__frame {
   uint32_t before;      /* after so many, */
   uint8_t late;         /* and what it saved it had allocated itself */
   uint8_t done;         /* recomputed */
+  uint32_t own;         /* the first of `arg` that the frame itself holds */
   uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
                            _NoopSaveInputs), 0: none */
 } vram__frame;
@@ -139,7 +144,9 @@ typedef struct vram__frame {
   X(dot, dot) X(nll, nll) X(mean, reduce) X(lstm_gates, lstm_gates) X(gru_gates, gru_gates)      \
   X(index_add, index_add) X(as_strided, as_strided) X(copy_slices, copy_slices) X(copy, copy)    \
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
-  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient) X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc)
+  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
+  X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
+  X(matmul_8bit, matmul_8bit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -200,6 +207,29 @@ typedef struct vram__cuts {
   uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
+/* A storage that variables of the training loop hold from the step before. */
+typedef struct vram__kept_storage {
+  uint64_t bytes;
+  uint32_t line;  /* index of the `keep` node where it goes; of the first one here: how many */
+  uint32_t slot;  /* that owns it, */
+  uint32_t block; /* and its block in the pool of the replay */
+  uint8_t cat;
+} vram__kept_storage;
+
+typedef struct vram__kept_value { /* taken by a variable in this forward pass */
+  vram__tensor t;
+  uint32_t line;
+} vram__kept_value;
+
+/* What `keep` lines make variables hold. */
+typedef struct vram__keeps {
+  vram__kept_storage *old; /* of the step before, [1] and on; NULL: the graph has no such line */
+  uint32_t room;
+  vram__kept_value *now;
+  uint32_t count; /* of now */
+  uint8_t root;   /* the loss is one of them */
+} vram__keeps;
+
 /* How much is allocated, and was at the highest point. Bytes as tensors ask for them, if not said
    otherwise. */
 typedef struct vram__counts {
@@ -208,6 +238,7 @@ typedef struct vram__counts {
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
+  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
   uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
@@ -232,12 +263,14 @@ typedef struct vram__calls {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
   uint32_t most_args; /* of one range */
-  vram__frame *frame; /* the checkpointed call that runs, */
-  uint8_t again;      /* in its recomputation: */
-  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
-  uint32_t saved;     /* tensors saved so far */
-  uint32_t cursor;    /* record of the call whose saved tensors come next */
-  uint32_t full;      /* record that saved the last of them */
+  uint32_t own_args;  /* of reentrant ones: what their functions refer to beside the named ones */
+  uint32_t levels, level; /* backward inside backward (reentrant calls): at most, now */
+  vram__frame *frame;     /* the checkpointed call that runs, */
+  uint8_t again;          /* in its recomputation: */
+  uint8_t mute;           /* it has all it needs, nothing is allocated any more */
+  uint32_t saved;         /* tensors saved so far */
+  uint32_t cursor;        /* record of the call whose saved tensors come next */
+  uint32_t full;          /* record that saved the last of them */
   void (*recompute)(vram__step *, vram__frame *);
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
@@ -248,7 +281,8 @@ typedef struct vram__leaves {
   uint32_t count, parameters;
   uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
-  vram__leaf *inner; /* NULL: there is no backward inside backward */
+  vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
+  uint32_t room;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -277,6 +311,7 @@ struct vram__step {
   vram__tape tape;
   vram__calls call;
   vram__leaves leaf;
+  vram__keeps keep;
   vram__device device;
   vram__replay *replay; /* NULL: no replay */
   vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
@@ -294,15 +329,20 @@ struct vram__step {
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
   uint8_t grad, train, failed;
-  vram_dtype amp, low; /* autocast's dtype, the whole model's; VRAM_DTYPE_NONE: neither */
-  uint8_t watched;     /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;      /* GradScaler takes part */
-  uint8_t ideal;       /* VRAM_RULES_IDEAL */
-  uint8_t registers;   /* results stay in registers: nothing is allocated */
-  uint8_t workspaces;  /* of products, that stay: a bit each (torch/blas) */
+  vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype loaded;       /* the model's dtype before it was prepared for training */
+  uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;          /* GradScaler takes part */
+  uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  uint8_t registers;       /* results stay in registers: nothing is allocated */
+  uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
+                         they are in is there */
+  uint32_t nheld, held_room;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -339,7 +379,14 @@ struct vram__replay {
   uint8_t untold;              /* what happens once more is not the same, or the tape is full */
 };
 
-enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
+enum {
+  VRAM__TAPE_ALLOC,
+  VRAM__TAPE_FREE,
+  VRAM__TAPE_OWN,
+  VRAM__TAPE_PHASE,
+  VRAM__TAPE_BRIEF, /* taken and given back at once */
+  VRAM__TAPE_BITS = 3
+};
 
 /* versions.c */
 VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version);
@@ -352,6 +399,7 @@ VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t byte
 VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes);
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
 VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage *st);
@@ -373,6 +421,7 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
+VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 
@@ -380,6 +429,7 @@ VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
+VRAM__FN vram_dtype vram__step_key_dtype(const vram__step *s, const vram_node *n, vram_dtype def);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
@@ -447,12 +497,16 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t);
+VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
                                            vram_dtype *dt);
 
 /* inplace.c */
+VRAM__FN void vram__refuse_unlike(vram__step *s, const vram__tensor *in, uint32_t n);
+VRAM__FN void vram__refuse_overlap(vram__step *s, const vram_dims *d);
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
 VRAM__COLD VRAM__FN void vram__view_rebase(vram__step *s, const vram__tensor *t);
@@ -499,6 +553,23 @@ VRAM__FN vram__tensor vram__blas_mm_grad1(vram__step *s, vram__tensor g, vram__t
 VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__tensor a,
                                           const vram_dims *d);
 
+/* bitsandbytes.c */
+VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
+                                  int64_t in);
+
+/* A convolution as cuDNN's functions take it: x is what forward reads and backward data makes, y
+   what forward makes. */
+typedef struct vram__cudnn_conv {
+  vram_dtype dt;
+  uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
+  int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
+  uint8_t axes, channels_last, grouped;
+  uint8_t dense; /* one group, stride 1, dilation 1 */
+} vram__cudnn_conv;
+
+/* cudnn.c */
+VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
+
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
@@ -508,6 +579,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
 VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 
 /* engine.c */
@@ -566,8 +638,8 @@ static inline void vram__tensor_begin_at(vram__step *s, vram__tensor t, uint64_t
 }
 
 static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
-  if (run->ntape < run->tape_cap)
-    run->tape[run->ntape++] = value << 2 | kind;
+  if (run->ntape < run->tape_cap && !(value >> (64 - VRAM__TAPE_BITS)))
+    run->tape[run->ntape++] = value << VRAM__TAPE_BITS | kind;
   else
     run->untold = 1;
 }
@@ -784,10 +856,11 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
 
 /* What there is of leaf i beside that. */
 static inline void vram__leaf_spread(vram__step *s, uint32_t i) {
+  uint32_t k;
   if (s->leaf.cast)
     s->leaf.cast[i].t.d = NULL;
-  if (s->leaf.inner)
-    s->leaf.inner[i] = s->leaf.at[i];
+  for (k = 0; s->leaf.inner && k < s->call.levels; k++)
+    s->leaf.inner[k * (uint64_t)s->leaf.room + i] = s->leaf.at[i];
 }
 
 /* Where a gradient that goes along this edge arrives. */

@@ -62,7 +62,11 @@
     /* efficient */ {32, 128, 16, 16, 256, 200}, \
     /* layer_norm */ {65536, 32768}, \
     /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8}, \
-    /* eight_bit */ {4096, 256}
+    /* eight_bit */ {4096, 256}, \
+    /* four_bit */ {1536, 4, 64, 256}, \
+    /* context */ \
+    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
+    /* cudnn_conv */ {4, 32}
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */

@@ -1,0 +1,118 @@
+/* >>step/keep    what variables of the training loop hold from one step to the next
+   A `keep` line stands where a variable takes a value: the one of the step before goes there. What
+   goes with a value is found out when backward is through (views hold more than they show, a branch
+   that the loss did not need holds what it saved), as storages, which outlive the tape. */
+#include "step/step.h"
+
+static uint32_t vram__keep_room(const vram_graph *g) {
+  const uint64_t n = (uint64_t)g->nvalue + (uint64_t)g->nnode * 4 + 16;
+  return n < UINT32_MAX / 64 ? (uint32_t)n : UINT32_MAX / 64;
+}
+
+VRAM__FN uint64_t vram__keep_bytes(const vram_graph *g) {
+  if (!g->nkept)
+    return 0;
+  return ((uint64_t)vram__keep_room(g) + 1) * sizeof(vram__kept_storage) +
+         (uint64_t)g->nkept * sizeof(vram__kept_value);
+}
+
+/* Takes the memory of both lists, where they were in a run before. 0: there is too little. */
+VRAM__FN int vram__keep_take(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  if (!s->g->nkept)
+    return 1;
+  k->room = vram__keep_room(s->g);
+  k->old = (vram__kept_storage *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                   ((uint64_t)k->room + 1) * sizeof *k->old);
+  k->now = (vram__kept_value *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                 (uint64_t)s->g->nkept * sizeof *k->now);
+  return k->old && k->now;
+}
+
+/* What the run before left is there when this step begins. */
+VRAM__FN void vram__keep_before(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  if (!k->old)
+    return;
+  if (!s->leaf.known)
+    k->old[0].line = 0;
+  for (i = 1; i <= k->old[0].line && !s->failed; i++) {
+    vram__kept_storage *o = k->old + i;
+    const int64_t size = (int64_t)o->bytes;
+    o->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, o->cat).st;
+    if (s->replay && o->slot)
+      vram__slot_at(s, o->slot)->block = o->block;
+  }
+}
+
+/* A `keep` line: its variables take their values, and what they held goes. */
+VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
+  vram__keeps *k = &s->keep;
+  uint32_t i, left = 0;
+  if (s->phase != VRAM_PHASE_FORWARD || s->call.again)
+    return;
+  for (i = 0; i < n->nin; i++) {
+    vram__kept_value *v = k->now + k->count;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    k->count++;
+    k->root |= n->in[i] == s->root;
+    v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
+    v->line = n->index;
+  }
+  for (i = 1; i <= k->old[0].line; i++)
+    if (k->old[i].line == n->index)
+      vram__storage_release(s, k->old[i].slot);
+    else
+      k->old[++left] = k->old[i];
+  k->old[0].line = left;
+}
+
+/* Storages that nothing but `keep` holds any more go at that line. */
+static void vram__keep_find(vram__step *s, uint32_t line) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  for (i = 0; i < s->nslot; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    vram__storage *st = vram__slot_at(s, slot);
+    vram__kept_storage *o;
+    if (st->base != slot || st->srefs != 1)
+      continue;
+    if (k->old[0].line == k->room) {
+      s->failed = VRAM_ERR_LIMIT;
+      return;
+    }
+    st->srefs++; /* found */
+    st->fn = st->req = 0;
+    o = k->old + ++k->old[0].line;
+    o->bytes = st->bytes;
+    o->line = line;
+    o->slot = slot;
+    o->block = st->block;
+    o->cat = st->cat;
+  }
+}
+
+/* Backward is through: the values that variables hold become the storages that live because of
+   them. Meanwhile each storage is held once more, so that none goes. */
+VRAM__FN void vram__keep_settle(vram__step *s) {
+  vram__keeps *k = &s->keep;
+  uint32_t i;
+  if (!k->old || s->failed)
+    return;
+  for (i = 0; i < s->nslot; i++) {
+    vram__storage *st = vram__slot_at(s, vram__slot_number(s, i));
+    st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
+  }
+  for (i = 0; i < k->count && !s->failed; i++) {
+    vram__tensor_release(s, k->now[i].t);
+    if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
+      vram__keep_find(s, k->now[i].line);
+  }
+  k->count = 0;
+  for (i = 0; i < s->nslot; i++) {
+    vram__storage *st = vram__slot_at(s, vram__slot_number(s, i));
+    st->srefs -= st->base == vram__slot_number(s, i) && st->srefs;
+  }
+}

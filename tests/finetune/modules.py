@@ -1,0 +1,103 @@
+"""Small modules with quantised layers (bitsandbytes) and adapters (peft): each function gives a module and its inputs."""
+
+import torch, torch.nn as nn, bitsandbytes as bnb
+from peft import LoraConfig, get_peft_model
+
+BF16 = torch.bfloat16
+
+
+class Net(nn.Module):
+    def __init__(self, first, layer):
+        super().__init__()
+        self.first, self.layers = first, nn.ModuleList([layer])
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x.sum()
+
+
+def quantised(i, o, bits, bias, double, compute, dtype, threshold, train_bias):
+    plain = nn.Linear(i, o, bias=bias, dtype=dtype)
+    kind = dict(compress_statistics=double, quant_type="nf4")
+    if bits == 4:
+        m = bnb.nn.Linear4bit(i, o, bias=bias, compute_dtype=compute, **kind)
+        m.weight = bnb.nn.Params4bit(plain.weight.data, requires_grad=False, **kind)
+    else:
+        m = bnb.nn.Linear8bitLt(i, o, bias=bias, has_fp16_weights=False, threshold=threshold)
+        m.weight = bnb.nn.Int8Params(plain.weight.data, requires_grad=False, has_fp16_weights=False)
+    if bias:
+        m.bias = nn.Parameter(plain.bias.data.float(), requires_grad=train_bias)
+    return m
+
+
+def net(
+    i=128,
+    o=256,
+    shape=(2, 64),
+    lora=None,
+    bits=4,
+    bias=False,
+    double=True,
+    compute=BF16,
+    dtype=BF16,
+    threshold=0.0,
+    train_bias=False,
+):
+    """bits 0: not quantised"""
+    torch.manual_seed(0)
+    layer = (
+        quantised(i, o, bits, bias, double, compute, dtype, threshold, train_bias)
+        if bits
+        else nn.Linear(i, o, bias=bias)
+    )
+    m = Net(nn.Linear(i, i), layer)
+    if lora is not None:
+        m.is_loaded_in_4bit, m.is_loaded_in_8bit = bits == 4, bits == 8
+        if lora.get("use_dora") and bits:
+            m.cuda()  # DoRA asks for the weight at once
+        m = get_peft_model(m, LoraConfig(**{"r": 4, "lora_alpha": 8, "target_modules": ["layers.0"], **lora}))
+        for n, p in m.named_parameters():
+            if "first" in n:
+                p.requires_grad = True
+    return m.train(), dict(x=torch.randn(*shape, i))
+
+
+F32 = torch.float32
+DORA, DROP = dict(use_dora=True), dict(lora_dropout=0.1)
+CASES = dict(
+    nf4=dict(),
+    nf4_single=dict(double=False),
+    nf4_bias=dict(bias=True),
+    nf4_tbias=dict(bias=True, train_bias=True),
+    nf4_f32=dict(compute=F32, dtype=F32),
+    nf4_none=dict(compute=None, dtype=F32),
+    nf4_mixed=dict(dtype=torch.float16),
+    nf4_odd=dict(i=100, o=70),
+    nf4_2d=dict(i=192, o=320, shape=(7,)),
+    nf4_few=dict(i=512, shape=(1, 5)),
+    nf4_many=dict(shape=(2, 1000)),
+    nf4_4d=dict(shape=(2, 3, 64)),
+    int8=dict(bits=8),
+    int8_odd=dict(i=130, o=70, bits=8),
+    int8_2d=dict(bits=8, shape=(7,)),
+    int8_t=dict(bits=8, threshold=6.0),
+    int8_bias=dict(bits=8, bias=True),
+    int8_tbias=dict(bits=8, bias=True, train_bias=True),
+    int8_one=dict(bits=8, threshold=6.0, shape=(1, 1)),
+    lora=dict(bits=0, lora={}),
+    lora_bias=dict(bits=0, bias=True, lora={}),
+    lora_drop=dict(bits=0, lora=DROP),
+    lora_b=dict(bits=0, bias=True, lora=dict(lora_bias=True)),
+    dora=dict(bits=0, lora=DORA),
+    dora_bias=dict(bits=0, bias=True, lora=DORA),
+    dora_drop=dict(bits=0, lora={**DORA, **DROP}),
+    qlora=dict(lora={}),
+    qlora_drop=dict(lora=DROP),
+    lora_int8=dict(bits=8, lora={}),
+    qdora=dict(lora=DORA),
+    dora_int8=dict(bits=8, lora=DORA),
+)
+for name, keys in CASES.items():
+    globals()[name] = (lambda keys: lambda: net(**keys))(keys)

@@ -1,0 +1,34 @@
+# Adapters and quantised weights: sourced by part.sh. tests/finetune/golden.txt has what PyTorch
+# allocates, measured.
+finetune_sums() { # finetune_sums TEXT OPTIONS...: the lines of the golden file for this step
+  text=$1
+  shift
+  ./vram estimate "tests/finetune/$text" --events - "$@" >build/part/finetune.csv 2>&1 || return 1
+  for phase in forward backward optimizer; do
+    awk -F, -v phase=$phase '$1 == phase && $2 == "alloc" { print $4 }' build/part/finetune.csv >build/part/finetune.sizes
+    sum=$(cksum <build/part/finetune.sizes)
+    echo "  $phase $(($(wc -l <build/part/finetune.sizes))) ${sum%% *}"
+  done
+}
+grep '^[a-z]' tests/finetune/golden.txt >build/part/finetune.cases
+while read -r name text options; do
+  awk -v name="$name" '/^[a-z]/ { on = $1 == name } on && /^  /' tests/finetune/golden.txt >build/part/finetune.want
+  finetune_sums "$text" $options >build/part/finetune.have
+  if cmp -s build/part/finetune.want build/part/finetune.have; then ok; else
+    bad "$name ($options): measured, and estimated"
+    diff build/part/finetune.want build/part/finetune.have | head -6
+  fi
+done <build/part/finetune.cases
+refuse_finetune() { # refuse_finetune MESSAGE OPTIONS...
+  message=$1
+  shift
+  if ./vram estimate "$@" >build/part/finetune.out 2>&1; then bad "not refused: $*"; else
+    if grep -qF "$message" build/part/finetune.out; then ok; else bad "$*: $(head -1 build/part/finetune.out)"; fi
+  fi
+}
+refuse_finetune "no linear line has a name of targets (there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head)" \
+  tests/finetune/llama.vram --lora r=4,targets=query
+refuse_finetune "adapters without a rank (found targets=q_proj, expected r=16)" tests/finetune/llama.vram --lora targets=q_proj
+refuse_finetune "an unknown quant= (expected nf4, fp4 or int8)" tests/finetune/llama.vram --quant nf5
+refuse_finetune "an unknown word of this option (found rank=4, expected r, targets, dropout" tests/finetune/llama.vram --lora rank=4
+refuse_finetune "an unknown word of this option (found doubel=0, expected kind, double" tests/finetune/llama.vram --quant nf4,doubel=0

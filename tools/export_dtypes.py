@@ -1,0 +1,304 @@
+"""Which dtypes of a program are fixed, and which follow the model's: the program runs in two dtypes and under autocast."""
+
+import contextlib, copy
+
+import torch, torch.nn as nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+from export_recorder import run
+from export_rows import DTYPES, Problem, Ref, one_line, place
+
+
+def model_dtype(module, inputs={}):
+    """what most of the module's floating point numbers are in, without parameters its inputs'"""
+    count = {}
+    for ts in (module.parameters(), module.buffers(), inputs.values()):
+        for t in ts:
+            if t.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+                count[t.dtype] = count.get(t.dtype, 0) + t.numel()
+        if count:
+            return max(count, key=count.get)
+    return torch.float32
+
+
+def dtypes_in(loaded, dtype):
+    """{name: dtype} of what the module has in another dtype once it is loaded in this one"""
+    own = model_dtype(loaded.module)
+    named = [
+        *loaded.module.named_parameters(remove_duplicate=False),
+        *loaded.module.named_buffers(remove_duplicate=False),
+    ]
+    known = loaded.dtypes(dtype) if loaded.dtypes else {}
+    return {n: d for n, t in named if t.dtype == own and (d := known.get(n, dtype)) != t.dtype}
+
+
+@contextlib.contextmanager
+def in_dtype(module, dtypes):
+    """the module with tensors in these dtypes; afterwards it is what it was"""
+    new, before = {}, []
+
+    def converted(t, dtype):
+        if id(t) not in new:
+            made = t.detach().to(dtype)
+            made = nn.Parameter(made, t.requires_grad) if isinstance(t, nn.Parameter) else made
+            new[id(t)] = made
+        return new[id(t)]
+
+    for prefix, m in module.named_modules():
+        for owned in (m._parameters, m._buffers):
+            before.append((owned, dict(owned)))
+            for k, t in owned.items():
+                dtype = dtypes.get(f"{prefix}.{k}" if prefix else k)
+                if t is not None and (dtype or id(t) in new):
+                    owned[k] = converted(t, dtype)
+    flat = [m for m in module.modules() if isinstance(m, nn.RNNBase)]
+    try:
+        for m in flat:
+            m._flat_weights = [getattr(m, n) for n in m._flat_weights_names]
+        yield
+    finally:
+        for owned, kept in before:
+            owned.update(kept)
+        for m in flat:
+            m._flat_weights = [getattr(m, n) for n in m._flat_weights_names]
+
+
+def inputs_in(inputs, own, dtype):
+    """the inputs of the model's own dtype in another one"""
+    return {
+        k: t.detach().to(dtype).requires_grad_(t.requires_grad) if t.dtype == own else t
+        for k, t in inputs.items()
+    }
+
+
+# ---- several runs of a program as one
+
+
+class Passage:
+    """one of the runs, on the way through its nodes"""
+
+    def __init__(self, rec):
+        self.rec, self.left, self.at = (
+            rec,
+            list(reversed(rec.nodes)),
+            [],
+        )  # at: for each node its place in the text
+        self.same = {
+            n: n for n in rec.inputs
+        }  # its names as all runs have them: a conversion that not all do is its input
+        self.text = dict(self.same)  # its names in the text
+        self.dtype = {n: DTYPES[t.dtype] for n, t in rec.inputs.items()}  # by the names of all runs
+        self.ids = {n: i for names in (rec.params, rec.buffers) for i, n in names.items()}
+
+    def word(self, i):
+        """an input as all runs have it"""
+        return (
+            ("own", self.rec.params.get(i.own) or self.rec.buffers[i.own])
+            if i.own
+            else self.same.get(i.name, i.name)
+        )
+
+    def head(self, k=1):
+        """what the next node is (the k-th), as all runs have it"""
+        n = self.left[-k] if len(self.left) >= k else None
+        return n and (n.op, len(n.outs), *map(self.word, n.ins))
+
+    def dtype_of(self, word):
+        """a value's dtype in this run, as far as it is known"""
+        if isinstance(word, tuple):
+            i = self.ids.get(word[1])
+            return DTYPES[self.rec.tensors[i].dtype] if i else None
+        return self.dtype.get(word)
+
+
+class Different(Exception):
+    """where runs of a program do not what the others do"""
+
+
+class Runs:
+    """Runs of a program that differ in conversions alone, as one. nodes: those of the text, with what each is in every run
+    (None: not there). The first run is the one that is written."""
+
+    def __init__(self, recs):
+        self.passages, self.nodes, self.order = [Passage(r) for r in recs], [], {}
+        self.lives_in = (
+            {}
+        )  # of what some runs convert: these; in the others it stands for what is made of it, too
+        self.taken = set(recs[0].taken)
+        while any(p.left for p in self.passages):
+            heads = [p.head() for p in self.passages]
+            wanted = heads[0] if heads.count(heads[0]) == len(heads) else self.conversion(heads)
+            self.take([p if h == wanted else None for p, h in zip(self.passages, heads)])
+
+    def conversion(self, heads):
+        """where runs differ: a conversion that the others have not, or have not soon"""
+        candidates = [h for h in heads if h and h[0] == "to"]
+        if not candidates:
+            n = next(p.left[-1] for p in self.passages if p.left)
+            raise Different(f"from {' '.join([n.op, *n.outs[:1]])} on")
+        soon = lambda p, h: any(p.head(k) == h for k in range(2, 10))
+        others = lambda h: [p for p, g in zip(self.passages, heads) if g != h]
+        return next((h for h in candidates if not any(soon(p, h) for p in others(h))), candidates[0])
+
+    def input(self, found):
+        """an input by what runs call it: where they differ it is the one that a conversion gave last"""
+        p, i = found[0]
+        if i.own:
+            return Ref(own=self.passages[0].ids.get(p.word(i)[1], i.own))
+        return Ref(max((p.text.get(i.name, i.name) for p, i in found), key=lambda n: self.order.get(n, -1)))
+
+    def take(self, having):
+        """the next node of these runs"""
+        nodes = [p and p.left.pop() for p in having]
+        found = [(p, n) for p, n in zip(having, nodes) if n]
+        p, first = found[0]
+        words = [p.word(i) for i in first.ins]
+        ins = [self.input([(p, n.ins[k]) for p, n in found]) for k in range(len(words))]
+        node = copy.copy(first)
+        node.outs = first.outs if nodes[0] else [self.free(o) for o in first.outs]
+        node.ins, node.keys = ins, dict(first.keys)
+        node.dtypes = [dtype_written(n) if n else q.dtype_of(words[0]) for q, n in zip(self.passages, nodes)]
+        node.sources = (
+            sources([p for p, _ in found], [n for _, n in found]) if len(found) == len(nodes) else ()
+        )
+        for o in node.outs:
+            self.order[o] = len(self.nodes)
+        if len(found) < len(nodes) and ins[0].name:
+            self.lives_in[ins[0].name] = [p for p, _ in found]
+        for p, n in found:
+            p.at.append(len(self.nodes))
+            for o, own in zip(node.outs, n.outs):
+                p.text[own] = o
+                p.same[own] = o if len(found) == len(nodes) else words[0]
+            if n.outs:
+                p.dtype[p.same[n.outs[0]]] = n.result
+        self.nodes.append(node)
+
+    def free(self, name):
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def written(self):
+        """the first run's recording with the nodes of all"""
+        rec, dead = self.passages[0].rec, {}
+        for p in self.passages:
+            for own, d in p.rec.dead.items():
+                name = p.text.get(own)
+                if p in self.lives_in.get(name, self.passages):
+                    dead.setdefault(name, p.at[d - 1] + 1 if d else 0)
+        dead.pop(None, None)
+        rec.nodes, rec.dead, rec.taken = self.nodes, dead, self.taken
+        return rec
+
+
+def dtype_written(n):
+    """what a node's dtype= stands for in its run; None: it says nothing"""
+    if n.op == "custom":
+        return n.result
+    return n.keys.get("dtype")
+
+
+def sources(passages, nodes):
+    """tensors whose dtype the program read before, the last first, by their names in the text: (name, its dtype in each run)"""
+    reads = [{p.text[a]: DTYPES[t] for a, t in n.reads if a in p.text} for p, n in zip(passages, nodes)]
+    return [(a, [r.get(a) for r in reads]) for a in reversed(reads[-1])]
+
+
+def follow(runs, own, note):
+    """Writes dtypes: `model` where it is the model's in every run, and where it changes otherwise (under autocast) what the
+    program read it from. own: the model's dtype in each run, None: there is no run in another one."""
+    for n in runs.nodes:
+        said = "dtype" in n.keys
+        known = [d for d in n.dtypes if d]
+        if not said or not known:
+            continue
+        if len(set(known)) == 1:
+            n.keys["dtype"] = known[0]
+        elif own and all(d in (None, o) for d, o in zip(n.dtypes, own)):
+            n.keys["dtype"] = "model"
+        else:
+            source = next((a for a, read in n.sources if read == n.dtypes), None)
+            if source and n.op not in ONE_INPUT:
+                del n.keys["dtype"]
+                n.op = "type_as" if n.op == "to" else n.op
+                n.ins.append(Ref(source))
+            else:
+                n.keys["dtype"] = known[0]
+                note(
+                    f"{n.outs[0]}: a dtype that changes from run to run ({', '.join(known)}), from an unknown tensor; written as {known[0]}"
+                )
+        if n.keys.get("dtype") == "f32" and not n.ins:
+            del n.keys["dtype"]  # what is created is in f32
+
+
+ONE_INPUT = ("custom", "softmax", "log_softmax", "sum", "mean", "prod", "norm", "cumsum")
+
+
+def custom_dtypes(runs):
+    """a custom line's result that is not in every run in its first input's dtype"""
+    for n in runs.nodes:
+        if n.op == "custom" and "dtype" not in n.keys and n.dtypes.count(n.dtypes[0]) == len(n.dtypes) > 1:
+            inputs = [p.dtype_of(p.same.get(n.ins[0].name)) for p in runs.passages] if n.ins else []
+            if len(set(inputs)) > 1:
+                n.keys["dtype"] = n.dtypes[0]
+
+
+def together(recs, own, note):
+    """What is in all of these runs, and the model's dtype in each; a run that does something else than the first is left out.
+    recs: the program as it is, in another dtype, under autocast."""
+    left_out = "in another dtype the program does something else, {}; dtypes are as they are", (
+        "under autocast the program does something else, {}; the text is the plain program"
+    )
+    for k in (1, 2):
+        try:
+            if recs[k]:
+                Runs([recs[0], recs[k]])
+        except Different as e:
+            note(left_out[k - 1].format(e))
+            recs[k] = None
+    have = [k for k in range(3) if recs[k]]
+    return Runs([recs[k] for k in have]), [own[k] for k in have] if recs[1] else None
+
+
+def under_autocast(module, forward, inputs, plain):
+    """a pass under autocast; None where the program does not run so"""
+    try:
+        return run(module, forward, inputs, torch.bfloat16)
+    except (Problem, DataDependentOutputException, DynamicOutputShapeException):
+        raise
+    except Exception as e:
+        plain.note(f"under autocast the program fails: {one_line(e)}; the text is the plain program")
+        return None
+
+
+def one_program(loaded, inputs):
+    """The recording to write: of the program as it is, with what runs in another dtype and under autocast say of its dtypes."""
+    module, forward, own = loaded.module, loaded.forward, model_dtype(loaded.module, inputs)
+    other = torch.bfloat16 if own == torch.float32 else torch.float32
+    changed = dtypes_in(loaded, other)
+    forward(**inputs)  # what a module keeps from its first pass is there before the step
+    rec, second, amp = run(module, forward, inputs), None, None
+    rec.dtype = own
+    rec.follow = {i for i in rec.tensors if (rec.params.get(i) or rec.buffers.get(i)) in changed}
+    if own == torch.float32:
+        amp = under_autocast(module, forward, inputs, rec)
+    try:
+        with in_dtype(module, changed):
+            converted = inputs_in(inputs, own, other)
+            forward(**converted)
+            second = run(module, forward, converted)
+            if own != torch.float32:
+                amp = under_autocast(module, forward, converted, rec)
+    except Exception as e:
+        rec.note(
+            f"in {DTYPES[other]} the program fails: {one_line(e)}{place(e)}; dtypes are as they are in {DTYPES[own]}"
+        )
+    for r in (second, amp):
+        for n in r.notes if r else ():
+            rec.note(n)
+    runs, dtypes = together([rec, second, amp], [DTYPES[own], DTYPES[other], "f32"], rec.note)
+    follow(runs, dtypes, rec.note)
+    custom_dtypes(runs)
+    return runs.written()
