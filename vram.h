@@ -9419,7 +9419,7 @@ VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node 
   return *node && vram__request_fits(p->g, r) && vram__node_infer(p->g, *node);
 }
 
-/* >>model/block    `checkpoint` blocks, by calls and by lines */
+/* >>model/block    checkpoint blocks, by calls and by lines */
 
 /* A key of a block; 0: it is none. */
 VRAM__FN int vram__block_key(vram__span word, uint8_t *flags) {
@@ -24391,7 +24391,7 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
 static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const uint32_t *axis,
                            uint32_t n) {
   const int64_t *st = VRAM__STRIDE(x.d);
-  uint8_t order[VRAM_MAX_AXES];
+  uint8_t order[VRAM_MAX_AXES] = {0};
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], batch = 1, z = 1;
   uint32_t i, k, m = 0, mask = 0;
   vram__tensor p = x;
@@ -24536,7 +24536,7 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
 
 /* The real parts of x, which goes. */
 static vram__tensor vram__fft_real(vram__step *s, vram__tensor x) {
-  int64_t stride[VRAM_MAX_AXES];
+  int64_t stride[VRAM_MAX_AXES] = {0};
   vram__tensor y;
   uint32_t i;
   for (i = 0; i < x.d->ndim; i++)
@@ -24575,7 +24575,7 @@ static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to
 static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__tensor *x,
                                        vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
-  int64_t stride[VRAM_MAX_AXES];
+  int64_t stride[VRAM_MAX_AXES] = {0};
   uint32_t i;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   for (i = 0; i < n->out[0].d->ndim; i++)
@@ -24594,7 +24594,7 @@ static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__t
   const int kind = vram__op_at(f->kind)->kind;
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
-  int64_t stride[VRAM_MAX_AXES];
+  int64_t stride[VRAM_MAX_AXES] = {0};
   vram__tensor c;
   uint32_t i;
   c = vram__tensor_retain(s, g);

@@ -1,4 +1,4 @@
-/* >>model/block    `checkpoint` blocks, by calls and by lines */
+/* >>model/block    checkpoint blocks, by calls and by lines */
 #include "model/model.h"
 
 /* A key of a block; 0: it is none. */
