@@ -31,6 +31,7 @@
      >>ct        compile-time arithmetic: macros, no implementation needed
      >>types     results, errors, limits
      >>dtype     stored types
+     >>version   the versions of PyTorch that there are rules for
      >>op        the table of ops: one row each
      >>graph     a model: built by calls or read from the text form
      >>optim     the table of optimizers: one row each
@@ -1906,6 +1907,8 @@
 #define vram_region_end VRAM__JOIN(VRAM_NAMESPACE, vram_region_end)
 #define vram_report_term VRAM__JOIN(VRAM_NAMESPACE, vram_report_term)
 #define vram_result_text VRAM__JOIN(VRAM_NAMESPACE, vram_result_text)
+#define vram_rules_find VRAM__JOIN(VRAM_NAMESPACE, vram_rules_find)
+#define vram_rules_name VRAM__JOIN(VRAM_NAMESPACE, vram_rules_name)
 #define vram_schedule_bind VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_bind)
 #define vram_schedule_bind_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_bind_bytes)
 #define vram_schedule_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_bytes)
@@ -1921,6 +1924,7 @@
 #define vram_step_live VRAM__JOIN(VRAM_NAMESPACE, vram_step_live)
 #define vram_step_plan VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan)
 #define vram_step_plan_free VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan_free)
+#define vram_step_rules VRAM__JOIN(VRAM_NAMESPACE, vram_step_rules)
 #define vram_svg_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_svg_bytes)
 #define vram_timeline_add VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_add)
 #define vram_timeline_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_bytes)
@@ -2226,6 +2230,47 @@ VRAM_API vram_result vram_dtype_bytes(vram_dtype dtype, uint64_t elements, uint6
 VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
                                            uint64_t *bytes);
 
+/* >>version ===================================================================================
+   Whose memory a step is to have: a version of PyTorch, or only what the formulas need. */
+
+/* The versions of PyTorch that there are rules for, oldest first. */
+#define VRAM_TORCH_VERSIONS(X)                                                                     \
+  X(2_1, "torch-2.1")                                                                              \
+  X(2_2, "torch-2.2")                                                                              \
+  X(2_3, "torch-2.3")                                                                              \
+  X(2_4, "torch-2.4")                                                                              \
+  X(2_5, "torch-2.5")                                                                              \
+  X(2_6, "torch-2.6")                                                                              \
+  X(2_7, "torch-2.7")                                                                              \
+  X(2_8, "torch-2.8")                                                                              \
+  X(2_9, "torch-2.9")                                                                              \
+  X(2_10, "torch-2.10")                                                                            \
+  X(2_11, "torch-2.11")                                                                            \
+  X(2_12, "torch-2.12")                                                                            \
+  X(2_13, "torch-2.13")                                                                            \
+  X(2_14, "torch-2.14")                                                                            \
+  X(2_15, "torch-2.15")
+
+#define VRAM_TORCH_RANGE "torch-2.1 to torch-2.15"
+
+typedef enum vram_rules {
+  VRAM_RULES_TORCH, /* PyTorch eager: the version that the model's text names, else the newest */
+  VRAM_RULES_IDEAL, /* a hand-written program: keeps what the formulas need and no dropout masks,
+                       writes pointwise gradients over the ones that arrive, no workspaces, no
+                       copies for layout, fused optimizer */
+#define VRAM__X(id, name) VRAM_RULES_TORCH_##id,
+  VRAM_TORCH_VERSIONS(VRAM__X) /* PyTorch eager of that version */
+#undef VRAM__X
+  VRAM_RULES_COUNT,
+  VRAM_RULES_NEWEST = VRAM_RULES_COUNT - 1
+} vram_rules;
+
+/* "ideal", "torch-2.15"; VRAM_RULES_TORCH is "torch". NULL for what are none. */
+VRAM_API const char *vram_rules_name(vram_rules rules);
+
+/* The rules of that name; VRAM_RULES_COUNT: there are none. name: not NULL. */
+VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
+
 /* Made from the rows in src/ops (make). */
 
 /* clang-format off */
@@ -2411,6 +2456,7 @@ typedef struct vram_graph {
   uint64_t used, cap;
   const char *name; /* of the model */
   uint32_t name_len;
+  vram_rules rules; /* that the text names; VRAM_RULES_TORCH: none */
   vram_node *first, *last;
   vram_param *param_first, *param_last;
   uint32_t param_room; /* behind the last one, for so many more */
@@ -3078,13 +3124,6 @@ typedef struct vram_node_report {
   vram_dtype dtype;      /* of the first output in this run */
 } vram_node_report;
 
-typedef enum vram_rules {
-  VRAM_RULES_TORCH, /* PyTorch eager, 2.15 */
-  VRAM_RULES_IDEAL  /* a hand-written program: keeps what the formulas need and no dropout masks,
-                       writes pointwise gradients over the ones that arrive, no workspaces, no
-                       copies for layout, fused optimizer */
-} vram_rules;
-
 /* Workspaces of cuDNN's convolutions. A real device chooses them while it runs: expected are those
    that its heuristics take. They are no events of the step (vram_step_options.event, everything
    `requested`), but the allocated and reserved bytes of a replay have them, and the peak. */
@@ -3335,6 +3374,9 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
 
+/* The rules that a step of these options goes by: never VRAM_RULES_TORCH. o NULL: all zero. */
+VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o);
+
 /* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report (never NULL)
    becomes what it took; events go to o->event as they come. o NULL: all zero. scratch NULL: too
    small. *err, if not NULL, says why not:
@@ -3390,6 +3432,7 @@ typedef struct vram_solution {
   int64_t smaller;   /* here: both were tried */
   int limit;         /* `next` is beyond a limit of this library, not of the budget */
   uint32_t tried;    /* how many values */
+  vram_rules rules;  /* that the steps go by */
 } vram_solution;
 
 #if !defined(VRAM_NO_PLAN) && !defined(VRAM_NO_STEP)
@@ -5030,6 +5073,24 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
     return VRAM_ERR_OVERFLOW;
   *bytes = row * rows;
   return VRAM_OK;
+}
+
+/* >>core/version    names of rules */
+
+VRAM_API const char *vram_rules_name(vram_rules rules) {
+  static const char *const name[] = {"torch", "ideal",
+#define VRAM__X(id, name) name,
+                                     VRAM_TORCH_VERSIONS(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)rules < VRAM_RULES_COUNT ? name[rules] : NULL;
+}
+
+VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len) {
+  uint32_t i = 0;
+  while (i < VRAM_RULES_COUNT && !vram__text_is(name, len, vram_rules_name((vram_rules)i)))
+    i++;
+  return (vram_rules)i;
 }
 
 /* >>alloc    events, ledger, pool */
@@ -10295,6 +10356,24 @@ static int vram__model_line(vram__parser *p) {
   return 1;
 }
 
+/* The version of PyTorch that the text was made with. */
+static int vram__rules_line(vram__parser *p) {
+  const vram__span word = p->token;
+  vram_rules rules;
+  if (p->g->rules)
+    return vram__parse_refuse(p, word.text, VRAM_ERR_SYNTAX, "a second rules line", NULL);
+  if (!vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "no rules", word, "rules torch-2.15");
+  rules = vram_rules_find(p->token.text, p->token.len);
+  if (rules == VRAM_RULES_COUNT || rules <= VRAM_RULES_IDEAL)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "unknown rules", p->token, VRAM_TORCH_RANGE);
+  p->g->rules = rules;
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                             "the end of the line");
+  return 1;
+}
+
 /* A dim's value: that of the text, or the one that takes its place. */
 static int vram__dim_value(vram__parser *p, vram__span token, vram__span name, int64_t *value) {
   uint32_t i;
@@ -10885,6 +10964,8 @@ static int vram__autocast_line(vram__parser *p) {
 static int vram__parse_statement(vram__parser *p) {
   if (vram__parse_word_is(p, "model"))
     return vram__model_line(p);
+  if (vram__parse_word_is(p, "rules"))
+    return vram__rules_line(p);
   if (vram__parse_word_is(p, "dim"))
     return vram__dim_line(p);
   if (vram__parse_word_is(p, "input"))
@@ -11150,7 +11231,8 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
    found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
    selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
 typedef struct vram__rules {
-  const char *torch, *cuda, *bitsandbytes; /* versions */
+  uint32_t since;                  /* of VRAM_RULES_TORCH_...: up to the next row */
+  const char *cuda, *bitsandbytes; /* versions */
 
   /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
      (cudnnGetRNNTempSpaceSizes, cudnnDropoutGetStatesSize): these are guesses. Values of every step
@@ -11165,15 +11247,48 @@ typedef struct vram__rules {
   struct {
     uint64_t workspace, workspace_sm90; /* CUDABlas.cpp, parseChosenWorkspaceSize */
     uint64_t lt_workspace;              /* of a product with a bias, Blas.cpp */
+    /* Workspaces stay with the handle and the stream: one for the caller's thread, one for
+       backward's (CublasHandlePool.cpp). 0: each call has its own. */
+    uint8_t kept, lt_kept;
   } cublas;
+
+  uint8_t rms_norm_fused; /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+
+  struct {
+    uint8_t cudnn_first; /* sdp_utils.cpp, priority_order: on Hopper and Blackwell */
+    uint8_t device_seed; /* attention.cu: seed and offset are on the device without dropout, too */
+    uint8_t flash_seed;  /* flash_api.cpp, mha_fwd: those of flash attention are */
+    uint8_t gqa;         /* attention.cpp: scaled_dot_product_attention has enable_gqa, */
+    uint8_t efficient_gqa; /* and can_use_mem_efficient_attention takes it */
+  } attention;
+
+  struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
+              others; check_cudnn_dropout: dropout_p must be a multiple of one of so many parts */
+    int64_t width_large, width;
+    uint64_t dropout;
+  } cudnn_attention;
+
+  uint8_t linear_view; /* Linear.cpp, linear: the result of folded axes is a view for autograd */
+
+  uint8_t embedding_fused; /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+
+  uint8_t adafactor, muon; /* torch.optim has them */
+
+  uint8_t mask_last; /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind
+                        where(..), else before it */
+
+  uint8_t conv3d_half_slow; /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
 
   /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
   struct {
     uint64_t align;
-    uint64_t sort_pass;       /* radix sort: histograms of 8 bits */
-    uint64_t sort_look;       /* and look-back of one tile */
-    uint64_t sort_spine;      /* counters of the older radix sort beside its digits */
+    uint8_t sort_all;     /* radix sort: storage for all bits of a key, not for those asked for */
+    uint8_t scan_parts;   /* small parts beside the look-back of a scan, */
+    uint8_t unique_parts; /* of unique_by_key */
+    uint64_t sort_pass;   /* radix sort: histograms of 8 bits */
+    uint64_t sort_look;   /* and look-back of one tile */
+    uint64_t sort_spine;  /* counters of the older radix sort beside its digits */
     uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
                                  bytes with values of 8, keys of 4 with values of 4, numbers of
                                  segments with values of 8; 0: the older sort */
@@ -11224,12 +11339,6 @@ typedef struct vram__rules {
        rounded up (mha_bwd, seqlen_q_rounded) */
     int64_t block_m, splits, rows;
   } flash;
-
-  struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
-              others; check_cudnn_dropout: dropout_p must be a multiple of one of so many parts */
-    int64_t width_large, width;
-    uint64_t dropout;
-  } cudnn_attention;
 
   /* mem_eff_attention: the log-sum-exp's rows are rounded up (kAlignLSE), wider heads need an
      accumulator for the output (kMaxK), the columns of a mask's gradient are rounded up (alignTo),
@@ -11441,6 +11550,8 @@ typedef struct vram__frame {
   X(pow_tensor, "x1: mul(grad, where(settled(compare(compare_number(x1), compare_number(x0))), "   \
                 "mul(y, log(cast(x0))), zero)); x0: where_rtl(compare_number(x1), zero, "          \
                 "mul(grad, mul(x1, pow(x0, shifted(x1)))))")                                       \
+  X(extremum, "x1: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1)); "        \
+              "x0: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1))")         \
   X(lerp_tensor, "x1: mul(grad, x2); x0: mul(grad, shifted(x2)); x2: mul(grad, sub(x1, x0))")      \
   X(clamp_both, "x0: where_rtl(with(compare_number(x0), compare_number(x0)), grad, zero)")         \
   X(zeros_like, "x0: zeros_like(grad)")
@@ -11574,10 +11685,13 @@ typedef struct vram__leaves {
   uint8_t missing;     /* or one did not, so it has no optimizer state */
 } vram__leaves;
 
+/* The libraries of matrix products. */
+enum { VRAM__CUBLAS, VRAM__CUBLASLT, VRAM__BLAS_COUNT };
+
 /* What of the device decides how much is allocated. */
 typedef struct vram__device {
   uint32_t cc, sm, threads;
-  uint64_t cublas_workspace;
+  uint64_t workspace[VRAM__BLAS_COUNT];
   const vram__rules *rules; /* of the version of PyTorch that is asked about */
 } vram__device;
 
@@ -11607,13 +11721,14 @@ struct vram__step {
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
   uint8_t grad, train, failed;
-  vram_dtype amp;    /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;  /* the model's in this run */
-  vram_dtype loaded; /* the model's dtype before it was prepared for training */
-  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;    /* GradScaler takes part */
-  uint8_t ideal;     /* VRAM_RULES_IDEAL */
-  uint8_t registers; /* results stay in registers: nothing is allocated */
+  vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype loaded;       /* the model's dtype before it was prepared for training */
+  uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;          /* GradScaler takes part */
+  uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  uint8_t registers;       /* results stay in registers: nothing is allocated */
+  uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -11666,7 +11781,7 @@ enum {
 };
 
 /* versions.c */
-VRAM__FN const vram__rules *vram__rules_of_torch(void);
+VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version);
 
 /* device.c */
 VRAM__FN uint64_t vram__replay_alloc(void *user, uint64_t bytes, uint64_t stream);
@@ -11700,6 +11815,7 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 
 /* tensor.c */
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
@@ -11818,7 +11934,8 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
 
 /* blas.c */
-VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint64_t workspace);
+VRAM__FN void vram__blas_workspace(vram__step *s, uint32_t library);
+VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint32_t library);
 VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor v);
@@ -12182,39 +12299,131 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 /* >>torch/versions    the rules of each version of PyTorch */
 
 /* clang-format off */
-static const vram__rules vram__rules_2_15 = {
-    "2.15", "13.2", "0.50.2",
-    /* recurrent */ {{2, 6, 5}, 4194304},
-    /* cublas */ {8519680, 33554432, 1048576},
-    /* cub */
-    {256, 2048, 1024, 11264,
-     {{0, 0, 2816, 2816, 11776, 2816},
-      {0, 0, 3072, 3840, 6528, 3840},
-      {3456, 5632, 5376, 4608, 6528, 5760}},
-     2304, 4864,
-     {{160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}},
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}},
-     3840, 1920, 896, 32, 4096},
-    /* embedding_sorted */ 3072,
-    /* sort */ {4096, 128, 1000000},
-    /* topk */ {6, 256},
-    /* grouped */ {512, 5376},
-    /* reduce */ {512, 16, 256, 128, 4, 4},
-    /* grid_yz, warp */ 65535, 32,
-    /* flash */ {256, 192, 224, 64, 128, 128},
-    /* cudnn_attention */ {256, 128, 16},
-    /* efficient */ {32, 128, 16, 16, 256, 200},
-    /* layer_norm */ {65536, 32768},
-    /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8},
-    /* eight_bit */ {4096, 256},
-    /* four_bit */ {1536, 4, 64, 256},
-    /* context */
-    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400},
-    /* cudnn_conv */ {4, 32}};
+
+/* What is alike in all of them. */
+#define VRAM__RULES_RECURRENT {{2, 6, 5}, 4194304}
+/* The storage of cub as CUDA has it; devices below cc 9.0 were measured with 13.2 only. */
+#define VRAM__RULES_CUB_12_1 \
+    {256, 1, 0, 0, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {0, 0, 3072, 3840, 6528, 3840}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {320, 704, 640}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_CUB_12_4 \
+    {256, 1, 0, 0, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {3456, 5632, 5376, 4608, 6528, 5760}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {4480, 7168, 4224}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_CUB_12_6 \
+    {256, 1, 0, 1, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {3456, 5632, 5376, 4608, 6528, 5760}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {2240, 3584, 4224}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_CUB_13_0 \
+    {256, 1, 1, 2, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {3456, 5632, 5376, 4608, 6528, 5760}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {2240, 3584, 4224}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_CUB_13_2 \
+    {256, 0, 1, 2, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {3456, 5632, 5376, 4608, 6528, 5760}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_REST \
+    /* embedding_sorted */ 3072, \
+    /* sort */ {4096, 128, 1000000}, \
+    /* topk */ {6, 256}, \
+    /* grouped */ {512, 5376}, \
+    /* reduce */ {512, 16, 256, 128, 4, 4}, \
+    /* grid_yz, warp */ 65535, 32, \
+    /* flash */ {256, 192, 224, 64, 128, 128}, \
+    /* efficient */ {32, 128, 16, 16, 256, 200}, \
+    /* layer_norm */ {65536, 32768}, \
+    /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8}, \
+    /* eight_bit */ {4096, 256}, \
+    /* four_bit */ {1536, 4, 64, 256}, \
+    /* context */ \
+    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
+    /* cudnn_conv */ {4, 32}
+
+/* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
+   that is named; of 2.1 to 2.3 nothing was measured. */
+static const vram__rules vram__rules_rows[] = {
+    {VRAM_RULES_TORCH_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 0, 0}, {256, 128, 0}, 1, 0, 0, 0, 1, 0,
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* scaled_dot_product_attention(enable_gqa) */
+    {VRAM_RULES_TORCH_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+     VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
+    /* flash attention: seed and offset on the device */
+    {VRAM_RULES_TORCH_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; no cuDNN for conv3d in 16 bits */
+    {VRAM_RULES_TORCH_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 1,
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuDNN for conv3d again */
+    {VRAM_RULES_TORCH_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 0,
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuDNN's attention first, with any dropout; embedding's few rows */
+    {VRAM_RULES_TORCH_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 0}, 1, 1, 1, 1, 1, 0,
+     VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
+    /* cuDNN's attention: dropout of a multiple of one sixteenth */
+    {VRAM_RULES_TORCH_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+     VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
+    /* a newer cub */
+    {VRAM_RULES_TORCH_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+     VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
+    /* memory-efficient attention: seed and offset on the device, heads that share a key */
+    {VRAM_RULES_TORCH_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 1, 1, 1, 1, 0, 0,
+     VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
+    /* workspaces go with the call; linear's result is no view */
+    {VRAM_RULES_TORCH_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 0, 0}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 0, 1, 1, 1, 0, 0,
+     VRAM__RULES_CUB_13_2, VRAM__RULES_REST}};
 /* clang-format on */
 
-/* The rules of a version; there is one so far. */
-VRAM__FN const vram__rules *vram__rules_of_torch(void) { return &vram__rules_2_15; }
+#undef VRAM__RULES_RECURRENT
+#undef VRAM__RULES_CUB_12_1
+#undef VRAM__RULES_CUB_12_4
+#undef VRAM__RULES_CUB_12_6
+#undef VRAM__RULES_CUB_13_0
+#undef VRAM__RULES_CUB_13_2
+#undef VRAM__RULES_REST
+
+/* The rules of a version; those that are none of PyTorch's have the newest's constants. */
+VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version) {
+  uint32_t i = (uint32_t)(sizeof vram__rules_rows / sizeof *vram__rules_rows) - 1;
+  while (i && version > VRAM_RULES_IDEAL && vram__rules_rows[i].since > (uint32_t)version)
+    i--;
+  return &vram__rules_rows[i];
+}
 
 /* >>torch/device    the device that a run is replayed on, and who hears of its events
    The model goes to the device, then its inputs; two steps, and the one that is reported. What a
@@ -12669,6 +12878,16 @@ VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes) {
     s->r->workspace_bytes = bytes;
   s->cat = VRAM_CATEGORY_WORKSPACE;
   vram__alloc_briefly(s, bytes);
+  s->cat = cat;
+}
+
+/* The same where the bytes stay for the runs that come. */
+VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes) {
+  const uint8_t cat = s->cat;
+  if (bytes > s->r->workspace_bytes)
+    s->r->workspace_bytes = bytes;
+  s->cat = VRAM_CATEGORY_WORKSPACE;
+  vram__storage_new(s, bytes);
   s->cat = cat;
 }
 
@@ -13947,17 +14166,45 @@ static vram__tensor vram__blas_copy(vram__step *s, vram__tensor x) {
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
+/* A workspace that stays: the first call of a thread allocates it. Backward runs in a thread of its
+   own, with its own handles. */
+static void vram__blas_workspace_keep(vram__step *s, uint32_t library) {
+  const uint32_t thread = s->phase == VRAM_PHASE_BACKWARD,
+                 bit = 1u << (thread * VRAM__BLAS_COUNT + library);
+  if (s->ideal || s->call.mute || (s->blas_workspaces & bit))
+    return;
+  s->blas_workspaces |= (uint8_t)bit;
+  vram__workspace_keep(s, s->device.workspace[library]);
+}
+
+/* The workspace of a call. Where workspaces stay, cuBLASLt's handle is cuBLAS's, which comes with
+   its own. */
+VRAM__FN void vram__blas_workspace(vram__step *s, uint32_t library) {
+  const vram__rules *rules = s->device.rules;
+  uint32_t own = 0;
+  if (!rules->cublas.kept) {
+    vram__workspace_use(s, s->device.workspace[library]);
+    return;
+  }
+  if (library == VRAM__CUBLASLT && !rules->cublas.lt_kept)
+    own = vram__cub_hold(s, s->device.workspace[library]);
+  vram__blas_workspace_keep(s, VRAM__CUBLAS);
+  if (library == VRAM__CUBLASLT && rules->cublas.lt_kept)
+    vram__blas_workspace_keep(s, library);
+  vram__cub_release(s, own);
+}
+
 /* The copies that BLAS needs, its workspace, and all gone. cuBLAS computes the transposed product,
    so that the second operand goes first; a batched product of one column stays as it is (Blas.cpp).
  */
-VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint64_t workspace) {
+VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint32_t library) {
   int plain = b.d->ndim == 3 && b.d->v[2] == 1;
   vram__tensor p, q;
   if (!a.d->numel || !b.d->numel) /* cuBLAS is not called */
     return;
   p = vram__blas_copy(s, plain ? a : b);
   q = vram__blas_copy(s, plain ? b : a);
-  vram__workspace_use(s, workspace);
+  vram__blas_workspace(s, library);
   vram__tensor_release(s, p);
   vram__tensor_release(s, q);
 }
@@ -13969,7 +14216,7 @@ VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor 
   size[0] = a.d->v[0];
   size[1] = b.d->v[1];
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-  vram__blas_gemm(s, a, b, s->device.cublas_workspace);
+  vram__blas_gemm(s, a, b, VRAM__CUBLAS);
   return y;
 }
 
@@ -13980,7 +14227,7 @@ VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor
   size[1] = a.d->v[1];
   size[2] = b.d->v[2];
   y = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
-  vram__blas_gemm(s, a, b, s->device.cublas_workspace);
+  vram__blas_gemm(s, a, b, VRAM__CUBLAS);
   return y;
 }
 
@@ -13994,7 +14241,7 @@ VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor 
     p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
   if (!vram__blas_reads(a.d) && !s->ideal)
     q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);
-  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__blas_workspace(s, VRAM__CUBLAS);
   vram__tensor_release(s, q);
   vram__tensor_release(s, p);
   return y;
@@ -14203,8 +14450,10 @@ VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes) {
   return vram__round_up_u64(bytes, s->device.rules->cub.align);
 }
 
-/* To align the first part, and one small part. */
-static uint64_t vram__cub_least(const vram__step *s) { return 2 * s->device.rules->cub.align - 1; }
+/* To align the first part, and so many small parts. */
+static uint64_t vram__cub_least(const vram__step *s, uint32_t parts) {
+  return (parts + 1) * s->device.rules->cub.align - 1;
+}
 
 /* Which row of the tables of tiles it is, for a selection or a scan by key. */
 static uint32_t vram__cub_device(const vram__step *s) {
@@ -14231,7 +14480,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   const vram__rules *rules = s->device.rules;
-  const uint32_t passes = (bits + 7) / 8;
+  const uint32_t passes = rules->cub.sort_all && key ? key : (bits + 7) / 8;
   const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
   const uint32_t pair = key == 0     ? 5
                         : value == 4 ? 4
@@ -14247,7 +14496,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
     return rules->cub.align - 1 + second +
            4 * ((key == 1 ? 128u : 256u) * UINT64_C(5) * s->device.sm * (s->device.threads / 256) +
                 rules->cub.sort_spine);
-  return vram__cub_least(s) + rules->cub.sort_pass * passes +
+  return vram__cub_least(s, 1) + rules->cub.sort_pass * passes +
          rules->cub.sort_look * vram__div_up_u64(n, tile) + (passes > 1 ? second : 0);
 }
 
@@ -14255,7 +14504,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind) {
   const vram__rules *rules = s->device.rules;
   const uint64_t tile = rules->cub.select_tile[vram__cub_device(s)][kind];
-  return vram__cub_least(s) + (kind < 2 ? rules->cub.align : 0) +
+  return vram__cub_least(s, kind < 2 ? rules->cub.unique_parts : 1) +
          vram__cub_part(s, 8 * (vram__div_up_u64(n, tile) + rules->cub.scan_pad));
 }
 
@@ -14265,9 +14514,10 @@ VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize
                         : esize == 4 ? rules->cub.scan_tile_4
                                      : rules->cub.scan_tile_2;
   const uint64_t tiles = vram__div_up_u64(n, tile) + rules->cub.scan_pad;
+  const uint64_t least = vram__cub_least(s, rules->cub.scan_parts);
   if (esize == 2)
-    return vram__cub_least(s) + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
-  return vram__cub_least(s) + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
+    return least + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
+  return least + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
 }
 
 /* cub::DeviceScan::InclusiveSumByKey with keys of so many bytes */
@@ -14275,7 +14525,7 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
   const vram__rules *rules = s->device.rules;
   const uint64_t tile = rules->cub.by_key_tile[vram__cub_device(s)][key == 4];
   const uint64_t tiles = vram__div_up_u64(n, tile);
-  return vram__cub_least(s) + vram__cub_part(s, 8 * (tiles + rules->cub.scan_pad)) +
+  return vram__cub_least(s, 1) + vram__cub_part(s, 8 * (tiles + rules->cub.scan_pad)) +
          vram__cub_part(s, key / 2 * (tiles + 2));
 }
 
@@ -14940,6 +15190,7 @@ static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram
    compare(a, b), compare_number(a): bools
    cast(a)   a in the dtype of both inputs; a itself where it has it
    with(a, b): b; a is saved or made for it
+   then(a, b): a; b is made behind it
    settled(a): the temporaries below a go now, not at the end of this gradient
 
    Arguments are worked out from the first to the last; those of a word with _rtl from the last to
@@ -14977,6 +15228,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_WHERE,
        VRAM__CODE_WHERE_RTL,
        VRAM__CODE_WITH,        /* between its arguments: the first is not needed any more */
+       VRAM__CODE_THEN,        /* the last is not */
        VRAM__CODES = 64,       /* of one recipe at most */
        VRAM__RECIPE_DEPTH = 16 /* of words within words */
 };
@@ -15023,6 +15275,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"where", VRAM__CODE_WHERE, 3},
     {"where_rtl", VRAM__CODE_WHERE_RTL, 3},
     {"with", VRAM__CODE_WITH, 2},
+    {"then", VRAM__CODE_THEN, 2},
 };
 
 static void vram__recipe_put(vram__recipe *r, uint32_t code) {
@@ -15342,6 +15595,10 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_WITH:
     q->n--;
     break;
+  case VRAM__CODE_THEN:
+    q->n--;
+    vram__tensor_release(s, q->own[--q->nown]);
+    break;
   case VRAM__CODE_SETTLED:
     for (; q->nown > 1; q->nown--) {
       vram__tensor_release(s, q->own[q->nown - 2]);
@@ -15587,7 +15844,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
 }
 
 /* The op and its arguments choose the recipe. */
-static uint32_t vram__pointwise_kind(const vram_node *n) {
+static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
   switch (n->op) {
   case VRAM_OP_add:
   case VRAM_OP_sub:
@@ -15601,6 +15858,11 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
   case VRAM_OP_pow:
     if (n->nin > 1)
       return VRAM__K_pow_tensor;
+    break;
+  case VRAM_OP_maximum:
+  case VRAM_OP_minimum:
+    if (s->device.rules->mask_last)
+      return VRAM__K_extremum;
     break;
   case VRAM_OP_lerp:
     if (n->nin > 2)
@@ -15686,7 +15948,7 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
 
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
-  const uint32_t kind = vram__pointwise_kind(n);
+  const uint32_t kind = vram__pointwise_kind(s, n);
   uint32_t i, own;
   vram__tensor in[3];
   vram__pointwise_refuse(s, kind, x, n->nin);
@@ -19049,7 +19311,8 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
-  fuse = (how & VRAM__ROWS_FUSED) && grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
+  fuse = (how & VRAM__ROWS_FUSED) && s->device.rules->embedding_fused &&
+         grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
   t[2] = vram__cub_hold(s, n * ie);
@@ -19363,9 +19626,8 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
     f->aux |= factors;
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
   vram__blas_gemm(s, a, b,
-                  vram__lt_bias(c, size[0], size[1], a.d->v[1], factors)
-                      ? s->device.rules->cublas.lt_workspace
-                      : s->device.cublas_workspace);
+                  vram__lt_bias(c, size[0], size[1], a.d->v[1], factors) ? VRAM__CUBLASLT
+                                                                         : VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -19434,7 +19696,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
-  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__blas_workspace(s, VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -19676,7 +19938,7 @@ static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups
     return;
   }
   if (groups)
-    vram__upper_may_need(s, s->device.cublas_workspace / 4);
+    vram__upper_may_need(s, s->device.workspace[VRAM__CUBLAS] / 4);
 }
 
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,
@@ -20716,7 +20978,8 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
   return (x->d->flags & w->d->flags & VRAM__PLAIN) && vram__tensor_wants_grad(s, *w) &&
          w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
          x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
-         (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt));
+         (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt &&
+                    (x->d->ndim == 2 || !s->device.rules->linear_view)));
 }
 
 /* in: bias, x, weight; out: dims of the result */
@@ -20726,7 +20989,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   vram__tensor y;
   vram__save_factors(s, f, in + 1 - x, x, !x);
   y = vram__tensor_empty(s, out, in[1].dt);
-  vram__workspace_use(s, x ? s->device.rules->cublas.lt_workspace : s->device.cublas_workspace);
+  vram__blas_workspace(s, x ? VRAM__CUBLASLT : VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -20780,7 +21043,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
       to[k] = vram__tensor_empty(s, vram__input_dims(s, f, k, NULL), g.dt);
       if (to[k].st)
         vram__slot_at(s, to[k].st)->shown = k > x || g.d->ndim > 2;
-      vram__workspace_use(s, s->device.cublas_workspace);
+      vram__blas_workspace(s, VRAM__CUBLAS);
     }
   }
   if (x && vram__input_wanted(f, 0)) {
@@ -20813,7 +21076,7 @@ static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor 
 /* Linear.cpp, linear; b.d NULL: without bias */
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b) {
-  vram__tensor a[3], wt, p, q, y;
+  vram__tensor a[3], wt, p, y;
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
   a[0] = x;
@@ -20843,9 +21106,12 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     size[i] = a[1].d->v[0];
     p = vram__torch_reshape(s, a[0], 2, fold);
     wt = vram__torch_swap(s, a[1], 0, 1);
-    q = vram__torch_addmm(s, a[2], p, wt, 0);
+    y = vram__torch_addmm(s, a[2], p, wt, 0);
     vram__tensor_release(s, wt);
-    y = vram__torch_unsafe_view(s, q, vram__dims_in(s, k, size, NULL));
+    if (s->device.rules->linear_view)
+      vram__tensor_replace(s, &y, vram__torch_reshape(s, y, k, size));
+    else
+      y = vram__torch_unsafe_view(s, y, vram__dims_in(s, k, size, NULL));
     vram__tensor_release(s, p);
   } else {
     wt = vram__torch_swap(s, a[1], 0, 1);
@@ -22237,6 +22503,7 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vram_dims *x) {
   return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->device.cc >= 80 &&
+         !(s->device.rules->conv3d_half_slow && x->ndim == 5) &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
 }
@@ -22346,8 +22613,10 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   int64_t stride[3], dil[3], pad[3];
   uint32_t i, axes = vram__op_axes(n);
   const vram_dims *area;
-  if (s->ideal || !x.d->numel ||
-      ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n)))
+  if (s->ideal || !x.d->numel)
+    return 0;
+  if ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n) &&
+      !(s->device.rules->conv3d_half_slow && axes == 3 && vram__is_half(x.dt)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -22388,7 +22657,7 @@ static void vram__slow_products(vram__step *s, const vram__conv_slow *k, int tim
   const int64_t n = vram__slow_samples(k);
   int64_t i;
   for (i = 0; i < n * times && !s->failed; i++)
-    vram__workspace_use(s, s->device.cublas_workspace);
+    vram__blas_workspace(s, VRAM__CUBLAS);
 }
 
 /* one group: x and w contiguous, d the contiguous dims of the result */
@@ -22477,9 +22746,9 @@ static void vram__slow_backward_dilated(vram__step *s, const vram__conv_slow *k,
   sample.d = vram__dims_without_axis(s, g.d, 0);
   for (i = 0; i < samples && !s->failed; i++) {
     if (c->want & 1)
-      vram__workspace_use(s, s->device.cublas_workspace);
+      vram__blas_workspace(s, VRAM__CUBLAS);
     if (c->want & 2)
-      vram__workspace_use(s, s->device.cublas_workspace);
+      vram__blas_workspace(s, VRAM__CUBLAS);
     if (c->want & 4)
       vram__tensor_release(s, vram__tensor_sum(s, sample, mask >> 1, 0, g.dt));
   }
@@ -24527,7 +24796,8 @@ static void vram__norm_release_args(vram__step *s, const vram__tensor *in) {
 
 /* ---- layer_norm and rms_norm (native/layer_norm.cpp, cuda/layer_norm_kernel.cu) ---- */
 
-/* layer_norm.cpp, rms_norm_composite: inputs in channels-last order, a weight of another dtype */
+/* layer_norm.cpp, rms_norm_composite: where there is no kernel, inputs in channels-last order, a
+   weight of another dtype */
 static vram__tensor vram__torch_rms_norm_composite(vram__step *s, vram__tensor x, vram__tensor w,
                                                    uint32_t naxes) {
   vram__tensor up = vram__torch_cast(s, x, vram__is_half(x.dt) ? VRAM_F32 : x.dt);
@@ -24567,7 +24837,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
-  if (rms && ((in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
+  if (rms && (!s->device.rules->rms_norm_fused || (in[1].d && in[1].dt != in[0].dt) ||
+              vram__suggests_cl(in[0].d))) {
     y[0] = vram__torch_rms_norm_composite(s, in[0], in[1], naxes);
     vram__norm_release_args(s, in);
     return;
@@ -25586,7 +25857,8 @@ static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p
   const int64_t align = vram__is_half(dt) ? 8 : ampere ? 4 : 1; /* minimum_gemm_alignment */
   vram__sdpa_size z;
   uint32_t i;
-  if (!vram__sdpa_check_shapes(p, 0) || !vram__sdpa_check_heads(p, 1))
+  if (!vram__sdpa_check_shapes(p, 0) || !vram__sdpa_check_heads(p, 1) ||
+      (p->gqa && !s->device.rules->attention.efficient_gqa))
     return 0;
   if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && ampere))
     return 0;
@@ -25611,11 +25883,12 @@ static int vram__sdpa_can_use(const vram__step *s, const vram__sdpa *p, int back
 }
 
 /* sdp_utils.cpp, select_sdp_backend: the first that can run. cuDNN is asked first on Hopper and
-   Blackwell (check_prefer_cudnn_attention), elsewhere behind all others. */
+   Blackwell (check_prefer_cudnn_attention), elsewhere and in older versions behind all others. */
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p) {
   static const uint8_t order[] = {VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT,
                                   VRAM__SDPA_MATH};
-  uint32_t i = vram__device_is_hopper_or_blackwell(s) ? 0 : 1;
+  uint32_t i =
+      vram__device_is_hopper_or_blackwell(s) && s->device.rules->attention.cudnn_first ? 0 : 1;
   while (!vram__sdpa_can_use(s, p, order[i]))
     i++;
   return order[i];
@@ -25725,7 +25998,7 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   if (p->in[3].d)
     p->in[3] = vram__efficient_mask(s, p->in[3], &z);
   f = vram__tape_record(s, VRAM__K_sdpa_efficient, p->in, p->in[3].d ? 4 : 3, 1, 8);
-  if (!p->dropout_p) { /* with dropout they are the generator's, on the host */
+  if (!p->dropout_p && s->device.rules->attention.device_seed) { /* else they are on the host */
     seed = vram__tensor_raw(s, 8);
     offset = vram__tensor_raw(s, 8);
   }
@@ -25947,10 +26220,13 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
                          p->in[0].dt);
   lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
   vram__flash_partial(s, &z, p->dropout_p != 0, partial);
-  rng = vram__tensor_raw(s, 16);
-  unused = vram__tensor_raw(s, 8);
-  if (p->dropout_p)
-    vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
+  rng = unused = vram__tensor_none();
+  if (s->device.rules->attention.flash_seed) {
+    rng = vram__tensor_raw(s, 16);
+    unused = vram__tensor_raw(s, 8);
+    if (p->dropout_p)
+      vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
+  }
   if (f) {
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
@@ -26260,6 +26536,11 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
   p.dropout_p = VRAM__INT(n, dropout_p, 0);
   p.causal = VRAM__INT(n, is_causal, 0) != 0;
   p.gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  if (p.gqa && !s->device.rules->attention.gqa) {
+    s->failed = VRAM_ERR_UNSUPPORTED;
+    s->problem = "this version of PyTorch has no enable_gqa (expected torch-2.5 or newer)";
+    s->problem_node = n;
+  }
   p.backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
               : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
               : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
@@ -26543,13 +26824,13 @@ static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, 
   vram__tensor weights = vram__tensor_empty(
                    s, vram__dims_3d(s, m->bsz * m->heads, m->tgt_len, m->tgt_len), dt),
                mask;
-  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__blas_workspace(s, VRAM__CUBLAS);
   if (masked) {
     mask = vram__tensor_empty(s, weights.d, VRAM_BOOL);
     vram__tensor_replace(s, &weights, vram__tensor_empty(s, weights.d, weights.dt));
     vram__tensor_release(s, mask);
   }
-  vram__workspace_use(s, s->device.cublas_workspace); /* its product goes where the query was */
+  vram__blas_workspace(s, VRAM__CUBLAS); /* its product goes where the query was */
   if (!m->need_weights)
     vram__tensor_replace(s, &weights, vram__tensor_none());
   return weights;
@@ -28736,7 +29017,7 @@ static void vram__custom_workspace(vram__step *s, const vram_node *n) {
     return;
   }
   own = vram__cub_hold(s, bytes);
-  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__blas_workspace(s, VRAM__CUBLAS);
   vram__cub_release(s, own);
 }
 
@@ -29033,7 +29314,12 @@ typedef struct vram__optim_bytes {
 
 /* What a run of a step knows of the one before it, which left s->leaf.past in the same scratch, and
    whether another one follows that asks the same. */
-enum { VRAM__RUN_PAST_KNOWN = 1, VRAM__RUN_RNN_RESET = 2, VRAM__RUN_AGAIN = 4 };
+enum {
+  VRAM__RUN_PAST_KNOWN = 1,
+  VRAM__RUN_RNN_RESET = 2,
+  VRAM__RUN_AGAIN = 4,
+  VRAM__RUN_WORKSPACES = 8 /* times vram__step.blas_workspaces */
+};
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
@@ -29119,7 +29405,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s);
 
 /* step.c */
-VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o);
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
@@ -30042,6 +30328,10 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
+  if (c->optim == VRAM_OPTIM_adafactor && !c->device->rules->adafactor)
+    return "this version of PyTorch has no Adafactor (expected torch-2.5 or newer)";
+  if (c->optim == VRAM_OPTIM_muon && !c->device->rules->muon)
+    return "this version of PyTorch has no Muon (expected torch-2.9 or newer)";
   impl = vram__optim_impl(c, row);
   if (!vram__optim_body(row, impl))
     return impl == VRAM_OPTIM_IMPL_FUSED     ? "this optimizer has no fused implementation"
@@ -30255,8 +30545,11 @@ static void vram__optim_product(vram__optim_run *r, const vram__optim_param *p, 
   const int blas = kind == VRAM__OPTIM_CUBLAS || columns == 1 || rows == 1 ||
                    (kind == VRAM__OPTIM_CUBLASLT_TRANSPOSED && rows > columns);
   const vram__device *device = r->c->device;
-  vram__optim_alloc_briefly(r, blas ? device->cublas_workspace : device->rules->cublas.lt_workspace,
-                            0);
+  const uint32_t library = blas ? VRAM__CUBLAS : VRAM__CUBLASLT;
+  if (!device->rules->cublas.kept)
+    vram__optim_alloc_briefly(r, device->workspace[library], 0);
+  else if (r->c->step)
+    vram__blas_workspace(r->c->step, library);
 }
 
 static void vram__optim_workspace(vram__optim_run *r, uint32_t i, uint8_t kind) {
@@ -32165,6 +32458,19 @@ static void vram__step_put_recurrent(vram__step *s) {
     vram__slot_at(s, s->rnn_dropout.st)->block = s->replay->rnn_dropout;
 }
 
+/* Those of products that the runs before have left. */
+static void vram__step_put_blas_workspaces(vram__step *s) {
+  uint32_t i;
+  for (i = 0; i < 2 * VRAM__BLAS_COUNT; i++)
+    if (s->blas_workspaces >> i & 1) {
+      const int64_t bytes = (int64_t)s->device.workspace[i % VRAM__BLAS_COUNT];
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                   VRAM_CATEGORY_WORKSPACE);
+      if (s->r->workspace_bytes < (uint64_t)bytes)
+        s->r->workspace_bytes = (uint64_t)bytes;
+    }
+}
+
 static void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
@@ -32203,6 +32509,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
     vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   vram__step_put_recurrent(s);
+  vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
   vram__step_put_inputs(s);
   for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
@@ -32924,7 +33231,7 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
   uint64_t threads;
-  vram__device_of(&d, o);
+  vram__device_of(&d, o, o->rules);
   threads = (uint64_t)d.threads * d.sm;
   c.lower = threads * d.rules->context.thread_least;
   c.expected = threads * d.rules->context.thread + d.rules->context.driver;
@@ -32970,7 +33277,13 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
 
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
-  return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0);
+  return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
+         s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
+}
+
+/* Workspaces of products stay from one step to the next. */
+static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_options *o) {
+  return vram__rules_of_torch(vram_step_rules(g, o))->cublas.kept;
 }
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
@@ -32978,8 +33291,8 @@ static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o
   return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
 }
 
-/* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
-   the beginning, a step that nobody sees finds it out. */
+/* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
+   Where that must be known at the beginning, a step that nobody sees finds it out. */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s) {
@@ -32987,11 +33300,13 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   vram_live *live = s->count.live;
   uint64_t stop_at = s->count.stop_at;
   const int past = vram__step_needs_past(g, o);
+  const int lasting = o->train || vram__blas_workspaces_stay(g, o);
   vram_result r;
-  if (o->first_step || !(past || (o->train && (o->event || stop_at)))) {
+  if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-    if (r || !o->train || o->first_step ||
-        (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
+    if (r || o->first_step ||
+        !(s->blas_workspaces ||
+          (o->train && (s->leaf.missing || (s->rnn_reset && s->rnn_dropout.d)))))
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
@@ -33014,7 +33329,7 @@ static void vram__step_play_kept(vram__step *s) {
   for (i = 0; i < s->nslot && !s->train && !s->g->nkept; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     const vram__storage *st = vram__slot_at(s, slot);
-    if (st->base == slot && st->srefs && st->id != UINT32_MAX)
+    if (st->base == slot && st->srefs && st->id != UINT32_MAX && st->cat != VRAM_CATEGORY_WORKSPACE)
       vram__replay_put(s->replay, st->block);
   }
   for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
@@ -33182,7 +33497,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
                o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
-               (o->train && o->amp == VRAM_F16);
+               vram__blas_workspaces_stay(g, o) || (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
@@ -33284,6 +33599,12 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
   return most;
 }
 
+/* Convolutions may run without cuDNN, sample by sample and group by group. */
+static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *o) {
+  return (o && o->cc && o->cc < 80) ||
+         vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
+}
+
 /* How deep reentrant ones do, at most. */
 static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options *o) {
   const vram_checkpoint *b = g->checkpoint_first;
@@ -33318,7 +33639,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
     n += vram__replay_bytes(g);
-  for (m = o && o->cc && o->cc < 80 ? g->first : NULL; m; m = m->next)
+  for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
     if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_CONV) {
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
@@ -33380,19 +33701,27 @@ static uint32_t vram__device_usual_sm(uint32_t cc) {
                     : 170;
 }
 
-VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o) {
+VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
+  const vram_rules rules = o && o->rules ? o->rules : g->rules;
+  return rules ? rules : VRAM_RULES_NEWEST;
+}
+
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
-  d->rules = vram__rules_of_torch();
-  d->cublas_workspace = d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
+  d->rules = vram__rules_of_torch(rules);
+  d->workspace[VRAM__CUBLAS] =
+      d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
+  d->workspace[VRAM__CUBLASLT] = d->rules->cublas.lt_workspace;
 }
 
 static void vram__step_set_options(vram__step *s) {
   const vram_step_options *o = s->o;
+  const vram_rules rules = vram_step_rules(s->g, o);
   s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
   s->train = o->train != 0;
-  s->ideal = o->rules == VRAM_RULES_IDEAL;
+  s->ideal = rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
   s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   s->loaded = s->dtype;
@@ -33400,7 +33729,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
-  vram__device_of(&s->device, o);
+  vram__device_of(&s->device, o, rules);
 }
 
 /* The arrays of a step; the leaves are where they were in a run before. */
@@ -33552,6 +33881,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
@@ -33576,7 +33906,7 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "a model without nodes";
   if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
     return "unknown workspaces of cuDNN";
-  if ((uint32_t)o->rules > VRAM_RULES_IDEAL)
+  if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";
   if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)
     return "unknown optimizer";
@@ -34486,7 +34816,10 @@ static vram_result vram__solve_begin(vram__solver *v) {
   for (i = 0; i < o->nset; i++)
     v->set[i] = o->set[i];
   v->nset = o->nset;
-  if (vram__solve_parse(v) != VRAM__FITS || o->segments)
+  if (vram__solve_parse(v) != VRAM__FITS)
+    return v->error.code;
+  v->s->rules = vram_step_rules(&v->g, &v->step);
+  if (o->segments)
     return v->error.code;
   if (!v->g.ndim) {
     vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims", "");

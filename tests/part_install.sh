@@ -236,6 +236,8 @@ vram replay --policy b: best both
 vram replay --alloc: --alloc-conf
 vram replay tests/consumer/C: tests/consumer/CMakeLists.txt
 vram list g: gpus
+vram list r: rules
+vram estimate --rules torch-2.14: torch-2.14
 vram run --sn: --snapshot
 vram run --units : iec si bytes
 vram watch --o: --once

@@ -179,19 +179,24 @@ static PLAY_UNUSED uint64_t play_hash(const play *p) {
 }
 
 /* Options from a mode's name: infer, train_[amp_]TYPE_OPTIMIZER[_fused|_forloop|_foreach
-   |_keepgrads|_accumulateN|_ideal][.first]. 0: a word that is not known. */
+   |_keepgrads|_accumulateN|_ideal][.first][@RULES]. 0: a word that is not known. */
 static PLAY_UNUSED int play_mode(const char *mode, vram_step_options *o) {
   char word[64];
+  const char *rules = strchr(mode, '@');
   int amp = 0;
   memset(o, 0, sizeof *o);
   if (!strcmp(mode, "infer"))
     return 1;
   if (strncmp(mode, "train_", 6))
     return 0;
+  if (rules)
+    o->rules = vram_rules_find(rules + 1, (uint32_t)strlen(rules + 1));
+  if (o->rules == VRAM_RULES_COUNT)
+    return 0;
   o->train = 1;
   mode += 6;
-  while (*mode) {
-    size_t n = strcspn(mode, "_.");
+  while (*mode && mode != rules) {
+    size_t n = strcspn(mode, "_.@");
     if (n >= sizeof word)
       return 0;
     memcpy(word, mode, n);
@@ -221,7 +226,7 @@ static PLAY_UNUSED int play_mode(const char *mode, vram_step_options *o) {
       if (o->optimizer == VRAM_OPTIM_COUNT)
         return 0;
     }
-    mode += n + (mode[n] != 0);
+    mode += n + (mode[n] != 0 && mode[n] != '@');
   }
   return 1;
 }

@@ -341,7 +341,7 @@ static void misuse(void) {
   size_t i;
   memset(&o, 0, sizeof o);
   memset(from, 0, sizeof from);
-  from[0].rules = (vram_rules)2;
+  from[0].rules = VRAM_RULES_COUNT;
   from[1].optimizer = VRAM_OPTIM_COUNT;
   from[2].optim_impl = (vram_optim_impl)4;
   from[3].amp = VRAM_F32;

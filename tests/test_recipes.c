@@ -505,6 +505,7 @@ static const struct {
     {"pow", 2},
     {"mul_rtl", 2},
     {"compare", 2},
+    {"then", 2},
     {"where", 3},
     {"where_rtl", 3},
     {"with", 2},

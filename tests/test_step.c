@@ -1,8 +1,8 @@
 /* The step against what PyTorch did.
    usage: test_step GOLDEN_DIR [--known] [CASE.MODE.csv ...]
-   GOLDEN_DIR holds streams.txt, known.txt and the texts; a case lies beside its text CASE.vram.
-   known.txt: rows `name mode phase` that are known not to agree yet; one that agrees fails the
-   test.
+   GOLDEN_DIR holds streams.txt, versions.txt, known.txt and the texts; a case lies beside its text
+   CASE.vram. known.txt: rows `name mode phase` that are known not to agree yet; one that agrees
+   fails the test.
    --known: writes known.txt without the rows that agree now to standard output. */
 #include "play.h"
 
@@ -50,7 +50,7 @@ static int differs(char *text, size_t cap, const char *what, uint64_t want, uint
   return 1;
 }
 
-/* A field of streams.txt; "-", not measured, is what was got. */
+/* A field of a row; "-", not measured, is what was got. */
 static uint64_t field(const char *text, int base, uint64_t got) {
   return strcmp(text, "-") ? (uint64_t)strtoull(text, NULL, base) : got;
 }
@@ -77,7 +77,7 @@ static void verdict(const char *name, const char *mode, const char *phase, const
   *test_where = 0;
 }
 
-static void streams(const char *dir, int write_known) {
+static void streams(const char *dir, const char *file, int write_known) {
   char path[600], last[600] = "", difference[512], *text, *at;
   play p;
   play_phase phase[VRAM_PHASE_COUNT];
@@ -85,7 +85,7 @@ static void streams(const char *dir, int write_known) {
   int parsed = 0;
   size_t i;
   memset(&p, 0, sizeof p);
-  snprintf(path, sizeof path, "%s/streams.txt", dir);
+  snprintf(path, sizeof path, "%s/%s", dir, file);
   text = play_file(path, NULL);
   if (!NEED(text != NULL))
     return;
@@ -237,7 +237,8 @@ int main(int argc, char **argv) {
       printf("%.*s\n", (int)strcspn(text + n, "\n"), text + n);
     free(text);
   }
-  streams(argv[1], write_known);
+  streams(argv[1], "streams.txt", write_known);
+  streams(argv[1], "versions.txt", write_known);
   for (i += write_known; i < argc; i++)
     one_case(argv[i], write_known);
   free(known_text);

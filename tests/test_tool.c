@@ -260,15 +260,15 @@ static void gpus(void) {
 static void options(void) {
   static const char *const rows[][2] = {
     {"what", "vram: unknown command 'what' (expected one of vram -h)"},
-    {"list", "vram: what to list (expected models, ops, dtypes, optimizers or gpus)"},
-    {"list all",
-     "vram: nothing to list called 'all' (expected models, ops, dtypes, optimizers or gpus)"},
+    {"list", "vram: what to list (expected models, ops, dtypes, optimizers, gpus or rules)"},
+    {"list all", "vram: nothing to list called 'all' (expected models, ops, dtypes, optimizers, "
+                 "gpus or rules)"},
     {"estimate", "vram: no model (expected vram estimate MODEL; vram estimate -h)"},
     {"estimate - -", "vram: a second model '-' (expected one)"},
     {"estimate no/such/file", "vram: cannot open 'no/such/file': No such file or directory"},
     {"estimate tests", "vram: cannot read 'tests': Is a directory"},
     {"list ops dtypes",
-     "vram: one thing to list at a time (expected models, ops, dtypes, optimizers or gpus)"},
+     "vram: one thing to list at a time (expected models, ops, dtypes, optimizers, gpus or rules)"},
     {"estimate resnet5O",
      "vram: no file and no built-in model 'resnet5O' (expected resnet50? vram list "
      "models)"},
@@ -377,7 +377,8 @@ static void options(void) {
     {"estimate - --gpu x", "vram: unknown GPU 'x' (expected one of vram list gpus)"},
     {"estimate - --cc 3.0", "vram: not a compute capability '3.0' (expected 7.5, 8.0, 9.0, ...)"},
     {"estimate - --cc 8", "vram: not a compute capability '8' (expected 7.5, 8.0, 9.0, ...)"},
-    {"estimate - --rules x", "vram: unknown rules 'x' (expected torch, torch-2.15 or ideal)"},
+    {"estimate - --rules x",
+     "vram: unknown rules 'x' (expected torch, torch-2.1 to torch-2.15 or ideal)"},
     {"estimate - --units x", "vram: unknown units 'x' (expected iec, si or bytes)"},
     {"estimate - --cc 8.0x", "vram: not a compute capability '8.0x' (expected 7.5, 8.0, 9.0, ...)"},
     {"estimate - --cc 13.0", "vram: not a compute capability '13.0' (expected 7.5, 8.0, 9.0, ...)"},

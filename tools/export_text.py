@@ -11,6 +11,15 @@ from export_recorder import Answers
 from export_rows import DTYPES, Problem, RNN, Ref, shape_text
 
 
+NEWEST_RULES = (2, 15)  # of VRAM_TORCH_VERSIONS
+
+
+def rules():
+    """The line that names the PyTorch that this runs under; none for one that is newer than all rules."""
+    version = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
+    return [f"rules torch-{version[0]}.{version[1]}"] if version <= NEWEST_RULES else []
+
+
 def without_grad(rec):
     """the nodes that the program runs under no_grad, where that makes a difference: something that they use wants a gradient"""
     wants = {n for n, t in rec.inputs.items() if t.requires_grad}
@@ -194,7 +203,8 @@ def write(rec, name, comment, keep=False):
             text.append("keep " + " ".join(taken.pop(k + 1)))
     used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules
     head = [f"# {comment}" for comment in comment.split("\n")] + [
-        f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)} dtype={DTYPES[rec.dtype]}"
+        f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)} dtype={DTYPES[rec.dtype]}",
+        *rules(),
     ]
     for n, t in rec.inputs.items():
         dtype = "model" if t.dtype == rec.dtype else DTYPES[t.dtype]
@@ -339,7 +349,7 @@ def merge(texts, dims, defaults={}):
             for v, before in zip(numbers, parts[0])
         ]
         out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
-    at = next(i for i, l in enumerate(out) if l.startswith("model ")) + 1
+    at = next(i for i, l in enumerate(out) if l.startswith("model ")) + 1 + len(rules())
     out.insert(at, "dim " + " ".join(f"{n}={defaults.get(n, a)}" for n, a, _ in dims))
     return "\n".join(out)
 

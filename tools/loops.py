@@ -281,7 +281,7 @@ def rolled(lines, start, period, rounds, prefix, count):
 
     out = [l + f" {dim}={depth}" if dims and l == dims[-1] else l for l in lines[:start]]
     if not dims:
-        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model")), f"dim {dim}={depth}")
+        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model", "rules")), f"dim {dim}={depth}")
     out.append(" ".join([f"loop {size}", *(f"{carry[t]}={carried[t]}" for t in slots)]))
     for j in range(period):
         line = P[start + period + j]

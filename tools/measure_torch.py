@@ -358,7 +358,14 @@ def vram_options(o, device, text):
         w += ["--batch", str(o.batch)]
     for d in o.dim:
         w += ["--dim", d]
-    return w + ["--cc", "%d.%d" % tuple(device["cc"])]
+    return w + ["--cc", "%d.%d" % tuple(device["cc"]), *rules_options()]
+
+
+def rules_options():
+    """--rules of the PyTorch that is measured, as the exporter names it"""
+    import export_text
+
+    return ["--rules", export_text.rules()[0].split()[1]] if export_text.rules() else []
 
 
 def measure(o):
@@ -426,8 +433,9 @@ def measure(o):
         count = sum(e[1] == "alloc" for e in events)
         record["events"] = [e + [places[e[2]] if e[2] >= 0 and len(places) == count else ""] for e in events]
     before = m.counters()["requested_bytes"]
-    torch._C._cuda_clearCublasWorkspaces()  # PyTorch 2.15 keeps none from call to call, older versions do
-    record["kept_workspaces_bytes"] = before - m.counters()["requested_bytes"]
+    torch._C._cuda_clearCublasWorkspaces()  # PyTorch 2.15 keeps none from call to call if it is not told to
+    if rules_options()[1:] == ["torch-2.15"]:  # the estimate of older versions has those that they keep
+        record["kept_workspaces_bytes"] = before - m.counters()["requested_bytes"]
     return {**record, "text": with_loss(text) if m.summed and not o.text else text, "notes": notes}
 
 
@@ -551,7 +559,7 @@ def compare(record, ours, our_events):
     limits = [("allocated peak", peak("allocated"), ours["peak_allocated_bytes"])]
     if "device_bytes" in record:
         limits.append(("device used", record["device_bytes"], ours["device_bytes"]))
-    kept = record.get("kept_workspaces_bytes", 0)  # the estimate follows a version that keeps none
+    kept = record.get("kept_workspaces_bytes", 0)  # and the estimate has none
     notes = (
         [f"{number(kept)} bytes of cuBLAS workspaces are kept from call to call: added to upper"]
         if kept

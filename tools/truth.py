@@ -243,6 +243,11 @@ def main():
                         ["--batch", batch, "--cc", cc[2] + "." + cc[3]],
                         os.path.join(truth, "models", name + ".eval.vram"),
                     )
+    for path in sorted(glob.glob(os.path.join(truth, "torch-*", "*.json"))):  # older versions
+        rules, name = os.path.basename(os.path.dirname(path)), os.path.basename(path)[:-5]
+        if pattern in name:
+            stem = os.path.join(truth, "models", name)
+            case(table, f"{name} {rules}", stem + ".vram", json.load(open(path)), ["--rules", rules], kind=rules)
     if pattern in "checkpoint_sequential":
         checkpoint_sequential(table, os.path.join(truth, "checkpoint_sequential"))
     return 1 if table.summary() else 0

@@ -13,7 +13,7 @@ cmd_text help_main = {
     "  vram diff A B         predicted and measured: what is unaccounted for\n"
     "  vram run -- PROGRAM   what an unmodified program allocates, and who\n"
     "  vram watch            devices and processes on them, live\n"
-    "  vram list WHAT        models, ops, dtypes, optimizers, gpus\n"
+    "  vram list WHAT        models, ops, dtypes, optimizers, gpus, rules\n"
     "  vram COMMAND -h       the options of a command\n"
     "  vram --version        the version\n"
     "\n"

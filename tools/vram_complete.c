@@ -32,6 +32,8 @@ static void offer_list(const char *start, const char *what) {
       text = *cmd_built_in(name) + 2; /* a comment */
     else if (*what == 'g')
       text = cmd_human(vram_gpu_at(i)->bytes);
+    else if (*what == 'r')
+      text = "";
     else
       text = vram_optimizer_get_info(i, &o) ? o.state : "";
     offer(start, name, strlen(name), text, strcspn(text, "\n"));

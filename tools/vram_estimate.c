@@ -121,7 +121,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   cmd_json_text(stdout, name);
   printf(",\"mode\":");
   cmd_json_text(stdout, mode);
-  printf(",\"rules\":\"%s\"", j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
+  printf(",\"rules\":\"%s\"", vram_rules_name(j->o.rules));
 #define NUMBER(key) printf(",\"" #key "\":%" PRIu64, r->key)
   NUMBER(params_bytes);
   NUMBER(buffers_bytes);
@@ -302,9 +302,8 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
          cmd_plain, mode);
   for (d = 0; d < g->ndim && d < 6; d++)
     printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
-  printf("  %scc %" PRIu32 ".%" PRIu32 ", %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,
-         (j->o.cc ? j->o.cc : 90) % 10,
-         j->o.rules == VRAM_RULES_IDEAL ? "rules ideal" : "rules torch-2.15", cmd_plain);
+  printf("  %scc %" PRIu32 ".%" PRIu32 ", rules %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,
+         (j->o.cc ? j->o.cc : 90) % 10, vram_rules_name(j->o.rules), cmd_plain);
   print_peak(r);
   printf("\nallocated    %11s  in blocks of the caching allocator (at most %s)\n",
          cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->peak_allocated_bytes.upper));

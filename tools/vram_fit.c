@@ -107,7 +107,7 @@ static void print_solution_json(const job *j, const vram_solution *s) {
   cmd_json_text(stdout, j->model);
   printf(",\"mode\":");
   cmd_json_text(stdout, mode);
-  printf(",\"rules\":\"%s\",\"solve\":", j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
+  printf(",\"rules\":\"%s\",\"solve\":", vram_rules_name(s->rules));
   if (j->solve)
     printf("\"dim:%s\"", j->solve);
   else

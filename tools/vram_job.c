@@ -184,12 +184,11 @@ static int set_modules(job *j, const char *a, const char *v) {
 
 static int set_rules(job *j, const char *a, const char *v) {
   (void)a;
-  if (!strcmp(v, "ideal"))
-    j->o.rules = VRAM_RULES_IDEAL;
-  else if (!strcmp(v, "torch") || !strcmp(v, "torch-2.15"))
-    j->o.rules = VRAM_RULES_TORCH;
-  else
-    return cmd_bad("unknown rules", v, "torch, torch-2.15 or ideal"), 0;
+  j->o.rules = vram_rules_find(v, (uint32_t)strlen(v));
+  if (j->o.rules == VRAM_RULES_COUNT)
+    return cmd_bad("unknown rules", v, "torch, " VRAM_TORCH_RANGE " or ideal"), 0;
+  if (j->o.rules == VRAM_RULES_TORCH)
+    j->o.rules = VRAM_RULES_NEWEST; /* whatever the text names */
   return 1;
 }
 
@@ -461,6 +460,7 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     return cmd_bad(l->g.error.text, NULL, NULL);
   if (vram_graph_parse(&l->g, text, len, j->dims, j->ndims, &err))
     return model_error(j, &err);
+  j->o.rules = vram_step_rules(&l->g, &j->o);
   status = job_model_dtype(j, l->g.dtype);
   if (status)
     return status;

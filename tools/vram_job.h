@@ -43,9 +43,9 @@
   "  --cudnn expected|none workspaces of convolutions (default: expected)\n"                       \
   "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
   "  --modules lazy|eager  CUDA_MODULE_LOADING (default: lazy)\n"                                  \
-  "  --rules torch|torch-2.15|ideal\n"                                                             \
-  "                        what PyTorch allocates (default: its newest version),\n"                \
-  "                        or only what the formulas need\n"
+  "  --rules RULES         what PyTorch of that version allocates (vram list rules;\n"             \
+  "                        default: the one that the text names, or the newest),\n"                \
+  "                        or only what the formulas need: ideal\n"
 
 typedef struct job {
   const char *command;

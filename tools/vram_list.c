@@ -2,7 +2,7 @@
 #include "vram_job.h"
 
 cmd_text help_list = {
-    "vram list models|ops|dtypes|optimizers|gpus\n"
+    "vram list models|ops|dtypes|optimizers|gpus|rules\n"
     "\n"
     "  --json                ops: one JSON array on standard output, nothing else\n",
     NULL};
@@ -160,15 +160,27 @@ static int list_gpus(void) {
   return FITS;
 }
 
+static int list_rules(void) {
+  uint32_t i;
+  printf("%s%-12s %s%s\n", cmd_bold, "rules", "whose memory", cmd_plain);
+  for (i = 0; i < VRAM_RULES_COUNT; i++) {
+    const char *name = vram_rules_name((vram_rules)i);
+    if (i == VRAM_RULES_TORCH)
+      printf("%-12s the newest: %s\n", name, vram_rules_name(VRAM_RULES_NEWEST));
+    else if (i == VRAM_RULES_IDEAL)
+      printf("%-12s only what the formulas need\n", name);
+    else
+      printf("%-12s PyTorch %s\n", name, strchr(name, '-') + 1);
+  }
+  return FITS;
+}
+
 int list_command(int argc, char **argv) {
   static const struct {
     const char *name;
     int (*list)(void);
-  } known[] = {{"models", list_models},
-               {"ops", list_ops},
-               {"dtypes", list_dtypes},
-               {"optimizers", list_optimizers},
-               {"gpus", list_gpus}};
+  } known[] = {{"models", list_models},         {"ops", list_ops},   {"dtypes", list_dtypes},
+               {"optimizers", list_optimizers}, {"gpus", list_gpus}, {"rules", list_rules}};
   const int json = argc == 2 && !strcmp(argv[0], "ops") && !strcmp(argv[1], "--json");
   const char *what = argc == 1 ? argv[0] : NULL;
   size_t k;
@@ -184,5 +196,5 @@ int list_command(int argc, char **argv) {
   return cmd_bad(what   ? "nothing to list called"
                  : argc ? "one thing to list at a time"
                         : "what to list",
-                 what, "models, ops, dtypes, optimizers or gpus");
+                 what, "models, ops, dtypes, optimizers, gpus or rules");
 }

@@ -22,6 +22,8 @@ const char *cmd_name_at(const char *what, uint32_t i) {
     return cmd_table[i].name;
   if (!strcmp(what, "gpus"))
     return vram_gpu_at(i) ? vram_gpu_at(i)->name : NULL;
+  if (!strcmp(what, "rules"))
+    return vram_rules_name((vram_rules)i);
   if (!strcmp(what, "optimizers"))
     return vram_optimizer_get_info(i, &o) ? o.name : NULL;
   if (!strcmp(what, "dtypes")) {

@@ -41,7 +41,7 @@ static int scene_begin(scene *s, const job *j, const vram_graph *g, void *scratc
   n = strlen(s->subtitle);
   snprintf(s->subtitle + n, sizeof s->subtitle - n, ", cc %" PRIu32 ".%" PRIu32 ", rules %s",
            (j->o.cc ? j->o.cc : 90) / 10, (j->o.cc ? j->o.cc : 90) % 10,
-           j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
+           vram_rules_name(j->o.rules));
   s->options.title = s->title;
   s->options.subtitle = s->subtitle;
   s->options.has_budget = j->has_budget;

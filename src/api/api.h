@@ -14,6 +14,7 @@
 #include "api/solve.h"
 #include "api/step.h"
 #include "api/types.h"
+#include "api/version.h"
 #include "api/writer.h"
 #include "ct/bytes.h"
 #include "ct/cmsis.h"

@@ -1,6 +1,7 @@
 #pragma once
 #include "api/dtype.h"
 #include "api/op.h"
+#include "api/version.h"
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
    memory. Shapes and dtypes are those of a run in the model's own dtype; vram_step works out what
@@ -106,6 +107,7 @@ typedef struct vram_graph {
   uint64_t used, cap;
   const char *name; /* of the model */
   uint32_t name_len;
+  vram_rules rules; /* that the text names; VRAM_RULES_TORCH: none */
   vram_node *first, *last;
   vram_param *param_first, *param_last;
   uint32_t param_room; /* behind the last one, for so many more */

@@ -35,6 +35,7 @@ typedef struct vram_solution {
   int64_t smaller;   /* here: both were tried */
   int limit;         /* `next` is beyond a limit of this library, not of the budget */
   uint32_t tried;    /* how many values */
+  vram_rules rules;  /* that the steps go by */
 } vram_solution;
 
 #if !defined(VRAM_NO_PLAN) && !defined(VRAM_NO_STEP)

@@ -2,6 +2,7 @@
 #include "api/graph.h"
 #include "api/optim.h"
 #include "api/pool.h"
+#include "api/version.h"
 /* >>step ======================================================================================
    One step of a model as a stream of events, and the report that counts them. */
 
@@ -20,13 +21,6 @@ typedef struct vram_node_report {
   uint64_t live_bytes;   /* requested in all when it has returned */
   vram_dtype dtype;      /* of the first output in this run */
 } vram_node_report;
-
-typedef enum vram_rules {
-  VRAM_RULES_TORCH, /* PyTorch eager, 2.15 */
-  VRAM_RULES_IDEAL  /* a hand-written program: keeps what the formulas need and no dropout masks,
-                       writes pointwise gradients over the ones that arrive, no workspaces, no
-                       copies for layout, fused optimizer */
-} vram_rules;
 
 /* Workspaces of cuDNN's convolutions. A real device chooses them while it runs: expected are those
    that its heuristics take. They are no events of the step (vram_step_options.event, everything
@@ -277,6 +271,9 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
+
+/* The rules that a step of these options goes by: never VRAM_RULES_TORCH. o NULL: all zero. */
+VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o);
 
 /* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report (never NULL)
    becomes what it took; events go to o->event as they come. o NULL: all zero. scratch NULL: too

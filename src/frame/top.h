@@ -31,6 +31,7 @@
      >>ct        compile-time arithmetic: macros, no implementation needed
      >>types     results, errors, limits
      >>dtype     stored types
+     >>version   the versions of PyTorch that there are rules for
      >>op        the table of ops: one row each
      >>graph     a model: built by calls or read from the text form
      >>optim     the table of optimizers: one row each

@@ -104,6 +104,24 @@ static int vram__model_line(vram__parser *p) {
   return 1;
 }
 
+/* The version of PyTorch that the text was made with. */
+static int vram__rules_line(vram__parser *p) {
+  const vram__span word = p->token;
+  vram_rules rules;
+  if (p->g->rules)
+    return vram__parse_refuse(p, word.text, VRAM_ERR_SYNTAX, "a second rules line", NULL);
+  if (!vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "no rules", word, "rules torch-2.15");
+  rules = vram_rules_find(p->token.text, p->token.len);
+  if (rules == VRAM_RULES_COUNT || rules <= VRAM_RULES_IDEAL)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "unknown rules", p->token, VRAM_TORCH_RANGE);
+  p->g->rules = rules;
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                             "the end of the line");
+  return 1;
+}
+
 /* A dim's value: that of the text, or the one that takes its place. */
 static int vram__dim_value(vram__parser *p, vram__span token, vram__span name, int64_t *value) {
   uint32_t i;
@@ -694,6 +712,8 @@ static int vram__autocast_line(vram__parser *p) {
 static int vram__parse_statement(vram__parser *p) {
   if (vram__parse_word_is(p, "model"))
     return vram__model_line(p);
+  if (vram__parse_word_is(p, "rules"))
+    return vram__rules_line(p);
   if (vram__parse_word_is(p, "dim"))
     return vram__dim_line(p);
   if (vram__parse_word_is(p, "input"))

@@ -233,7 +233,8 @@ static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p
   const int64_t align = vram__is_half(dt) ? 8 : ampere ? 4 : 1; /* minimum_gemm_alignment */
   vram__sdpa_size z;
   uint32_t i;
-  if (!vram__sdpa_check_shapes(p, 0) || !vram__sdpa_check_heads(p, 1))
+  if (!vram__sdpa_check_shapes(p, 0) || !vram__sdpa_check_heads(p, 1) ||
+      (p->gqa && !s->device.rules->attention.efficient_gqa))
     return 0;
   if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && ampere))
     return 0;
@@ -258,11 +259,12 @@ static int vram__sdpa_can_use(const vram__step *s, const vram__sdpa *p, int back
 }
 
 /* sdp_utils.cpp, select_sdp_backend: the first that can run. cuDNN is asked first on Hopper and
-   Blackwell (check_prefer_cudnn_attention), elsewhere behind all others. */
+   Blackwell (check_prefer_cudnn_attention), elsewhere and in older versions behind all others. */
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p) {
   static const uint8_t order[] = {VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT,
                                   VRAM__SDPA_MATH};
-  uint32_t i = vram__device_is_hopper_or_blackwell(s) ? 0 : 1;
+  uint32_t i =
+      vram__device_is_hopper_or_blackwell(s) && s->device.rules->attention.cudnn_first ? 0 : 1;
   while (!vram__sdpa_can_use(s, p, order[i]))
     i++;
   return order[i];
@@ -372,7 +374,7 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   if (p->in[3].d)
     p->in[3] = vram__efficient_mask(s, p->in[3], &z);
   f = vram__tape_record(s, VRAM__K_sdpa_efficient, p->in, p->in[3].d ? 4 : 3, 1, 8);
-  if (!p->dropout_p) { /* with dropout they are the generator's, on the host */
+  if (!p->dropout_p && s->device.rules->attention.device_seed) { /* else they are on the host */
     seed = vram__tensor_raw(s, 8);
     offset = vram__tensor_raw(s, 8);
   }
@@ -594,10 +596,13 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
                          p->in[0].dt);
   lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
   vram__flash_partial(s, &z, p->dropout_p != 0, partial);
-  rng = vram__tensor_raw(s, 16);
-  unused = vram__tensor_raw(s, 8);
-  if (p->dropout_p)
-    vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
+  rng = unused = vram__tensor_none();
+  if (s->device.rules->attention.flash_seed) {
+    rng = vram__tensor_raw(s, 16);
+    unused = vram__tensor_raw(s, 8);
+    if (p->dropout_p)
+      vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
+  }
   if (f) {
     vram__sdpa_save(s, f, p);
     vram__save_tensor(s, f, lse);
@@ -907,6 +912,11 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
   p.dropout_p = VRAM__INT(n, dropout_p, 0);
   p.causal = VRAM__INT(n, is_causal, 0) != 0;
   p.gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  if (p.gqa && !s->device.rules->attention.gqa) {
+    s->failed = VRAM_ERR_UNSUPPORTED;
+    s->problem = "this version of PyTorch has no enable_gqa (expected torch-2.5 or newer)";
+    s->problem_node = n;
+  }
   p.backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
               : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
               : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN

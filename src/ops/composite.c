@@ -326,7 +326,7 @@ static void vram__custom_workspace(vram__step *s, const vram_node *n) {
     return;
   }
   own = vram__cub_hold(s, bytes);
-  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__blas_workspace(s, VRAM__CUBLAS);
   vram__cub_release(s, own);
 }
 

@@ -25,8 +25,10 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   int64_t stride[3], dil[3], pad[3];
   uint32_t i, axes = vram__op_axes(n);
   const vram_dims *area;
-  if (s->ideal || !x.d->numel ||
-      ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n)))
+  if (s->ideal || !x.d->numel)
+    return 0;
+  if ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n) &&
+      !(s->device.rules->conv3d_half_slow && axes == 3 && vram__is_half(x.dt)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -67,7 +69,7 @@ static void vram__slow_products(vram__step *s, const vram__conv_slow *k, int tim
   const int64_t n = vram__slow_samples(k);
   int64_t i;
   for (i = 0; i < n * times && !s->failed; i++)
-    vram__workspace_use(s, s->device.cublas_workspace);
+    vram__blas_workspace(s, VRAM__CUBLAS);
 }
 
 /* one group: x and w contiguous, d the contiguous dims of the result */
@@ -156,9 +158,9 @@ static void vram__slow_backward_dilated(vram__step *s, const vram__conv_slow *k,
   sample.d = vram__dims_without_axis(s, g.d, 0);
   for (i = 0; i < samples && !s->failed; i++) {
     if (c->want & 1)
-      vram__workspace_use(s, s->device.cublas_workspace);
+      vram__blas_workspace(s, VRAM__CUBLAS);
     if (c->want & 2)
-      vram__workspace_use(s, s->device.cublas_workspace);
+      vram__blas_workspace(s, VRAM__CUBLAS);
     if (c->want & 4)
       vram__tensor_release(s, vram__tensor_sum(s, sample, mask >> 1, 0, g.dt));
   }

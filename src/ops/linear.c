@@ -69,7 +69,8 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
   return (x->d->flags & w->d->flags & VRAM__PLAIN) && vram__tensor_wants_grad(s, *w) &&
          w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
          x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
-         (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt));
+         (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt &&
+                    (x->d->ndim == 2 || !s->device.rules->linear_view)));
 }
 
 /* in: bias, x, weight; out: dims of the result */
@@ -79,7 +80,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   vram__tensor y;
   vram__save_factors(s, f, in + 1 - x, x, !x);
   y = vram__tensor_empty(s, out, in[1].dt);
-  vram__workspace_use(s, x ? s->device.rules->cublas.lt_workspace : s->device.cublas_workspace);
+  vram__blas_workspace(s, x ? VRAM__CUBLASLT : VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -133,7 +134,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
       to[k] = vram__tensor_empty(s, vram__input_dims(s, f, k, NULL), g.dt);
       if (to[k].st)
         vram__slot_at(s, to[k].st)->shown = k > x || g.d->ndim > 2;
-      vram__workspace_use(s, s->device.cublas_workspace);
+      vram__blas_workspace(s, VRAM__CUBLAS);
     }
   }
   if (x && vram__input_wanted(f, 0)) {
@@ -166,7 +167,7 @@ static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor 
 /* Linear.cpp, linear; b.d NULL: without bias */
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b) {
-  vram__tensor a[3], wt, p, q, y;
+  vram__tensor a[3], wt, p, y;
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
   a[0] = x;
@@ -196,9 +197,12 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     size[i] = a[1].d->v[0];
     p = vram__torch_reshape(s, a[0], 2, fold);
     wt = vram__torch_swap(s, a[1], 0, 1);
-    q = vram__torch_addmm(s, a[2], p, wt, 0);
+    y = vram__torch_addmm(s, a[2], p, wt, 0);
     vram__tensor_release(s, wt);
-    y = vram__torch_unsafe_view(s, q, vram__dims_in(s, k, size, NULL));
+    if (s->device.rules->linear_view)
+      vram__tensor_replace(s, &y, vram__torch_reshape(s, y, k, size));
+    else
+      y = vram__torch_unsafe_view(s, y, vram__dims_in(s, k, size, NULL));
     vram__tensor_release(s, p);
   } else {
     wt = vram__torch_swap(s, a[1], 0, 1);

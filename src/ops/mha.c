@@ -257,13 +257,13 @@ static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, 
   vram__tensor weights = vram__tensor_empty(
                    s, vram__dims_3d(s, m->bsz * m->heads, m->tgt_len, m->tgt_len), dt),
                mask;
-  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__blas_workspace(s, VRAM__CUBLAS);
   if (masked) {
     mask = vram__tensor_empty(s, weights.d, VRAM_BOOL);
     vram__tensor_replace(s, &weights, vram__tensor_empty(s, weights.d, weights.dt));
     vram__tensor_release(s, mask);
   }
-  vram__workspace_use(s, s->device.cublas_workspace); /* its product goes where the query was */
+  vram__blas_workspace(s, VRAM__CUBLAS); /* its product goes where the query was */
   if (!m->need_weights)
     vram__tensor_replace(s, &weights, vram__tensor_none());
   return weights;

@@ -146,7 +146,8 @@ static void vram__norm_release_args(vram__step *s, const vram__tensor *in) {
 
 /* ---- layer_norm and rms_norm (native/layer_norm.cpp, cuda/layer_norm_kernel.cu) ---- */
 
-/* layer_norm.cpp, rms_norm_composite: inputs in channels-last order, a weight of another dtype */
+/* layer_norm.cpp, rms_norm_composite: where there is no kernel, inputs in channels-last order, a
+   weight of another dtype */
 static vram__tensor vram__torch_rms_norm_composite(vram__step *s, vram__tensor x, vram__tensor w,
                                                    uint32_t naxes) {
   vram__tensor up = vram__torch_cast(s, x, vram__is_half(x.dt) ? VRAM_F32 : x.dt);
@@ -186,7 +187,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
-  if (rms && ((in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
+  if (rms && (!s->device.rules->rms_norm_fused || (in[1].d && in[1].dt != in[0].dt) ||
+              vram__suggests_cl(in[0].d))) {
     y[0] = vram__torch_rms_norm_composite(s, in[0], in[1], naxes);
     vram__norm_release_args(s, in);
     return;

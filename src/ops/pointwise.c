@@ -174,7 +174,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
 }
 
 /* The op and its arguments choose the recipe. */
-static uint32_t vram__pointwise_kind(const vram_node *n) {
+static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
   switch (n->op) {
   case VRAM_OP_add:
   case VRAM_OP_sub:
@@ -188,6 +188,11 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
   case VRAM_OP_pow:
     if (n->nin > 1)
       return VRAM__K_pow_tensor;
+    break;
+  case VRAM_OP_maximum:
+  case VRAM_OP_minimum:
+    if (s->device.rules->mask_last)
+      return VRAM__K_extremum;
     break;
   case VRAM_OP_lerp:
     if (n->nin > 2)
@@ -273,7 +278,7 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
 
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
-  const uint32_t kind = vram__pointwise_kind(n);
+  const uint32_t kind = vram__pointwise_kind(s, n);
   uint32_t i, own;
   vram__tensor in[3];
   vram__pointwise_refuse(s, kind, x, n->nin);

@@ -174,9 +174,8 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
     f->aux |= factors;
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
   vram__blas_gemm(s, a, b,
-                  vram__lt_bias(c, size[0], size[1], a.d->v[1], factors)
-                      ? s->device.rules->cublas.lt_workspace
-                      : s->device.cublas_workspace);
+                  vram__lt_bias(c, size[0], size[1], a.d->v[1], factors) ? VRAM__CUBLASLT
+                                                                         : VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -245,7 +244,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, 0);
   y = vram__tensor_empty(s, s->scalar, a.dt);
-  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__blas_workspace(s, VRAM__CUBLAS);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -487,7 +486,7 @@ static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups
     return;
   }
   if (groups)
-    vram__upper_may_need(s, s->device.cublas_workspace / 4);
+    vram__upper_may_need(s, s->device.workspace[VRAM__CUBLAS] / 4);
 }
 
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,

@@ -14,6 +14,7 @@
    compare(a, b), compare_number(a): bools
    cast(a)   a in the dtype of both inputs; a itself where it has it
    with(a, b): b; a is saved or made for it
+   then(a, b): a; b is made behind it
    settled(a): the temporaries below a go now, not at the end of this gradient
 
    Arguments are worked out from the first to the last; those of a word with _rtl from the last to
@@ -52,6 +53,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_WHERE,
        VRAM__CODE_WHERE_RTL,
        VRAM__CODE_WITH,        /* between its arguments: the first is not needed any more */
+       VRAM__CODE_THEN,        /* the last is not */
        VRAM__CODES = 64,       /* of one recipe at most */
        VRAM__RECIPE_DEPTH = 16 /* of words within words */
 };
@@ -98,6 +100,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"where", VRAM__CODE_WHERE, 3},
     {"where_rtl", VRAM__CODE_WHERE_RTL, 3},
     {"with", VRAM__CODE_WITH, 2},
+    {"then", VRAM__CODE_THEN, 2},
 };
 
 static void vram__recipe_put(vram__recipe *r, uint32_t code) {
@@ -416,6 +419,10 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
     break;
   case VRAM__CODE_WITH:
     q->n--;
+    break;
+  case VRAM__CODE_THEN:
+    q->n--;
+    vram__tensor_release(s, q->own[--q->nown]);
     break;
   case VRAM__CODE_SETTLED:
     for (; q->nown > 1; q->nown--) {

@@ -570,7 +570,10 @@ static vram_result vram__solve_begin(vram__solver *v) {
   for (i = 0; i < o->nset; i++)
     v->set[i] = o->set[i];
   v->nset = o->nset;
-  if (vram__solve_parse(v) != VRAM__FITS || o->segments)
+  if (vram__solve_parse(v) != VRAM__FITS)
+    return v->error.code;
+  v->s->rules = vram_step_rules(&v->g, &v->step);
+  if (o->segments)
     return v->error.code;
   if (!v->g.ndim) {
     vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims", "");

@@ -147,6 +147,19 @@ static void vram__step_put_recurrent(vram__step *s) {
     vram__slot_at(s, s->rnn_dropout.st)->block = s->replay->rnn_dropout;
 }
 
+/* Those of products that the runs before have left. */
+static void vram__step_put_blas_workspaces(vram__step *s) {
+  uint32_t i;
+  for (i = 0; i < 2 * VRAM__BLAS_COUNT; i++)
+    if (s->blas_workspaces >> i & 1) {
+      const int64_t bytes = (int64_t)s->device.workspace[i % VRAM__BLAS_COUNT];
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                   VRAM_CATEGORY_WORKSPACE);
+      if (s->r->workspace_bytes < (uint64_t)bytes)
+        s->r->workspace_bytes = (uint64_t)bytes;
+    }
+}
+
 static void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
@@ -185,6 +198,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
     vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   vram__step_put_recurrent(s);
+  vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
   vram__step_put_inputs(s);
   for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)

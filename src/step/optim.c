@@ -51,6 +51,10 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
+  if (c->optim == VRAM_OPTIM_adafactor && !c->device->rules->adafactor)
+    return "this version of PyTorch has no Adafactor (expected torch-2.5 or newer)";
+  if (c->optim == VRAM_OPTIM_muon && !c->device->rules->muon)
+    return "this version of PyTorch has no Muon (expected torch-2.9 or newer)";
   impl = vram__optim_impl(c, row);
   if (!vram__optim_body(row, impl))
     return impl == VRAM_OPTIM_IMPL_FUSED     ? "this optimizer has no fused implementation"
@@ -264,8 +268,11 @@ static void vram__optim_product(vram__optim_run *r, const vram__optim_param *p, 
   const int blas = kind == VRAM__OPTIM_CUBLAS || columns == 1 || rows == 1 ||
                    (kind == VRAM__OPTIM_CUBLASLT_TRANSPOSED && rows > columns);
   const vram__device *device = r->c->device;
-  vram__optim_alloc_briefly(r, blas ? device->cublas_workspace : device->rules->cublas.lt_workspace,
-                            0);
+  const uint32_t library = blas ? VRAM__CUBLAS : VRAM__CUBLASLT;
+  if (!device->rules->cublas.kept)
+    vram__optim_alloc_briefly(r, device->workspace[library], 0);
+  else if (r->c->step)
+    vram__blas_workspace(r->c->step, library);
 }
 
 static void vram__optim_workspace(vram__optim_run *r, uint32_t i, uint8_t kind) {

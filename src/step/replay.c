@@ -3,7 +3,13 @@
 
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
-  return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0);
+  return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
+         s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
+}
+
+/* Workspaces of products stay from one step to the next. */
+static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_options *o) {
+  return vram__rules_of_torch(vram_step_rules(g, o))->cublas.kept;
 }
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
@@ -11,8 +17,8 @@ static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o
   return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
 }
 
-/* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
-   the beginning, a step that nobody sees finds it out. */
+/* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
+   Where that must be known at the beginning, a step that nobody sees finds it out. */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s) {
@@ -20,11 +26,13 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   vram_live *live = s->count.live;
   uint64_t stop_at = s->count.stop_at;
   const int past = vram__step_needs_past(g, o);
+  const int lasting = o->train || vram__blas_workspaces_stay(g, o);
   vram_result r;
-  if (o->first_step || !(past || (o->train && (o->event || stop_at)))) {
+  if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-    if (r || !o->train || o->first_step ||
-        (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
+    if (r || o->first_step ||
+        !(s->blas_workspaces ||
+          (o->train && (s->leaf.missing || (s->rnn_reset && s->rnn_dropout.d)))))
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
@@ -47,7 +55,7 @@ static void vram__step_play_kept(vram__step *s) {
   for (i = 0; i < s->nslot && !s->train && !s->g->nkept; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     const vram__storage *st = vram__slot_at(s, slot);
-    if (st->base == slot && st->srefs && st->id != UINT32_MAX)
+    if (st->base == slot && st->srefs && st->id != UINT32_MAX && st->cat != VRAM_CATEGORY_WORKSPACE)
       vram__replay_put(s->replay, st->block);
   }
   for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
@@ -215,7 +223,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
                o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
-               (o->train && o->amp == VRAM_F16);
+               vram__blas_workspaces_stay(g, o) || (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)

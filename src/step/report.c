@@ -38,7 +38,7 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
   uint64_t threads;
-  vram__device_of(&d, o);
+  vram__device_of(&d, o, o->rules);
   threads = (uint64_t)d.threads * d.sm;
   c.lower = threads * d.rules->context.thread_least;
   c.expected = threads * d.rules->context.thread + d.rules->context.driver;

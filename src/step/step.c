@@ -39,6 +39,12 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
   return most;
 }
 
+/* Convolutions may run without cuDNN, sample by sample and group by group. */
+static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *o) {
+  return (o && o->cc && o->cc < 80) ||
+         vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
+}
+
 /* How deep reentrant ones do, at most. */
 static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options *o) {
   const vram_checkpoint *b = g->checkpoint_first;
@@ -73,7 +79,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
     n += vram__replay_bytes(g);
-  for (m = o && o->cc && o->cc < 80 ? g->first : NULL; m; m = m->next)
+  for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
     if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_CONV) {
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
@@ -135,19 +141,27 @@ static uint32_t vram__device_usual_sm(uint32_t cc) {
                     : 170;
 }
 
-VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o) {
+VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
+  const vram_rules rules = o && o->rules ? o->rules : g->rules;
+  return rules ? rules : VRAM_RULES_NEWEST;
+}
+
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
-  d->rules = vram__rules_of_torch();
-  d->cublas_workspace = d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
+  d->rules = vram__rules_of_torch(rules);
+  d->workspace[VRAM__CUBLAS] =
+      d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
+  d->workspace[VRAM__CUBLASLT] = d->rules->cublas.lt_workspace;
 }
 
 static void vram__step_set_options(vram__step *s) {
   const vram_step_options *o = s->o;
+  const vram_rules rules = vram_step_rules(s->g, o);
   s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
   s->train = o->train != 0;
-  s->ideal = o->rules == VRAM_RULES_IDEAL;
+  s->ideal = rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
   s->dtype = o->dtype ? o->dtype : vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
   s->loaded = s->dtype;
@@ -155,7 +169,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
-  vram__device_of(&s->device, o);
+  vram__device_of(&s->device, o, rules);
 }
 
 /* The arrays of a step; the leaves are where they were in a run before. */
@@ -307,6 +321,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
@@ -331,7 +346,7 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "a model without nodes";
   if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
     return "unknown workspaces of cuDNN";
-  if ((uint32_t)o->rules > VRAM_RULES_IDEAL)
+  if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";
   if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)
     return "unknown optimizer";

@@ -34,7 +34,12 @@ typedef struct vram__optim_bytes {
 
 /* What a run of a step knows of the one before it, which left s->leaf.past in the same scratch, and
    whether another one follows that asks the same. */
-enum { VRAM__RUN_PAST_KNOWN = 1, VRAM__RUN_RNN_RESET = 2, VRAM__RUN_AGAIN = 4 };
+enum {
+  VRAM__RUN_PAST_KNOWN = 1,
+  VRAM__RUN_RNN_RESET = 2,
+  VRAM__RUN_AGAIN = 4,
+  VRAM__RUN_WORKSPACES = 8 /* times vram__step.blas_workspaces */
+};
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
@@ -120,7 +125,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s);
 
 /* step.c */
-VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o);
+VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);

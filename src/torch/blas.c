@@ -20,17 +20,45 @@ static vram__tensor vram__blas_copy(vram__step *s, vram__tensor x) {
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
+/* A workspace that stays: the first call of a thread allocates it. Backward runs in a thread of its
+   own, with its own handles. */
+static void vram__blas_workspace_keep(vram__step *s, uint32_t library) {
+  const uint32_t thread = s->phase == VRAM_PHASE_BACKWARD,
+                 bit = 1u << (thread * VRAM__BLAS_COUNT + library);
+  if (s->ideal || s->call.mute || (s->blas_workspaces & bit))
+    return;
+  s->blas_workspaces |= (uint8_t)bit;
+  vram__workspace_keep(s, s->device.workspace[library]);
+}
+
+/* The workspace of a call. Where workspaces stay, cuBLASLt's handle is cuBLAS's, which comes with
+   its own. */
+VRAM__FN void vram__blas_workspace(vram__step *s, uint32_t library) {
+  const vram__rules *rules = s->device.rules;
+  uint32_t own = 0;
+  if (!rules->cublas.kept) {
+    vram__workspace_use(s, s->device.workspace[library]);
+    return;
+  }
+  if (library == VRAM__CUBLASLT && !rules->cublas.lt_kept)
+    own = vram__cub_hold(s, s->device.workspace[library]);
+  vram__blas_workspace_keep(s, VRAM__CUBLAS);
+  if (library == VRAM__CUBLASLT && rules->cublas.lt_kept)
+    vram__blas_workspace_keep(s, library);
+  vram__cub_release(s, own);
+}
+
 /* The copies that BLAS needs, its workspace, and all gone. cuBLAS computes the transposed product,
    so that the second operand goes first; a batched product of one column stays as it is (Blas.cpp).
  */
-VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint64_t workspace) {
+VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint32_t library) {
   int plain = b.d->ndim == 3 && b.d->v[2] == 1;
   vram__tensor p, q;
   if (!a.d->numel || !b.d->numel) /* cuBLAS is not called */
     return;
   p = vram__blas_copy(s, plain ? a : b);
   q = vram__blas_copy(s, plain ? b : a);
-  vram__workspace_use(s, workspace);
+  vram__blas_workspace(s, library);
   vram__tensor_release(s, p);
   vram__tensor_release(s, q);
 }
@@ -42,7 +70,7 @@ VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor 
   size[0] = a.d->v[0];
   size[1] = b.d->v[1];
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-  vram__blas_gemm(s, a, b, s->device.cublas_workspace);
+  vram__blas_gemm(s, a, b, VRAM__CUBLAS);
   return y;
 }
 
@@ -53,7 +81,7 @@ VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor
   size[1] = a.d->v[1];
   size[2] = b.d->v[2];
   y = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
-  vram__blas_gemm(s, a, b, s->device.cublas_workspace);
+  vram__blas_gemm(s, a, b, VRAM__CUBLAS);
   return y;
 }
 
@@ -67,7 +95,7 @@ VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor 
     p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
   if (!vram__blas_reads(a.d) && !s->ideal)
     q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);
-  vram__workspace_use(s, s->device.cublas_workspace);
+  vram__blas_workspace(s, VRAM__CUBLAS);
   vram__tensor_release(s, q);
   vram__tensor_release(s, p);
   return y;

@@ -6,8 +6,10 @@ VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes) {
   return vram__round_up_u64(bytes, s->device.rules->cub.align);
 }
 
-/* To align the first part, and one small part. */
-static uint64_t vram__cub_least(const vram__step *s) { return 2 * s->device.rules->cub.align - 1; }
+/* To align the first part, and so many small parts. */
+static uint64_t vram__cub_least(const vram__step *s, uint32_t parts) {
+  return (parts + 1) * s->device.rules->cub.align - 1;
+}
 
 /* Which row of the tables of tiles it is, for a selection or a scan by key. */
 static uint32_t vram__cub_device(const vram__step *s) {
@@ -34,7 +36,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   const vram__rules *rules = s->device.rules;
-  const uint32_t passes = (bits + 7) / 8;
+  const uint32_t passes = rules->cub.sort_all && key ? key : (bits + 7) / 8;
   const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
   const uint32_t pair = key == 0     ? 5
                         : value == 4 ? 4
@@ -50,7 +52,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
     return rules->cub.align - 1 + second +
            4 * ((key == 1 ? 128u : 256u) * UINT64_C(5) * s->device.sm * (s->device.threads / 256) +
                 rules->cub.sort_spine);
-  return vram__cub_least(s) + rules->cub.sort_pass * passes +
+  return vram__cub_least(s, 1) + rules->cub.sort_pass * passes +
          rules->cub.sort_look * vram__div_up_u64(n, tile) + (passes > 1 ? second : 0);
 }
 
@@ -58,7 +60,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind) {
   const vram__rules *rules = s->device.rules;
   const uint64_t tile = rules->cub.select_tile[vram__cub_device(s)][kind];
-  return vram__cub_least(s) + (kind < 2 ? rules->cub.align : 0) +
+  return vram__cub_least(s, kind < 2 ? rules->cub.unique_parts : 1) +
          vram__cub_part(s, 8 * (vram__div_up_u64(n, tile) + rules->cub.scan_pad));
 }
 
@@ -68,9 +70,10 @@ VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize
                         : esize == 4 ? rules->cub.scan_tile_4
                                      : rules->cub.scan_tile_2;
   const uint64_t tiles = vram__div_up_u64(n, tile) + rules->cub.scan_pad;
+  const uint64_t least = vram__cub_least(s, rules->cub.scan_parts);
   if (esize == 2)
-    return vram__cub_least(s) + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
-  return vram__cub_least(s) + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
+    return least + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
+  return least + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
 }
 
 /* cub::DeviceScan::InclusiveSumByKey with keys of so many bytes */
@@ -78,7 +81,7 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
   const vram__rules *rules = s->device.rules;
   const uint64_t tile = rules->cub.by_key_tile[vram__cub_device(s)][key == 4];
   const uint64_t tiles = vram__div_up_u64(n, tile);
-  return vram__cub_least(s) + vram__cub_part(s, 8 * (tiles + rules->cub.scan_pad)) +
+  return vram__cub_least(s, 1) + vram__cub_part(s, 8 * (tiles + rules->cub.scan_pad)) +
          vram__cub_part(s, key / 2 * (tiles + 2));
 }
 

@@ -7,7 +7,8 @@
    found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
    selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
 typedef struct vram__rules {
-  const char *torch, *cuda, *bitsandbytes; /* versions */
+  uint32_t since;                  /* of VRAM_RULES_TORCH_...: up to the next row */
+  const char *cuda, *bitsandbytes; /* versions */
 
   /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
      (cudnnGetRNNTempSpaceSizes, cudnnDropoutGetStatesSize): these are guesses. Values of every step
@@ -22,15 +23,48 @@ typedef struct vram__rules {
   struct {
     uint64_t workspace, workspace_sm90; /* CUDABlas.cpp, parseChosenWorkspaceSize */
     uint64_t lt_workspace;              /* of a product with a bias, Blas.cpp */
+    /* Workspaces stay with the handle and the stream: one for the caller's thread, one for
+       backward's (CublasHandlePool.cpp). 0: each call has its own. */
+    uint8_t kept, lt_kept;
   } cublas;
+
+  uint8_t rms_norm_fused; /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+
+  struct {
+    uint8_t cudnn_first; /* sdp_utils.cpp, priority_order: on Hopper and Blackwell */
+    uint8_t device_seed; /* attention.cu: seed and offset are on the device without dropout, too */
+    uint8_t flash_seed;  /* flash_api.cpp, mha_fwd: those of flash attention are */
+    uint8_t gqa;         /* attention.cpp: scaled_dot_product_attention has enable_gqa, */
+    uint8_t efficient_gqa; /* and can_use_mem_efficient_attention takes it */
+  } attention;
+
+  struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
+              others; check_cudnn_dropout: dropout_p must be a multiple of one of so many parts */
+    int64_t width_large, width;
+    uint64_t dropout;
+  } cudnn_attention;
+
+  uint8_t linear_view; /* Linear.cpp, linear: the result of folded axes is a view for autograd */
+
+  uint8_t embedding_fused; /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+
+  uint8_t adafactor, muon; /* torch.optim has them */
+
+  uint8_t mask_last; /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind
+                        where(..), else before it */
+
+  uint8_t conv3d_half_slow; /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
 
   /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
   struct {
     uint64_t align;
-    uint64_t sort_pass;       /* radix sort: histograms of 8 bits */
-    uint64_t sort_look;       /* and look-back of one tile */
-    uint64_t sort_spine;      /* counters of the older radix sort beside its digits */
+    uint8_t sort_all;     /* radix sort: storage for all bits of a key, not for those asked for */
+    uint8_t scan_parts;   /* small parts beside the look-back of a scan, */
+    uint8_t unique_parts; /* of unique_by_key */
+    uint64_t sort_pass;   /* radix sort: histograms of 8 bits */
+    uint64_t sort_look;   /* and look-back of one tile */
+    uint64_t sort_spine;  /* counters of the older radix sort beside its digits */
     uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
                                  bytes with values of 8, keys of 4 with values of 4, numbers of
                                  segments with values of 8; 0: the older sort */
@@ -81,12 +115,6 @@ typedef struct vram__rules {
        rounded up (mha_bwd, seqlen_q_rounded) */
     int64_t block_m, splits, rows;
   } flash;
-
-  struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
-              others; check_cudnn_dropout: dropout_p must be a multiple of one of so many parts */
-    int64_t width_large, width;
-    uint64_t dropout;
-  } cudnn_attention;
 
   /* mem_eff_attention: the log-sum-exp's rows are rounded up (kAlignLSE), wider heads need an
      accumulator for the output (kMaxK), the columns of a mask's gradient are rounded up (alignTo),

@@ -235,3 +235,13 @@ VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes) {
   vram__alloc_briefly(s, bytes);
   s->cat = cat;
 }
+
+/* The same where the bytes stay for the runs that come. */
+VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes) {
+  const uint8_t cat = s->cat;
+  if (bytes > s->r->workspace_bytes)
+    s->r->workspace_bytes = bytes;
+  s->cat = VRAM_CATEGORY_WORKSPACE;
+  vram__storage_new(s, bytes);
+  s->cat = cat;
+}

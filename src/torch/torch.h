@@ -158,6 +158,8 @@ typedef struct vram__frame {
   X(pow_tensor, "x1: mul(grad, where(settled(compare(compare_number(x1), compare_number(x0))), "   \
                 "mul(y, log(cast(x0))), zero)); x0: where_rtl(compare_number(x1), zero, "          \
                 "mul(grad, mul(x1, pow(x0, shifted(x1)))))")                                       \
+  X(extremum, "x1: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1)); "        \
+              "x0: then(where_rtl(compare(x0, x1), scaled(grad), grad), compare(x0, x1))")         \
   X(lerp_tensor, "x1: mul(grad, x2); x0: mul(grad, shifted(x2)); x2: mul(grad, sub(x1, x0))")      \
   X(clamp_both, "x0: where_rtl(with(compare_number(x0), compare_number(x0)), grad, zero)")         \
   X(zeros_like, "x0: zeros_like(grad)")
@@ -291,10 +293,13 @@ typedef struct vram__leaves {
   uint8_t missing;     /* or one did not, so it has no optimizer state */
 } vram__leaves;
 
+/* The libraries of matrix products. */
+enum { VRAM__CUBLAS, VRAM__CUBLASLT, VRAM__BLAS_COUNT };
+
 /* What of the device decides how much is allocated. */
 typedef struct vram__device {
   uint32_t cc, sm, threads;
-  uint64_t cublas_workspace;
+  uint64_t workspace[VRAM__BLAS_COUNT];
   const vram__rules *rules; /* of the version of PyTorch that is asked about */
 } vram__device;
 
@@ -324,13 +329,14 @@ struct vram__step {
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
   uint8_t grad, train, failed;
-  vram_dtype amp;    /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;  /* the model's in this run */
-  vram_dtype loaded; /* the model's dtype before it was prepared for training */
-  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;    /* GradScaler takes part */
-  uint8_t ideal;     /* VRAM_RULES_IDEAL */
-  uint8_t registers; /* results stay in registers: nothing is allocated */
+  vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype loaded;       /* the model's dtype before it was prepared for training */
+  uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;          /* GradScaler takes part */
+  uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  uint8_t registers;       /* results stay in registers: nothing is allocated */
+  uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -383,7 +389,7 @@ enum {
 };
 
 /* versions.c */
-VRAM__FN const vram__rules *vram__rules_of_torch(void);
+VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version);
 
 /* device.c */
 VRAM__FN uint64_t vram__replay_alloc(void *user, uint64_t bytes, uint64_t stream);
@@ -417,6 +423,7 @@ VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 
 /* tensor.c */
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
@@ -535,7 +542,8 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
 
 /* blas.c */
-VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint64_t workspace);
+VRAM__FN void vram__blas_workspace(vram__step *s, uint32_t library);
+VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint32_t library);
 VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor v);

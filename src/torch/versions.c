@@ -2,36 +2,128 @@
 #include "torch/torch.h"
 
 /* clang-format off */
-static const vram__rules vram__rules_2_15 = {
-    "2.15", "13.2", "0.50.2",
-    /* recurrent */ {{2, 6, 5}, 4194304},
-    /* cublas */ {8519680, 33554432, 1048576},
-    /* cub */
-    {256, 2048, 1024, 11264,
-     {{0, 0, 2816, 2816, 11776, 2816},
-      {0, 0, 3072, 3840, 6528, 3840},
-      {3456, 5632, 5376, 4608, 6528, 5760}},
-     2304, 4864,
-     {{160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}},
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}},
-     3840, 1920, 896, 32, 4096},
-    /* embedding_sorted */ 3072,
-    /* sort */ {4096, 128, 1000000},
-    /* topk */ {6, 256},
-    /* grouped */ {512, 5376},
-    /* reduce */ {512, 16, 256, 128, 4, 4},
-    /* grid_yz, warp */ 65535, 32,
-    /* flash */ {256, 192, 224, 64, 128, 128},
-    /* cudnn_attention */ {256, 128, 16},
-    /* efficient */ {32, 128, 16, 16, 256, 200},
-    /* layer_norm */ {65536, 32768},
-    /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8},
-    /* eight_bit */ {4096, 256},
-    /* four_bit */ {1536, 4, 64, 256},
-    /* context */
-    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400},
-    /* cudnn_conv */ {4, 32}};
+
+/* What is alike in all of them. */
+#define VRAM__RULES_RECURRENT {{2, 6, 5}, 4194304}
+/* The storage of cub as CUDA has it; devices below cc 9.0 were measured with 13.2 only. */
+#define VRAM__RULES_CUB_12_1 \
+    {256, 1, 0, 0, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {0, 0, 3072, 3840, 6528, 3840}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {320, 704, 640}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_CUB_12_4 \
+    {256, 1, 0, 0, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {3456, 5632, 5376, 4608, 6528, 5760}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {4480, 7168, 4224}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_CUB_12_6 \
+    {256, 1, 0, 1, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {3456, 5632, 5376, 4608, 6528, 5760}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {2240, 3584, 4224}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_CUB_13_0 \
+    {256, 1, 1, 2, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {3456, 5632, 5376, 4608, 6528, 5760}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {2240, 3584, 4224}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_CUB_13_2 \
+    {256, 0, 1, 2, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, \
+      {0, 0, 3072, 3840, 6528, 3840}, \
+      {3456, 5632, 5376, 4608, 6528, 5760}}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_REST \
+    /* embedding_sorted */ 3072, \
+    /* sort */ {4096, 128, 1000000}, \
+    /* topk */ {6, 256}, \
+    /* grouped */ {512, 5376}, \
+    /* reduce */ {512, 16, 256, 128, 4, 4}, \
+    /* grid_yz, warp */ 65535, 32, \
+    /* flash */ {256, 192, 224, 64, 128, 128}, \
+    /* efficient */ {32, 128, 16, 16, 256, 200}, \
+    /* layer_norm */ {65536, 32768}, \
+    /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8}, \
+    /* eight_bit */ {4096, 256}, \
+    /* four_bit */ {1536, 4, 64, 256}, \
+    /* context */ \
+    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
+    /* cudnn_conv */ {4, 32}
+
+/* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
+   that is named; of 2.1 to 2.3 nothing was measured. */
+static const vram__rules vram__rules_rows[] = {
+    {VRAM_RULES_TORCH_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 0, 0}, {256, 128, 0}, 1, 0, 0, 0, 1, 0,
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* scaled_dot_product_attention(enable_gqa) */
+    {VRAM_RULES_TORCH_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+     VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
+    /* flash attention: seed and offset on the device */
+    {VRAM_RULES_TORCH_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; no cuDNN for conv3d in 16 bits */
+    {VRAM_RULES_TORCH_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 1,
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuDNN for conv3d again */
+    {VRAM_RULES_TORCH_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 0,
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuDNN's attention first, with any dropout; embedding's few rows */
+    {VRAM_RULES_TORCH_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 0}, 1, 1, 1, 1, 1, 0,
+     VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
+    /* cuDNN's attention: dropout of a multiple of one sixteenth */
+    {VRAM_RULES_TORCH_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+     VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
+    /* a newer cub */
+    {VRAM_RULES_TORCH_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+     VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
+    /* memory-efficient attention: seed and offset on the device, heads that share a key */
+    {VRAM_RULES_TORCH_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 1, 1, 1, 1, 0, 0,
+     VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
+    /* workspaces go with the call; linear's result is no view */
+    {VRAM_RULES_TORCH_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 0, 0}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 0, 1, 1, 1, 0, 0,
+     VRAM__RULES_CUB_13_2, VRAM__RULES_REST}};
 /* clang-format on */
 
-/* The rules of a version; there is one so far. */
-VRAM__FN const vram__rules *vram__rules_of_torch(void) { return &vram__rules_2_15; }
+#undef VRAM__RULES_RECURRENT
+#undef VRAM__RULES_CUB_12_1
+#undef VRAM__RULES_CUB_12_4
+#undef VRAM__RULES_CUB_12_6
+#undef VRAM__RULES_CUB_13_0
+#undef VRAM__RULES_CUB_13_2
+#undef VRAM__RULES_REST
+
+/* The rules of a version; those that are none of PyTorch's have the newest's constants. */
+VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version) {
+  uint32_t i = (uint32_t)(sizeof vram__rules_rows / sizeof *vram__rules_rows) - 1;
+  while (i && version > VRAM_RULES_IDEAL && vram__rules_rows[i].since > (uint32_t)version)
+    i--;
+  return &vram__rules_rows[i];
+}

@@ -50,7 +50,7 @@ static void step(const vram_graph *g, int i, const uint8_t *choice) {
   o.cc = choice[0] >> 7 ? 75 : 0;
   o.checkpoint_segments = i == 1 && choice[0] & 4 ? 1 + choice[3] % 4u : 0;
   o.reentrant = choice[3] & 2;
-  o.rules = choice[1] % 5 ? VRAM_RULES_TORCH : VRAM_RULES_IDEAL;
+  o.rules = (vram_rules)(choice[1] % VRAM_RULES_COUNT);
   o.event = event;
   o.user = &live;
   want = vram_step_bytes(g, &o);

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Writes streams.txt, reserved.txt and the texts from measured files, never from vram's own output.
-usage: make.py TRUTH_DIR        (a folder with models/, ops/, random/, events/; see the head of streams.txt)
+usage: make.py TRUTH_DIR [VERSIONS_DIR]       (a folder with models/, ops/, random/, events/; see the head of streams.txt)
+VERSIONS_DIR has torch-2.9/NAME.MODE.csv and so on, of older versions: then versions.txt alone is written.
 
 A row of streams.txt: name, mode, phase, allocations, hash, end, peak, saved
   allocations, hash   of the phase's allocation sizes in order: FNV-1a 64 over 8 little-endian bytes each; - where the order was not measured
   end, peak           requested bytes at the end of the phase and the highest within it; - where not measured
   saved               bytes kept for backward at the end of forward (rows of phase forward); else -
 A row of reserved.txt: model, batch, mode, and the highest requested, allocated and reserved bytes of that step.
-Mode: infer, or train_WHAT_OPTIMIZER of the steady step, .first of the first step."""
+Mode: infer, or train_WHAT_OPTIMIZER of the steady step, .first of the first step; in versions.txt @torch-2.9 and so on."""
 import glob, json, os, re, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -18,6 +19,12 @@ SAVED = {"train_fp32": "saved_fp32", "train_amp_bf16": "saved_amp_bf16", "train_
 HEAD = """# Measured allocation streams. Written by make.py from the measured files; do not edit.
 # Source: PyTorch 2.15.0+cu132 (host code; kernels and cuDNN workspaces empty), device of compute capability 9.0 with 132 multiprocessors;
 # torchvision 0.29.2, timm 1.0.31, transformers 5.23.0. Texts: ops/ and random/ as they were run, models/ exported through torch.export.
+# name mode phase allocations hash end peak saved
+"""
+
+VERSIONS_HEAD = """# Measured allocation streams of older versions of PyTorch. Written by make.py from the measured files; do not edit.
+# Source: the wheels on PyPI, the device of streams.txt: 2.4.1+cu121, 2.5.1+cu124, 2.6.0+cu124, 2.7.1+cu126, 2.8.0+cu128, 2.9.1+cu128, 2.10.0+cu128,
+# 2.11.0+cu130, 2.12.1+cu130, 2.13.0+cu130, 2.14.1+cu130. Streams that are those of streams.txt have no row. The texts of versions/ are here alone.
 # name mode phase allocations hash end peak saved
 """
 
@@ -45,7 +52,7 @@ def short(text):
     new = lambda n: names.setdefault(n, f"v{len(names)}")
     for line in text.splitlines():
         w = line.split("#")[0].split()
-        if not w or w[0] in ("model", "dim"):
+        if not w or w[0] in ("model", "dim", "rules"):
             out += [" ".join(w)] if w else []
             continue
         done = [w[0]]
@@ -100,10 +107,39 @@ def reserved(truth):
     return out
 
 
+def versions(truth, measured):
+    """Rows of older versions: streams that are not those of streams.txt, the figures of models."""
+    newest = {tuple(w[:3]): w for w in (line.split() for line in open(os.path.join(HERE, "streams.txt")))}
+    table = []
+    for folder in sorted(glob.glob(os.path.join(measured, "torch-*")), key=lambda f: int(f.split(".")[-1])):
+        rules = "@" + os.path.basename(folder)
+        for path in sorted(glob.glob(os.path.join(folder, "*.csv"))):
+            name, mode = os.path.basename(path)[:-4].rsplit(".", 1)
+            places = [k + "/" + name for k in ("ops", "random", "models", "versions") if os.path.exists(os.path.join(HERE, k, name + ".vram"))]
+            for place in places[:1]:
+                for phase, sizes in streams(path).items():
+                    same = newest.get((place, mode, phase), [""] * 5)[4]
+                    if phase != "optimizer" and same != fnv(sizes):
+                        table.append([place, mode + rules, phase, len(sizes), fnv(sizes), "-", "-", "-"])
+        for path in sorted(glob.glob(os.path.join(truth, os.path.basename(folder), "*.json"))):
+            name = "models/" + os.path.basename(path)[:-5]
+            if os.path.exists(os.path.join(HERE, name + ".vram")):
+                for row in rows(name, json.load(open(path)), "", False):
+                    table.append([name, row[1] + rules] + row[2:])
+    return table
+
+
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     truth, table = sys.argv[1], []
+    if len(sys.argv) == 3:
+        table = versions(truth, sys.argv[2])
+        with open(os.path.join(HERE, "versions.txt"), "w") as f:
+            f.write(VERSIONS_HEAD)
+            for row in table:
+                f.write(" ".join(map(str, row)) + "\n")
+        return
     for folder in ("ops", "random"):
         os.makedirs(os.path.join(HERE, folder), exist_ok=True)
         for path in sorted(glob.glob(os.path.join(truth, folder, "*.vram"))):
