@@ -122,7 +122,8 @@ MEMORY = golden/models/nn_lenet5 golden/ops/attention_by_hand golden/ops/mha_blo
   golden/ops/split cases/checkpoint/checkpoint_tied cases/checkpoint/checkpoint_transformer_re cases/composite/every_owner
 ARGS_test_memory = $(MEMORY:%=tests/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/%.vram)
-ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*/*.vram)
+# a graph that its own input holds stays, in PyTorch as here: no step ends as it began
+ARGS_test_property = $(filter-out %/holds_itself.vram,$(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*/*.vram))
 ARGS_test_ledger = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
 ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/composite/zero_axes.vram
 ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/recurrent/lstm*.vram tests/cases/resample/pad*.vram) \

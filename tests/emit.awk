@@ -20,7 +20,7 @@ function area(k, part) { return split(k, part, ",") == 2 ? part[1] * part[2] : t
 function real(v) { while (v in now) v = now[v]; return v }
 FNR == 1 { file++ }
 file == 1 {
-  if (FNR == 1) next
+  if (FNR == 1 || /",none,/) next # the heading, what inference leaves out
   name = $0; sub(/,.*/, "", name)
   s = $0; sub(/^[^[]*\[/, "", s); sub(/\].*/, "", s)
   shape[name] = s
@@ -34,7 +34,12 @@ $1 == "input" {
   if (!("x" in given)) { given["x"] = $2; shape[$2] = INPUT; storage[$2] = $2 }
   next
 }
-$1 == "output" { for (i = 2; i <= NF; i++) out[real($i)] = 1; named = 1; next }
+$1 == "output" || $1 == "infer" { # the second one, which stands behind, says what inference gives
+  split("", out)
+  for (i = 2; i <= NF; i++) out[real($i)] = 1
+  named = 1
+  next
+}
 $1 == "parameter" || $1 == "buffer" { constant[$2] = 1; params += own[$2]; next }
 $1 == "model" || $1 == "dim" || $1 == "drop" { next }
 {
@@ -54,6 +59,7 @@ $1 == "model" || $1 == "dim" || $1 == "drop" { next }
     last = y
     next
   }
+  if (!(y in shape)) next # inference leaves it out
   count++
   what[count] = op; made[count] = y; reads[count] = inputs
   for (i = 1; i <= inputs; i++) { from[count, i] = x[i]; readers[x[i]]++ }

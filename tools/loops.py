@@ -197,7 +197,7 @@ def rolled(lines, start, period, rounds, prefix, count):
                 return None
             if b == rounds - 1 and j == period - 1 and l.op == "drop":
                 more = [s for s in mine if s not in model[j]]
-                if all(s[0] == "out" for s in more):
+                if all(s[0] == "out" for s in more) and mine[len(mine) - len(more) :] == more:
                     behind, mine = [s[1] for s in more], [s for s in mine if s in model[j]]
             if b:
                 if mine != model[j] and (l.op != "drop" or set(mine) != set(model[j])):
