@@ -14404,7 +14404,7 @@ static int64_t vram__gemm4_others(const vram__gemm4 *m) {
 static int64_t vram__gemm4_most(const vram__gemm4 *m) {
   if (m->cc / 10 == 10)
     return vram__gemm4_sm100(m);
-  if (vram__product_or_overflow((uint64_t)m->out, (uint64_t)m->in) < 4 * 1024 * 1024)
+  if (vram__product_or_overflow((uint64_t)m->out, (uint64_t)m->in) < UINT64_C(4) * 1024 * 1024)
     return vram__gemm4_small(m);
   if (m->rows > 512)
     return 0;
@@ -20370,7 +20370,7 @@ static vram_dtype vram__adapter_dtype(const vram_graph *g, const vram_node *n) {
 
 /* The adapter's parameters in the order of its module. */
 VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in) {
-  const uint8_t kind = VRAM__PARAM | VRAM__AS_IS;
+  const uint8_t kind = VRAM__AS_IS; /* VRAM__PARAM */
   const int64_t rank = VRAM__INT(n, lora, 0), p = VRAM__INT(n, lora_dropout, 0);
   const vram_dtype dt = vram__adapter_dtype(g, n);
   int64_t size[2];
@@ -32300,8 +32300,11 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
       vram__variable *o = s->variable + s->name_of[r->out[0]->index];
+      const uint32_t first = at;
+      while (at < behind && s->call.range[at].first->index <= r->hold->index)
+        at = s->call.range[at].behind;
       o->refs++;
-      vram__forward_nodes(s, n, r->hold->next);
+      vram__checkpoint_parts(s, n, r->hold->next, first, at);
       n = r->hold->next;
       if (o->refs && --o->refs == 0)
         vram__tensor_release(s, o->t);

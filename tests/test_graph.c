@@ -222,7 +222,7 @@ static void calls(void) {
   EQUAL(vram_graph_infer(&g, &x, 1), VRAM_ERR_VALUE);
   TEXT(g.error.text, "results of inference named twice");
   FRESH();
-  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
+  vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
   EQUAL(vram_graph_dtype(&g, VRAM_F16), VRAM_ERR_VALUE);
   TEXT(g.error.text, "the model's dtype behind inputs or nodes");
   /* many values are let go with one call; what is kept stays */
@@ -443,14 +443,15 @@ static void workspaces(void) {
       "stride=2 bias=0\n";
   static const char few[] = "dim N=4\ninput x f32 [N,8,32,32]\nconv2d y x out_channels=8 "
                             "kernel_size=5 padding=2 bias=0\n";
-  const uint64_t x = 4 * 64 * 1024, winograd = 144 * (4 * 64 * 128 + 64 * 64);
+  const uint64_t x = UINT64_C(4) * 64 * 1024;
+  const uint64_t winograd = UINT64_C(144) * (UINT64_C(4) * 64 * 128 + 4096);
+  const uint64_t copies = 4 * (x + 18432 + UINT64_C(4) * 32 * 225);
   workspace(text, 90, VRAM_DTYPE_NONE, winograd, winograd);
   workspace(text, 75, VRAM_DTYPE_NONE, winograd, winograd);
   workspace(text, 80, VRAM_BF16, 2 * (2 * x + 36864), winograd);
-  workspace(strided, 80, VRAM_DTYPE_NONE, 4 * (x + 18432 + 4 * 32 * 225),
-            4 * (x + 18432 + 4 * 32 * 225));
-  workspace(strided, 70, VRAM_DTYPE_NONE, 0, 4 * (x + 18432 + 4 * 32 * 225));
-  workspace(few, 70, VRAM_DTYPE_NONE, 0, 8 * 32 * 17 * (4 * 16 * 4 + 64));
+  workspace(strided, 80, VRAM_DTYPE_NONE, copies, copies);
+  workspace(strided, 70, VRAM_DTYPE_NONE, 0, copies);
+  workspace(few, 70, VRAM_DTYPE_NONE, 0, UINT64_C(8) * 32 * 17 * (256 + 64));
 }
 
 /* Names with rounds of loops, in buffers of every length. */

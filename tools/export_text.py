@@ -349,7 +349,7 @@ def merge(texts, dims, defaults={}):
             for v, before in zip(numbers, parts[0])
         ]
         out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
-    at = next(i for i, l in enumerate(out) if l.startswith("model ")) + 1 + len(rules())
+    at = 1 + max(i for i, l in enumerate(out) if l.startswith(("model ", "rules ")))
     out.insert(at, "dim " + " ".join(f"{n}={defaults.get(n, a)}" for n, a, _ in dims))
     return "\n".join(out)
 

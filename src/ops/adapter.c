@@ -9,7 +9,7 @@ static vram_dtype vram__adapter_dtype(const vram_graph *g, const vram_node *n) {
 
 /* The adapter's parameters in the order of its module. */
 VRAM__FN int vram__adapter_own(vram_graph *g, vram_node *n, int64_t out, int64_t in) {
-  const uint8_t kind = VRAM__PARAM | VRAM__AS_IS;
+  const uint8_t kind = VRAM__AS_IS; /* VRAM__PARAM */
   const int64_t rank = VRAM__INT(n, lora, 0), p = VRAM__INT(n, lora_dropout, 0);
   const vram_dtype dt = vram__adapter_dtype(g, n);
   int64_t size[2];

@@ -449,8 +449,11 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
       vram__variable *o = s->variable + s->name_of[r->out[0]->index];
+      const uint32_t first = at;
+      while (at < behind && s->call.range[at].first->index <= r->hold->index)
+        at = s->call.range[at].behind;
       o->refs++;
-      vram__forward_nodes(s, n, r->hold->next);
+      vram__checkpoint_parts(s, n, r->hold->next, first, at);
       n = r->hold->next;
       if (o->refs && --o->refs == 0)
         vram__tensor_release(s, o->t);

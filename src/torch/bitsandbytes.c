@@ -123,7 +123,7 @@ static int64_t vram__gemm4_others(const vram__gemm4 *m) {
 static int64_t vram__gemm4_most(const vram__gemm4 *m) {
   if (m->cc / 10 == 10)
     return vram__gemm4_sm100(m);
-  if (vram__product_or_overflow((uint64_t)m->out, (uint64_t)m->in) < 4 * 1024 * 1024)
+  if (vram__product_or_overflow((uint64_t)m->out, (uint64_t)m->in) < UINT64_C(4) * 1024 * 1024)
     return vram__gemm4_small(m);
   if (m->rows > 512)
     return 0;
