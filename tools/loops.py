@@ -221,7 +221,8 @@ def rolled(lines, start, period, rounds, prefix, count):
         if P[start + j].op != "drop":
             continue
         fixed = {s[1] for s in model[j] if s[0] == "out"}
-        names = {s[1] for s in (slot(u, 0) for u in P[start + j].uses) if s[0] == "out"} - fixed
+        dropped = [slot(u, 0) for u in P[start + j].uses]
+        names = [s[1] for s in dropped if s[0] == "out" and s[1] not in fixed]
         slots = [t for t in model[j] if t[0] == "before"]
         for t in slots:
             if t in carried and carried[t] not in names and carried[t] not in inputs:
@@ -229,12 +230,12 @@ def rolled(lines, start, period, rounds, prefix, count):
                     return None
                 kept[j].add(t)  # layer 0 does not drop what it was given, the others do
                 carried[("dropped", *t[1:])] = inputs[0]
-            names.discard(carried.get(t))
+            names = [n for n in names if n != carried.get(t)]
         for t in slots:
             if t not in carried:
                 if not names and not inputs:
                     return None
-                carried[t] = names.pop() if names else inputs[0]
+                carried[t] = names.pop(0) if names else inputs[0]
         if names:
             return None
     # what follows sees the last layer's carried values
