@@ -3,13 +3,13 @@
 import contextlib, math, re
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 import export_device, export_quantised
 from export_device import to_fake_device
 from export_dtypes import one_program
 from export_recorder import Answers
 from export_rows import DTYPES, Problem, RNN, Ref, shape_text
-
 
 NEWEST_RULES = (2, 15)  # of VRAM_TORCH_VERSIONS
 
