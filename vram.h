@@ -11956,7 +11956,7 @@ typedef struct vram__cudnn_conv {
   uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
   int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
   uint8_t axes, channels_last, grouped;
-  uint8_t dense; /* one group, stride 1, dilation 1 */
+  uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -22203,18 +22203,26 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
+/* Stride and dilation are 1. */
+static int vram__conv_is_dense(const vram_node *n) {
+  int64_t stride[3], dil[3];
+  uint32_t i, axes = vram__op_axes(n);
+  vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
+  vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
+  for (i = 0; i < axes; i++)
+    if (stride[i] != 1 || dil[i] != 1)
+      return 0;
+  return 1;
+}
+
 /* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
    tensor of positions that it makes, or sums over for the weight. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
                                  const vram_dims *made, vram_dtype dt, int cl) {
   const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2];
-  const uint32_t axes = vram__op_axes(s->node);
   vram__cudnn_conv c;
   vram_bounds bytes;
-  int64_t stride[3], dil[3];
   uint32_t i;
-  vram__axes((vram_graph *)0, s->node, VRAM__KEY_stride, axes, 1, 1, stride);
-  vram__axes((vram_graph *)0, s->node, VRAM__KEY_dilation, axes, 1, 1, dil);
   c.dt = dt;
   c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
   c.samples = (uint64_t)x->v[0];
@@ -22222,15 +22230,14 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
   c.channels[1] = (uint64_t)y->v[1];
   c.axes = (uint8_t)(w->ndim - 2);
   c.channels_last = cl != 0;
-  c.grouped = VRAM__INT(s->node, groups, 1) != 1;
-  c.dense = !c.grouped;
-  for (i = 0; i < axes; i++)
-    if (stride[i] != 1 || dil[i] != 1)
-      c.dense = 0;
-  for (i = 0; i < 2 && c.axes == 2; i++) {
-    c.kernel[i] = w->v[2 + i];
-    c.made[i] = made->v[2 + i];
+  c.grouped = w->v[1] != x->v[1];
+  for (i = 0; i < 2; i++) {
+    c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
+    c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
+  /* only filters of more than one value are transformed */
+  c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
+            vram__conv_is_dense(s->node);
   bytes = vram__cudnn_workspace(&s->device, &c);
   vram__device_workspace(s, &bytes);
 }

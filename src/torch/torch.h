@@ -564,7 +564,7 @@ typedef struct vram__cudnn_conv {
   uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
   int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
   uint8_t axes, channels_last, grouped;
-  uint8_t dense; /* one group, stride 1, dilation 1 */
+  uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
 } vram__cudnn_conv;
 
 /* cudnn.c */
