@@ -71,44 +71,6 @@ def run(program, inputs, train=True, free=True):
     return [values[name] for name in program.outputs]
 
 
-def index_put(torch, x, keys):
-    at = (slice(None),) * keys.get("dim", 0) + tuple(x[1:-1])
-    if keys.get("inplace") and not keys.get("accumulate"):
-        x[0][at] = x[-1]
-        return x[0]
-    f = x[0].index_put_ if keys.get("inplace") else x[0].index_put
-    return f(tuple(x[1:-1]), x[-1], bool(keys.get("accumulate")))
-
-
-def index_fill(torch, x, keys):
-    f = x[0].index_fill_ if keys.get("inplace") else x[0].index_fill
-    return f(keys["dim"], x[1], 1)
-
-
-def fft(name):
-    def run(torch, x, keys):
-        pair = lambda v: [v] if isinstance(v, int) else v
-        dim, size = pair(keys.get("dim", -1)), pair(keys.get("size"))
-        if len(dim) > 1:
-            return getattr(torch.fft, name + "n")(x[0], size, dim)
-        f = torch.fft.fft if not keys.get("onesided", True) else getattr(torch.fft, name)
-        return f(x[0], size and size[0], dim[0])
-
-    return run
-
-
-# lines that are called in a way of their own
-OWN = {
-    "fft": fft("fft"),
-    "rfft": fft("rfft"),
-    "irfft": fft("irfft"),
-    "index_put": index_put,
-    "index_fill": index_fill,
-    "weight_norm": lambda torch, x, keys: torch._weight_norm(*x, keys.get("dim", 0)),
-    "tensor_unfold": lambda torch, x, keys: x[0].unfold(keys["dimension"], keys["size"], keys["step"]),
-}
-
-
 def teach(torch, measure_text):
     """measure_text gets to know the ops that it has not heard of"""
     import export_rows, text_ops
@@ -122,8 +84,6 @@ def teach(torch, measure_text):
 
     def op(self, op, outs, inputs, keys, train):
         read = {k: value(k, v, bools) for k, v in keys.items()}
-        if op in OWN:
-            return OWN[op](torch, inputs, read)
         if op in text_ops.CALLS:
             return text_ops.CALLS[op](text_ops.Line(self, op, outs, inputs, keys, train))
         try:

@@ -496,8 +496,28 @@ def sort(l):
 
 @call("index_put")
 def index_put(l):
+    at = (slice(None),) * l.size("dim", 0) + tuple(l.inputs[1:-1])
+    if l.flag("inplace", 0) and not l.flag("accumulate", 0):
+        l.x[at] = l.inputs[-1]
+        return l.x
     put = l.x.index_put_ if l.flag("inplace", 0) else l.x.index_put
     return put(tuple(l.inputs[1:-1]), l.inputs[-1], l.flag("accumulate", 0))
+
+
+@call("index_fill")
+def index_fill(l):
+    fill = l.x.index_fill_ if l.flag("inplace", 0) else l.x.index_fill
+    return fill(l.size("dim"), l.inputs[1], 1)
+
+
+@call("weight_norm")
+def weight_norm(l):
+    return torch._weight_norm(*l.inputs, l.size("dim", 0))
+
+
+@call("tensor_unfold")
+def tensor_unfold(l):
+    return l.x.unfold(l.size("dimension"), l.size("size"), l.size("step"))
 
 
 @call("scatter")
