@@ -12302,52 +12302,31 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 
 /* What is alike in all of them. */
 #define VRAM__RULES_RECURRENT {{2, 6, 5}, 4194304}
-/* The storage of cub as CUDA has it; devices below cc 9.0 were measured with 13.2 only. */
+/* The storage of cub: what differs from CUDA to CUDA is named, the rest is alike; devices below
+   cc 9.0 were measured with 13.2 only. */
+#define VRAM__RULES_CUB(sort_all, scan_parts, unique_parts, sort_90, select_90) \
+    {256, sort_all, scan_parts, unique_parts, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840}
+#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760}
+#define VRAM__RULES_SELECT_12_1 {320, 704, 640}
+#define VRAM__RULES_SELECT_12_4 {4480, 7168, 4224}
+#define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
+#define VRAM__RULES_SELECT_13_2 {2464, 3584, 4224}
 #define VRAM__RULES_CUB_12_1 \
-    {256, 1, 0, 0, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {0, 0, 3072, 3840, 6528, 3840}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {320, 704, 640}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
 #define VRAM__RULES_CUB_12_4 \
-    {256, 1, 0, 0, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {3456, 5632, 5376, 4608, 6528, 5760}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {4480, 7168, 4224}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
 #define VRAM__RULES_CUB_12_6 \
-    {256, 1, 0, 1, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {3456, 5632, 5376, 4608, 6528, 5760}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {2240, 3584, 4224}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(1, 0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_0 \
-    {256, 1, 1, 2, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {3456, 5632, 5376, 4608, 6528, 5760}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {2240, 3584, 4224}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(1, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_2 \
-    {256, 0, 1, 2, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {3456, 5632, 5376, 4608, 6528, 5760}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(0, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
 #define VRAM__RULES_REST \
     /* embedding_sorted */ 3072, \
     /* sort */ {4096, 128, 1000000}, \
@@ -12410,6 +12389,13 @@ static const vram__rules vram__rules_rows[] = {
 /* clang-format on */
 
 #undef VRAM__RULES_RECURRENT
+#undef VRAM__RULES_CUB
+#undef VRAM__RULES_SORT_80
+#undef VRAM__RULES_SORT_90
+#undef VRAM__RULES_SELECT_12_1
+#undef VRAM__RULES_SELECT_12_4
+#undef VRAM__RULES_SELECT_12_6
+#undef VRAM__RULES_SELECT_13_2
 #undef VRAM__RULES_CUB_12_1
 #undef VRAM__RULES_CUB_12_4
 #undef VRAM__RULES_CUB_12_6
@@ -17874,14 +17860,20 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
   return y;
 }
 
+/* The dtype of what is made: asked for, or that of x; of integers i64. */
+static vram_dtype vram__scan_dtype(const vram__step *s, const vram_node *n, vram_dtype x) {
+  const vram_dtype asked = vram__reduce_opt_dtype(s, n, x);
+  if (asked)
+    return asked;
+  return vram__kind_rank(x) < 2 ? VRAM_I64 : x;
+}
+
 static void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   uint32_t a = 0;
-  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  const vram_dtype dt = vram__scan_dtype(s, n, x[0].dt);
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
-  if (!dt)
-    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   if (f)
     f->aux = a;
   y[0] = vram__scan(s, x[0], a, dt);
@@ -17909,10 +17901,8 @@ static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   uint32_t a = 0;
-  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  const vram_dtype dt = vram__scan_dtype(s, n, x[0].dt);
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
-  if (!dt)
-    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   y[0] = vram__scan(s, x[0], a, dt);
   if (f) {
     f->aux = a;

@@ -62,14 +62,20 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
   return y;
 }
 
+/* The dtype of what is made: asked for, or that of x; of integers i64. */
+static vram_dtype vram__scan_dtype(const vram__step *s, const vram_node *n, vram_dtype x) {
+  const vram_dtype asked = vram__reduce_opt_dtype(s, n, x);
+  if (asked)
+    return asked;
+  return vram__kind_rank(x) < 2 ? VRAM_I64 : x;
+}
+
 static void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   uint32_t a = 0;
-  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  const vram_dtype dt = vram__scan_dtype(s, n, x[0].dt);
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
-  if (!dt)
-    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   if (f)
     f->aux = a;
   y[0] = vram__scan(s, x[0], a, dt);
@@ -97,10 +103,8 @@ static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   uint32_t a = 0;
-  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  const vram_dtype dt = vram__scan_dtype(s, n, x[0].dt);
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
-  if (!dt)
-    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   y[0] = vram__scan(s, x[0], a, dt);
   if (f) {
     f->aux = a;

@@ -5,52 +5,31 @@
 
 /* What is alike in all of them. */
 #define VRAM__RULES_RECURRENT {{2, 6, 5}, 4194304}
-/* The storage of cub as CUDA has it; devices below cc 9.0 were measured with 13.2 only. */
+/* The storage of cub: what differs from CUDA to CUDA is named, the rest is alike; devices below
+   cc 9.0 were measured with 13.2 only. */
+#define VRAM__RULES_CUB(sort_all, scan_parts, unique_parts, sort_90, select_90) \
+    {256, sort_all, scan_parts, unique_parts, 2048, 1024, 11264, \
+     {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
+     2304, 4864, \
+     {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
+     3840, 1920, 896, 32, 4096}
+#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840}
+#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760}
+#define VRAM__RULES_SELECT_12_1 {320, 704, 640}
+#define VRAM__RULES_SELECT_12_4 {4480, 7168, 4224}
+#define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
+#define VRAM__RULES_SELECT_13_2 {2464, 3584, 4224}
 #define VRAM__RULES_CUB_12_1 \
-    {256, 1, 0, 0, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {0, 0, 3072, 3840, 6528, 3840}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {320, 704, 640}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
 #define VRAM__RULES_CUB_12_4 \
-    {256, 1, 0, 0, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {3456, 5632, 5376, 4608, 6528, 5760}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {4480, 7168, 4224}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
 #define VRAM__RULES_CUB_12_6 \
-    {256, 1, 0, 1, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {3456, 5632, 5376, 4608, 6528, 5760}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {2240, 3584, 4224}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(1, 0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_0 \
-    {256, 1, 1, 2, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {3456, 5632, 5376, 4608, 6528, 5760}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {2240, 3584, 4224}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(1, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_2 \
-    {256, 0, 1, 2, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, \
-      {0, 0, 3072, 3840, 6528, 3840}, \
-      {3456, 5632, 5376, 4608, 6528, 5760}}, \
-     2304, 4864, \
-     {{160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}}, \
-     {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
+    VRAM__RULES_CUB(0, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
 #define VRAM__RULES_REST \
     /* embedding_sorted */ 3072, \
     /* sort */ {4096, 128, 1000000}, \
@@ -113,6 +92,13 @@ static const vram__rules vram__rules_rows[] = {
 /* clang-format on */
 
 #undef VRAM__RULES_RECURRENT
+#undef VRAM__RULES_CUB
+#undef VRAM__RULES_SORT_80
+#undef VRAM__RULES_SORT_90
+#undef VRAM__RULES_SELECT_12_1
+#undef VRAM__RULES_SELECT_12_4
+#undef VRAM__RULES_SELECT_12_6
+#undef VRAM__RULES_SELECT_13_2
 #undef VRAM__RULES_CUB_12_1
 #undef VRAM__RULES_CUB_12_4
 #undef VRAM__RULES_CUB_12_6
