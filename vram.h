@@ -3137,6 +3137,7 @@ typedef struct vram_range {
   const vram_node *first, *last;
 } vram_range;
 
+#define VRAM_EAGER_CUDA10 10       /* vram_step_options.eager_modules: PyTorch built with CUDA 10 */
 #define VRAM_NO_CONTEXT UINT64_MAX /* vram_step_options.context_bytes: count none */
 
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
@@ -3168,7 +3169,7 @@ typedef struct vram_step_options {
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
   vram_cudnn cudnn;       /* workspaces of convolutions */
   int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13 */
+                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
   uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
@@ -11376,21 +11377,29 @@ typedef struct vram__rules {
   } four_bit;
 
   /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
-     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
-     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
+     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
+     thread and 29.75 MiB, at least 1.5 KiB a thread.
      Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
-     without cuDNN, which is 360 MiB on an A100. */
+     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
+     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
+     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
+     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
     uint64_t thread_least, thread, driver, lazy_kernels;
-    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+    uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
+    uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
+     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
+     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
+     operations for each of C*K at 19.5 TFLOP/s). */
   struct {
-    int64_t winograd_tile, fft_tile;
+    int64_t winograd_tile, fft_tile, fft_least;
+    uint64_t image_channels, narrow_channels;
   } cudnn_conv;
 } vram__rules;
 
@@ -11957,6 +11966,7 @@ typedef struct vram__cudnn_conv {
   int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
+  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -12341,8 +12351,9 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* eight_bit */ {4096, 256}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
-    /* cudnn_conv */ {4, 32}
+    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+     629145600, 363855872, 691011584, 587202560, 1992294400}, \
+    /* cudnn_conv */ {4, 32, 5, 4, 61}
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */
@@ -14592,19 +14603,46 @@ static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv 
   return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
 }
 
-/* Lower: a convolution without workspace always runs. Expected: what the heuristics take most
-   often. In fp32 filters of 3x3 go through Winograd's transforms (kernels of VGG-16 in
-   pytorch/pytorch#49207; reserved bytes of VGG-16 and Inception v3 on an A100), others through
-   tensor cores if the device has them for the dtype, what remains needs next to nothing
-   (IMPLICIT_PRECOMP_GEMM). Upper: the largest of all, at least each tensor once in fp32, as kernels
-   that split a sum add up in it. */
+/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
+   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
+   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
+   few channels are not worth transforming. */
+static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
+  if (n[0] <= few || n[1] <= few)
+    return 0;
+  return d->cc < 80 || d->cc % 10 ||
+         vram__product_or_overflow(n[0], n[1]) <=
+             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+}
+
+/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
+   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
+   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
+   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
+   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
+                                    uint64_t winograd, uint64_t fft) {
+  const int64_t least = d->rules->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last)
+    return vram__conv_copies(d, c);
+  if (c->pointwise)
+    return 0;
+  if (winograd && vram__conv_prefers_winograd(d, c))
+    return winograd;
+  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
+    return fft;
+  return vram__conv_copies(d, c);
+}
+
+/* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
+   tensor once in fp32, as kernels that split a sum add up in it. */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t winograd = vram__conv_winograd(d->rules, c);
   const uint64_t fft = vram__conv_fft(d->rules, c);
   vram_bounds w;
   w.lower = 0;
-  w.expected =
-      c->dt == VRAM_F32 && !c->channels_last && winograd ? winograd : vram__conv_copies(d, c);
+  w.expected = vram__conv_expected(d, c, winograd, fft);
   w.upper = vram__product_or_overflow(c->elements, 4);
   if (w.upper < winograd)
     w.upper = winograd;
@@ -22225,6 +22263,8 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
+  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
+                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             vram__conv_is_dense(s->node);
@@ -33235,12 +33275,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   threads = (uint64_t)d.threads * d.sm;
   c.lower = threads * d.rules->context.thread_least;
   c.expected = threads * d.rules->context.thread + d.rules->context.driver;
-  c.upper = threads * d.rules->context.thread + d.rules->context.all_kernels;
-  if (o->eager_modules) {
+  c.upper = c.expected + d.rules->context.all_kernels;
+  if (o->eager_modules == VRAM_EAGER_CUDA10) {
+    c.lower += d.rules->context.cuda10_least;
+    c.expected += d.rules->context.cuda10_kernels;
+  } else if (o->eager_modules) {
     c.lower += d.rules->context.eager_least;
-    c.expected += d.rules->context.eager_kernels + (cudnn ? d.rules->context.eager_cudnn : 0);
+    c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
     c.expected += d.rules->context.lazy_kernels;
+  if (o->eager_modules && cudnn)
+    c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;

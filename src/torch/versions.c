@@ -44,8 +44,9 @@
     /* eight_bit */ {4096, 256}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
-    /* cudnn_conv */ {4, 32}
+    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+     629145600, 363855872, 691011584, 587202560, 1992294400}, \
+    /* cudnn_conv */ {4, 32, 5, 4, 61}
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */
