@@ -451,7 +451,6 @@ static void workspaces(void) {
       "dim N=4\ninput x f32 [N,64,32,32]\nconv2d y x out_channels=64 kernel_size=1 bias=0\n";
   const uint64_t x = UINT64_C(4) * 64 * 1024;
   const uint64_t two = UINT64_C(144) * (UINT64_C(4) * 64 * 256 + 16384);
-  const uint64_t three = UINT64_C(144) * (UINT64_C(4) * 64 * 67 + 192);
   const uint64_t fft = UINT64_C(8) * 32 * 17 * (256 + 64);
   const uint64_t winograd = UINT64_C(144) * (UINT64_C(4) * 64 * 128 + 4096);
   const uint64_t copies = 4 * (x + 18432 + UINT64_C(4) * 32 * 225);
@@ -463,7 +462,7 @@ static void workspaces(void) {
   workspace(few, 70, VRAM_DTYPE_NONE, fft, fft);
   workspace(wide, 80, VRAM_DTYPE_NONE, 4 * (4 * x + 147456), two);
   workspace(wide, 86, VRAM_DTYPE_NONE, two, two);
-  workspace(image, 70, VRAM_DTYPE_NONE, 0, three);
+  workspace(image, 70, VRAM_DTYPE_NONE, 0, UINT64_C(8) * 32 * 17 * (4 * 4 * 67 + 192));
   workspace(point, 80, VRAM_DTYPE_NONE, 0, 4 * (2 * x + 4096));
 }
 
