@@ -1856,6 +1856,7 @@
 #define vram_graph_parse VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse)
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
+#define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
@@ -2483,7 +2484,8 @@ typedef struct vram_graph {
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t nkept;                               /* values that `keep` lines name, */
+  uint32_t nmade;                               /* and `requires_grad` lines */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast_off; /* new nodes do not take part in autocast */
   vram_value *root;     /* the first output: what backward starts from */
@@ -2557,6 +2559,11 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
 /* Here variables of the loop around the model take these values (out = model(x)), and hold them
    until the next step comes here. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an
+   input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
+   changes. */
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
@@ -7662,7 +7669,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__LOSS 4u      /* node: a loss */
 #define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u   /* node: may write to its first input */
-#define VRAM__DROPS 32u    /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__DROPS 32u    /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
 #define VRAM__GRAD 1u      /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u    /* value: named by `output` */
@@ -7713,6 +7720,7 @@ typedef struct vram__promote {
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
+  VRAM__OP_requires_grad,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -7952,7 +7960,8 @@ typedef struct vram__loop {
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
   uint32_t blocks; /* `checkpoint` blocks around it */
-  uint8_t full;    /* autocast was off in front of it */
+  uint8_t full;    /* autocast was off in front of it, */
+  uint8_t no_grad; /* or no_grad on */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -8174,9 +8183,9 @@ static inline vram__span vram__span_all(const char *text) {
   return s;
 }
 
-/* Is n a line about lifetimes alone? */
+/* Is n a line about lifetimes alone, or about what a value is? */
 static inline int vram__node_is_lifetime(const vram_node *n) {
-  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
+  return n->op >= VRAM__OP_drop && n->op <= VRAM__OP_requires_grad;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
@@ -8990,6 +8999,11 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
   return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
 }
 
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_requires_grad, v, n,
+                               "a value that is to want a gradient is NULL");
+}
+
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
   return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }
@@ -9243,13 +9257,31 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   return vram__node_new(g, &r);
 }
 
-/* A `drop` or `keep` line. */
+/* May a `requires_grad` line name v? */
+static int vram__value_may_want(vram_graph *g, const vram_value *v) {
+  if (!v->node)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of an input (expected grad=1 behind it)");
+  else if (vram__op_traits(v->node) & VRAM__OP_PARAM)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a parameter or buffer");
+  else if (vram__kind_rank(v->dtype) < 2)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a value that is not floating point");
+  return !g->error.code;
+}
+
+/* A `drop`, `keep` or `requires_grad` line. */
 VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
-  vram_node *n = vram__node_drop(g, op, in, nin);
+  vram_node *n;
+  uint32_t i;
+  for (i = 0; op == VRAM__OP_requires_grad && i < nin; i++)
+    if (!vram__value_may_want(g, in[i]))
+      return NULL;
+  n = vram__node_drop(g, op, in, nin);
   if (n)
     n->flags |= VRAM__DROPS;
   if (n && op == VRAM__OP_keep)
     g->nkept += nin;
+  if (n && op == VRAM__OP_requires_grad)
+    g->nmade += nin;
   return n;
 }
 
@@ -10632,7 +10664,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output`, `drop` or `keep` line; 0: an error. */
+/* The names of an `output`, `drop`, `keep` or `requires_grad` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -10650,7 +10682,7 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-/* A `drop` or `keep` line. */
+/* A `drop`, `keep` or `requires_grad` line. */
 static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -10794,6 +10826,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->ncarried = 0;
   loop->blocks = p->blocks;
   loop->full = p->g->autocast_off;
+  loop->no_grad = p->g->no_grad != 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -10852,6 +10885,10 @@ static int vram__next_line(vram__parser *p) {
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "autocast is not as it was where the loop began",
                               loop->full ? "autocast off" : "autocast on");
+  if (p->g->no_grad != loop->no_grad)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "no_grad is not as it was where the loop began",
+                              loop->no_grad ? "no_grad" : "enable_grad");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -10967,12 +11004,15 @@ static int vram__autocast_line(vram__parser *p) {
 
 static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
 static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_requires_grad(vram__parser *p) {
+  return vram__lifetime_line(p, VRAM__OP_requires_grad);
+}
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
 /* Lines that are no ops. */
 static const struct {
-  char word[12];
+  char word[16];
   int (*line)(vram__parser *p);
 } vram__statements[] = {
     {"model", vram__model_line},
@@ -10983,6 +11023,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
+    {"requires_grad", vram__parse_requires_grad},
     {"no_grad", vram__parse_no_grad},
     {"enable_grad", vram__parse_enable_grad},
     {"loop", vram__loop_line},
@@ -11617,6 +11658,7 @@ typedef struct vram__kept_storage {
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
   uint32_t line;
+  uint8_t root; /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */
@@ -11673,7 +11715,14 @@ typedef struct vram__calls {
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
 
-/* Parameters and inputs that want a gradient. */
+/* A tensor that the program makes a leaf while it runs. Autograd's AccumulateGrad holds it as long
+   as a record leads there. */
+typedef struct vram__made {
+  uint32_t slot;  /* 0: free */
+  uint32_t edges; /* records that lead to it; of a free one: the next that is free */
+} vram__made;
+
+/* Parameters and inputs that want a gradient, and values that the program makes leaves. */
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
@@ -11681,6 +11730,10 @@ typedef struct vram__leaves {
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
   vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
   uint32_t room;
+  uint32_t made; /* VRAM__LEAF and the first that is made while the program runs; more than any
+                    edge: there are none */
+  uint32_t nmade, made_free; /* so many may live at a time; the first that does not */
+  vram__made *made_of;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -11934,6 +11987,13 @@ VRAM__FN const vram_dims *vram__dims_without_axis(vram__step *s, const vram_dims
 VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_dims *x,
                                       uint32_t mask);
 VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
+
+/* leaf.c */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t);
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge);
+VRAM__FN void vram__leaves_settle(vram__step *s);
 
 /* autocast.c */
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt);
@@ -12201,6 +12261,8 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
   e->out = out;
   if (vram__is_grad_fn(fn))
     vram__grad_fn_at(s, fn)->refs++;
+  else if (fn >= s->leaf.made)
+    vram__leaf_hold(s, fn);
 }
 
 /* Input i of f is t. */
@@ -12799,6 +12861,8 @@ static VRAM__APART void vram__slot_free_made(vram__step *s, uint32_t i, uint32_t
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
   const uint32_t fn = st->fn;
+  if (fn >= s->leaf.made)
+    vram__leaf_gone(s, fn);
   if (st->base != i) {
     vram__view_free(s, i);
     return;
@@ -13610,6 +13674,76 @@ VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_
     s->call.mute = 1;
 }
 
+/* >>torch/leaf    tensors that become leaves while the program runs: requires_grad_() */
+
+static inline vram__made *vram__made_at(const vram__step *s, uint32_t edge) {
+  return s->leaf.made_of + (edge - s->leaf.made);
+}
+
+/* t wants a gradient from here on; if nothing that wants one made it, it is a leaf. */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t) {
+  const uint32_t i = s->leaf.made_free, leaf = (s->leaf.made & ~VRAM__LEAF) + i;
+  if (!t.st || (t.st & VRAM__LEAF) || vram__slot_at(s, t.st)->req)
+    return;
+  if (i == s->leaf.nmade) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  s->leaf.made_free = s->leaf.made_of[i].edges;
+  s->leaf.made_of[i].slot = t.st;
+  s->leaf.made_of[i].edges = 0;
+  vram__leaf_set(s, leaf, t.d, t.dt);
+  vram__leaf_spread(s, leaf);
+  vram__slot_at(s, t.st)->fn = VRAM__LEAF | leaf;
+  vram__slot_at(s, t.st)->req = 1;
+}
+
+/* One more record leads there. */
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge) {
+  vram__made *m = vram__made_at(s, edge);
+  if (!m->edges++)
+    vram__slot_retain(s, m->slot);
+}
+
+/* One less; after backward the loss has taken over what they held. */
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge) {
+  vram__made *m = vram__made_at(s, edge);
+  if (m->slot && m->edges && --m->edges == 0)
+    vram__slot_release(s, m->slot);
+}
+
+/* The tensor goes, and its gradient before it. */
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge) {
+  vram__leaf *l = s->leaf.at + (edge & ~VRAM__LEAF);
+  const vram__tensor grad = l->grad;
+  vram__made_at(s, edge)->slot = 0;
+  vram__made_at(s, edge)->edges = s->leaf.made_free;
+  s->leaf.made_free = edge - s->leaf.made;
+  l->grad = vram__tensor_none();
+  vram__tensor_release(s, grad);
+}
+
+/* Backward is through: what records still lead to lives as long as the graph, which the loss
+   holds. The leaves that were made last are nearest to it. */
+VRAM__FN void vram__leaves_settle(vram__step *s) {
+  uint32_t i = s->leaf.nmade;
+  while (i-- && !s->failed) {
+    vram__made *m = s->leaf.made_of + i;
+    vram__tensor t;
+    if (!m->slot || !m->edges)
+      continue;
+    if (s->nheld == s->held_room) {
+      s->failed = VRAM_ERR_MEMORY;
+      return;
+    }
+    m->edges = 0;
+    t.st = m->slot;
+    t.d = vram__slot_at(s, m->slot)->d;
+    t.dt = s->leaf.at[(s->leaf.made & ~VRAM__LEAF) + i].dt;
+    s->held[s->nheld++] = t;
+  }
+}
+
 /* >>torch/tape    autograd's records, what they save and how they end */
 
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
@@ -13771,15 +13905,18 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
     uint32_t i;
     s->tape.gone = f->deps;
     f->flag = 0;
-    if (f->done)
+    if (f->done && s->leaf.made == UINT32_MAX) /* all that it leads to is done */
       continue;
     if (destroyed)
       vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
-      if (!e || (e & VRAM__LEAF))
+      if (!e || (e & VRAM__LEAF)) {
+        if (e >= s->leaf.made)
+          vram__leaf_let_go(s, e);
         continue;
+      }
       if (--vram__grad_fn_at(s, e)->refs == 0) {
         vram__grad_fn_at(s, e)->deps = s->tape.gone;
         s->tape.gone = e;
@@ -14104,7 +14241,8 @@ VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x) {
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
-  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF)) {
+  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF) &&
+      ((x.st & VRAM__LEAF) || !vram__slot_at(s, x.st)->of)) {
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
@@ -14693,6 +14831,12 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   vram__gradient_count(s, b);
 }
 
+/* Did the program make this leaf while it ran? */
+static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
+  return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
+}
+
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
 static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
                                                       vram__tensor *t) {
   if (t->d && l->grad.d)
@@ -14710,8 +14854,8 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
-    if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
+      vram__slot_at(s, l->grad.st)->shown = 0; /* detached, it is no view */
+    if (l->grad.st && (l < s->leaf.at + s->leaf.count || vram__leaf_is_made(s, l)))
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
@@ -14722,7 +14866,7 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
   vram__storage *b = vram__slot_at(s, t->st);
   if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
-      !(l->d->flags & VRAM__DENSE)) {
+      !(l->d->flags & VRAM__DENSE) || l >= s->leaf.at + s->leaf.count) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     return;
   }
@@ -29093,15 +29237,15 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_keep = VRAM__NO_OP("keep"),
-                          vram__op_end = VRAM__NO_OP("end");
+static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"), VRAM__NO_OP("keep"),
+                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
-        & vram__op_drop,
-    &vram__op_keep, &vram__op_end};
+        & vram__no_ops[0],
+    vram__no_ops + 1, vram__no_ops + 2, vram__no_ops + 3};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -31374,6 +31518,19 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
     vram__cuts_count_node(s, n);
 }
 
+/* A `requires_grad` line. */
+static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    if (s->grad)
+      vram__history_refresh(s, t);
+    vram__leaf_make(s, *t);
+  }
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
@@ -31389,6 +31546,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
+    else if (n->op == VRAM__OP_requires_grad)
+      vram__requires_grad_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -32570,6 +32729,8 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   const vram_node *n;
   uint32_t i;
+  if (s->leaf.nmade)
+    vram__leaves_settle(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
@@ -33045,7 +33206,8 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
       continue; /* inference leaves it out */
     k->count++;
-    k->root |= n->in[i] == s->root;
+    v->root = n->in[i] == s->root;
+    k->root |= v->root;
     v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
     v->line = n->index;
   }
@@ -33057,15 +33219,15 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   k->old[0].line = left;
 }
 
-/* Storages that nothing but `keep` holds any more go at that line. */
-static void vram__keep_find(vram__step *s, uint32_t line) {
+/* Storages that nothing but `keep` holds any more go at that line: gradients first, or all. */
+static void vram__keep_find(vram__step *s, uint32_t line, int gradients) {
   vram__keeps *k = &s->keep;
   uint32_t i;
   for (i = 0; i < s->nslot; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     vram__storage *st = vram__slot_at(s, slot);
     vram__kept_storage *o;
-    if (st->base != slot || st->srefs != 1)
+    if (st->base != slot || st->srefs != 1 || (gradients && st->cat != VRAM_CATEGORY_GRADIENTS))
       continue;
     if (k->old[0].line == k->room) {
       s->failed = VRAM_ERR_LIMIT;
@@ -33094,9 +33256,14 @@ VRAM__FN void vram__keep_settle(vram__step *s) {
     st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
   }
   for (i = 0; i < k->count && !s->failed; i++) {
+    if (k->now[i].root && s->nheld) { /* what its graph holds */
+      vram__held_release(s, 0, s->nheld);
+      vram__keep_find(s, k->now[i].line, 1);
+      vram__keep_find(s, k->now[i].line, 0);
+    }
     vram__tensor_release(s, k->now[i].t);
     if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
-      vram__keep_find(s, k->now[i].line);
+      vram__keep_find(s, k->now[i].line, 0);
   }
   k->count = 0;
   for (i = 0; i < s->nslot; i++) {
@@ -33590,7 +33757,7 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
   uint32_t i, depth = 0, most = 1;
-  for (i = 0; o->checkpoint && i < o->ncheckpoint; i++) {
+  for (i = 0; o && o->checkpoint && i < o->ncheckpoint; i++) {
     const vram_range *r = o->checkpoint + i;
     if (!r->first || !r->last)
       break;
@@ -33616,7 +33783,13 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
   const vram_checkpoint *b = g->checkpoint_first;
   while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
     b = b->next;
-  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+  return (b ? g->checkpoint_nested : 0) + (o && o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
+/* How many leaves that the program makes live at a time, at most: of this micro-batch, of the one
+   before, and of calls of checkpoint() that run again. */
+static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *o) {
+  return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -33640,6 +33813,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
   n += vram__keep_bytes(g) * 2;
+  if (g->nmade)
+    n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
+         g->nmade * 2 * sizeof(vram__tensor);
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -33741,7 +33917,7 @@ static void vram__step_set_options(vram__step *s) {
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
-  uint64_t leaves;
+  uint64_t leaves, made;
   uint32_t i;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
@@ -33756,8 +33932,17 @@ static int vram__step_take_arrays(vram__step *s) {
     return s->failed;
   s->variable[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
-  if (leaves > UINT32_MAX / 2)
+  made = g->nmade ? vram__leaves_made(g, s->o) : 0;
+  if (leaves + made > UINT32_MAX / 2)
     return VRAM_ERR_LIMIT;
+  s->leaf.made = made ? VRAM__LEAF | (uint32_t)leaves : UINT32_MAX;
+  s->leaf.nmade = (uint32_t)made;
+  leaves += made;
+  VRAM__TAKE(s->leaf.made_of, vram__made, made);
+  for (i = 0; i < made; i++) {
+    s->leaf.made_of[i].slot = 0;
+    s->leaf.made_of[i].edges = i + 1;
+  }
   s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
@@ -33772,7 +33957,7 @@ static int vram__step_take_arrays(vram__step *s) {
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE

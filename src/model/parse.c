@@ -377,7 +377,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output`, `drop` or `keep` line; 0: an error. */
+/* The names of an `output`, `drop`, `keep` or `requires_grad` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -395,7 +395,7 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-/* A `drop` or `keep` line. */
+/* A `drop`, `keep` or `requires_grad` line. */
 static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -539,6 +539,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->ncarried = 0;
   loop->blocks = p->blocks;
   loop->full = p->g->autocast_off;
+  loop->no_grad = p->g->no_grad != 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -597,6 +598,10 @@ static int vram__next_line(vram__parser *p) {
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "autocast is not as it was where the loop began",
                               loop->full ? "autocast off" : "autocast on");
+  if (p->g->no_grad != loop->no_grad)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "no_grad is not as it was where the loop began",
+                              loop->no_grad ? "no_grad" : "enable_grad");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -712,12 +717,15 @@ static int vram__autocast_line(vram__parser *p) {
 
 static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
 static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_requires_grad(vram__parser *p) {
+  return vram__lifetime_line(p, VRAM__OP_requires_grad);
+}
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
 /* Lines that are no ops. */
 static const struct {
-  char word[12];
+  char word[16];
   int (*line)(vram__parser *p);
 } vram__statements[] = {
     {"model", vram__model_line},
@@ -728,6 +736,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
+    {"requires_grad", vram__parse_requires_grad},
     {"no_grad", vram__parse_no_grad},
     {"enable_grad", vram__parse_enable_grad},
     {"loop", vram__loop_line},
