@@ -2429,10 +2429,11 @@ struct vram_param {
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   vram_dtype dtype : 8;
-  uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
-  uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
-  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
-                       from before the model was prepared for training */
+  uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                       that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2459,9 +2460,9 @@ typedef struct vram_graph {
   uint32_t name_len;
   vram_rules rules; /* that the text names; VRAM_RULES_TORCH: none */
   vram_node *first, *last;
-  vram_param *param_first, *param_last;
-  uint32_t param_room; /* behind the last one, for so many more */
-  vram_value **input;  /* the model's inputs */
+  vram_param *param_first, *param_last; /* in the order in which optimizers go through them */
+  uint32_t param_room;                  /* behind the last one, for so many more */
+  vram_value **input;                   /* the model's inputs */
   uint32_t ninput, nnode, nvalue, nparam, noutput;
   uint32_t ndim;
   struct {
@@ -2474,10 +2475,11 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
-  struct vram__owned *owned; /* what modules own; NULL: nothing */
-  uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
-  uint32_t holds;            /* nodes whose functions hold what they were given */
+  struct vram__owned *owned;                    /* what modules own; NULL: nothing */
+  uint32_t rnn_dropout;                         /* recurrent nets with dropout */
+  struct vram__adapt *adapt;                    /* of vram_graph_adapt; NULL: nothing */
+  struct vram__moved *moved_first, *moved_last; /* parameters of `order` lines */
+  uint32_t holds;     /* nodes whose functions hold what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
@@ -8073,6 +8075,10 @@ VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
+/* order.c */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v);
+VRAM__FN void vram__graph_reorder(vram_graph *g);
+
 /* graph.c */
 VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
@@ -10286,6 +10292,73 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
   return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
 }
 
+/* >>model/order    parameters in the order of the module, where the program uses them in another
+ * one */
+
+/* A parameter that comes behind `after`. */
+typedef struct vram__moved {
+  struct vram__moved *next;
+  vram_param *param, *after;
+} vram__moved;
+
+static int vram__order_param(vram_graph *g, vram_param *p) {
+  vram__moved *m;
+  if (p->is_moved) {
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names these parameters already");
+    return 0;
+  }
+  m = (vram__moved *)vram__graph_take(g, sizeof *m);
+  if (!m)
+    return 0;
+  m->next = NULL;
+  m->param = p;
+  m->after = g->param_last;
+  p->is_moved = 1;
+  if (g->moved_last)
+    g->moved_last->next = m;
+  else
+    g->moved_first = m;
+  g->moved_last = m;
+  return 1;
+}
+
+/* What the node of v owns comes behind all parameters that there are. 0: an error. */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v) {
+  vram_node *n = v->node;
+  uint32_t i, own = 0;
+  for (i = 0; n && i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n) {
+      if (!vram__order_param(g, n->param[i]))
+        return 0;
+      own++;
+    }
+  if (!own)
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names what has no parameters of its own");
+  return own != 0;
+}
+
+/* All lines were read: the list of parameters gets its order. */
+VRAM__FN void vram__graph_reorder(vram_graph *g) {
+  vram_param *p = g->param_first, *next, **end = &g->param_first;
+  vram__moved *m = g->moved_first;
+  if (!m)
+    return;
+  g->param_room = 0; /* the last one of the list is no longer the last in memory */
+  for (; p; p = next) {
+    next = p->next;
+    if (!p->is_moved) {
+      *end = g->param_last = p;
+      end = &p->next;
+    }
+    for (; m && m->after == p; m = m->next) {
+      *end = g->param_last = m->param;
+      end = &m->param->next;
+    }
+  }
+  *end = NULL;
+  g->moved_first = g->moved_last = NULL;
+}
+
 /* >>model/parse    the lines of the text form */
 
 static const char *vram__line_end(const char *p, const char *end) {
@@ -10724,6 +10797,18 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
+/* An `order` line. */
+static int vram__order_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  uint32_t i;
+  for (i = 0; i < count && !p->names_only; i++)
+    if (!vram__graph_order(p->g, in[i]))
+      return vram__parse_located(p, at);
+  return count != 0;
+}
+
 static int vram__infer_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -11024,6 +11109,7 @@ static const struct {
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"requires_grad", vram__parse_requires_grad},
+    {"order", vram__order_line},
     {"no_grad", vram__parse_no_grad},
     {"enable_grad", vram__parse_enable_grad},
     {"loop", vram__loop_line},
@@ -11075,8 +11161,10 @@ static int vram__parse_complete(vram__parser *p) {
       vram__error_no_dim(g, p->set[i].name ? p->set[i].name : "(batch)");
       return 0;
     }
-  if (g->root)
+  if (g->root) {
+    vram__graph_reorder(g);
     return vram__adapt_complete(g);
+  }
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;

@@ -437,6 +437,18 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
+/* An `order` line. */
+static int vram__order_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  uint32_t i;
+  for (i = 0; i < count && !p->names_only; i++)
+    if (!vram__graph_order(p->g, in[i]))
+      return vram__parse_located(p, at);
+  return count != 0;
+}
+
 static int vram__infer_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -737,6 +749,7 @@ static const struct {
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"requires_grad", vram__parse_requires_grad},
+    {"order", vram__order_line},
     {"no_grad", vram__parse_no_grad},
     {"enable_grad", vram__parse_enable_grad},
     {"loop", vram__loop_line},
@@ -788,8 +801,10 @@ static int vram__parse_complete(vram__parser *p) {
       vram__error_no_dim(g, p->set[i].name ? p->set[i].name : "(batch)");
       return 0;
     }
-  if (g->root)
+  if (g->root) {
+    vram__graph_reorder(g);
     return vram__adapt_complete(g);
+  }
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
