@@ -2341,7 +2341,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(cublas, B) X(onesided, B)
+  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B)
 
 /* clang-format on */
 
@@ -11361,12 +11361,36 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 
 /* >>torch/rules    constants of PyTorch and the libraries that it calls, a row for each version */
 
+/* What a version does that another does not. */
+enum {
+  VRAM__RMS_NORM_FUSED = 1,  /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+  VRAM__COLON_VIEW = 2,      /* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
+  VRAM__LINEAR_VIEW = 4,     /* Linear.cpp, linear: of folded axes it is a view for autograd */
+  VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+  VRAM__ADAFACTOR = 16,      /* torch.optim has it */
+  VRAM__MUON = 32,           /* torch.optim has it */
+  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
+                                behind      where(..), else before it */
+  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
+  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+};
+
+/* How attention of ordinary ops is composed. */
+enum {
+  VRAM__MATH_PLAIN, /* in its own dtype, with softmax; boolean masks fill zeros */
+  VRAM__MATH_WHERE, /* 16 bits run in fp32, with _safe_softmax, which selects into a new tensor;
+                       masks are negated */
+  VRAM__MATH_SAFE   /* the same with masks as they are, and rows overwritten */
+};
+
 /* What the numbers of a step follow from, beside the rules that are code. Of each group stands here
    where its constants are in the sources of the version that a row is of; `measured`: in no source,
    found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
    selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
 typedef struct vram__rules {
   uint32_t since;                  /* of VRAM_RULES_TORCH_...: up to the next row */
+  uint32_t does;                   /* bits of the enum above */
   const char *cuda, *bitsandbytes; /* versions */
 
   /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
@@ -11387,14 +11411,14 @@ typedef struct vram__rules {
     uint8_t kept, lt_kept;
   } cublas;
 
-  uint8_t rms_norm_fused; /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
-
   struct {
     uint8_t cudnn_first; /* sdp_utils.cpp, priority_order: on Hopper and Blackwell */
     uint8_t device_seed; /* attention.cu: seed and offset are on the device without dropout, too */
     uint8_t flash_seed;  /* flash_api.cpp, mha_fwd: those of flash attention are */
     uint8_t gqa;         /* attention.cpp: scaled_dot_product_attention has enable_gqa, */
     uint8_t efficient_gqa; /* and can_use_mem_efficient_attention takes it */
+    uint8_t math;          /* attention.cpp, _scaled_dot_product_attention_math and
+                              convert_boolean_attn_mask:          VRAM__MATH_... */
   } attention;
 
   struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
@@ -11402,17 +11426,6 @@ typedef struct vram__rules {
     int64_t width_large, width;
     uint64_t dropout;
   } cudnn_attention;
-
-  uint8_t linear_view; /* Linear.cpp, linear: the result of folded axes is a view for autograd */
-
-  uint8_t embedding_fused; /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
-
-  uint8_t adafactor, muon; /* torch.optim has them */
-
-  uint8_t mask_last; /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind
-                        where(..), else before it */
-
-  uint8_t conv3d_half_slow; /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
 
   /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
@@ -12500,47 +12513,66 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
     /* cudnn_conv */ {4, 32}
 
+/* What versions do that others do not. */
+#define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED)
+#define VRAM__DOES_2_5 (VRAM__DOES_2_2 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_10 \
+    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+#define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
+#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_14 (VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST)
+#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
+
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */
 static const vram__rules vram__rules_rows[] = {
-    {VRAM_RULES_TORCH_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 0, 0}, {256, 128, 0}, 1, 0, 0, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
-    /* scaled_dot_product_attention(enable_gqa) */
-    {VRAM_RULES_TORCH_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    /* masks of memory-efficient attention are expanded as views */
+    {VRAM_RULES_TORCH_2_2, VRAM__DOES_2_2, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* scaled_dot_product_attention(enable_gqa), in fp32 where it is of ordinary ops */
+    {VRAM_RULES_TORCH_2_5, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_WHERE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
+    /* attention of ordinary ops: rows of -inf are overwritten */
+    {VRAM_RULES_TORCH_2_6, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; no cuDNN for conv3d in 16 bits */
-    {VRAM_RULES_TORCH_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 1,
+    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
+    {VRAM_RULES_TORCH_2_9, VRAM__DOES_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuDNN for conv3d again */
-    {VRAM_RULES_TORCH_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows */
-    {VRAM_RULES_TORCH_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 0}, 1, 1, 1, 1, 1, 0,
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* cuDNN's attention: dropout of a multiple of one sixteenth */
-    {VRAM_RULES_TORCH_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key */
-    {VRAM_RULES_TORCH_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 1, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_14, VRAM__DOES_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* workspaces go with the call; linear's result is no view */
-    {VRAM_RULES_TORCH_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 0, 0}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 0, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_15, VRAM__DOES_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 0, 0}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST}};
 /* clang-format on */
 
@@ -12558,6 +12590,14 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_2_2
+#undef VRAM__DOES_2_1
+#undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_9
+#undef VRAM__DOES_2_10
+#undef VRAM__DOES_2_11
+#undef VRAM__DOES_2_14
+#undef VRAM__DOES_2_15
 
 /* The rules of a version; those that are none of PyTorch's have the newest's constants. */
 VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version) {
@@ -16085,7 +16125,7 @@ static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
     break;
   case VRAM_OP_maximum:
   case VRAM_OP_minimum:
-    if (s->device.rules->mask_last)
+    if ((s->device.rules->does & VRAM__MASK_LAST))
       return VRAM__K_extremum;
     break;
   case VRAM_OP_lerp:
@@ -16599,6 +16639,10 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
+  if (VRAM__INT(n, colon, 0) &&
+      (vram__node_list(n, VRAM__KEY_start, NULL) || vram__node_list(n, VRAM__KEY_end, NULL) ||
+       vram__node_list(n, VRAM__KEY_step, NULL)))
+    return vram__node_error(g, n, "colon=1 is all of an axis: expected no start, end or step");
   if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW) {
     start = VRAM__INT(n, start, 0);
     len = VRAM__INT(n, length, 0);
@@ -16839,6 +16883,10 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
   const int select = vram__op_at(n->op)->kind == VRAM__VIEW_SELECT;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
+  if (VRAM__INT(n, colon, 0) && !(s->device.rules->does & VRAM__COLON_VIEW)) {
+    y[0] = vram__tensor_retain(s, x[0]);
+    return;
+  }
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   if (!select)
     vram__slice_of(n, x[0].d->v[a], &start, &step, &len);
@@ -16956,7 +17004,7 @@ VRAM__OP(unsqueeze, "unsqueeze: x dim", 1, 1, unsqueeze, SAME, none, squeeze, sq
 VRAM__OP(expand, "expand expand_as: x *shape", 1, 1, expand, SAME, none, expand, expand, none,
          EXPAND, 0, VRAM__OP_ALIAS, "shape!");
 VRAM__OP(slice, "", 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0,
-         "dim! start end step");
+         "dim! start end step colon");
 VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
@@ -19539,7 +19587,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
-  fuse = (how & VRAM__ROWS_FUSED) && s->device.rules->embedding_fused &&
+  fuse = (how & VRAM__ROWS_FUSED) && (s->device.rules->does & VRAM__EMBEDDING_FUSED) &&
          grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
@@ -21207,7 +21255,7 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
          w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
          x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt &&
-                    (x->d->ndim == 2 || !s->device.rules->linear_view)));
+                    (x->d->ndim == 2 || !(s->device.rules->does & VRAM__LINEAR_VIEW))));
 }
 
 /* in: bias, x, weight; out: dims of the result */
@@ -21336,7 +21384,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     wt = vram__torch_swap(s, a[1], 0, 1);
     y = vram__torch_addmm(s, a[2], p, wt, 0);
     vram__tensor_release(s, wt);
-    if (s->device.rules->linear_view)
+    if ((s->device.rules->does & VRAM__LINEAR_VIEW))
       vram__tensor_replace(s, &y, vram__torch_reshape(s, y, k, size));
     else
       y = vram__torch_unsafe_view(s, y, vram__dims_in(s, k, size, NULL));
@@ -22738,7 +22786,7 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vram_dims *x) {
   return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->device.cc >= 80 &&
-         !(s->device.rules->conv3d_half_slow && x->ndim == 5) &&
+         !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && x->ndim == 5) &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
 }
@@ -22851,7 +22899,7 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   if (s->ideal || !x.d->numel)
     return 0;
   if ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n) &&
-      !(s->device.rules->conv3d_half_slow && axes == 3 && vram__is_half(x.dt)))
+      !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && axes == 3 && vram__is_half(x.dt)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -25072,8 +25120,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
-  if (rms && (!s->device.rules->rms_norm_fused || (in[1].d && in[1].dt != in[0].dt) ||
-              vram__suggests_cl(in[0].d))) {
+  if (rms && (!(s->device.rules->does & VRAM__RMS_NORM_FUSED) ||
+              (in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
     y[0] = vram__torch_rms_norm_composite(s, in[0], in[1], naxes);
     vram__norm_release_args(s, in);
     return;
@@ -26147,10 +26195,21 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
 
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
-  vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
-               zero = vram__tensor_empty(s, s->scalar, dt);
-  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+  const int math = s->device.rules->attention.math;
+  vram__tensor inf, not_mask = vram__tensor_none(), zero, y;
+  if (math == VRAM__MATH_PLAIN) { /* zeros_like(..).masked_fill_(mask.logical_not(), -inf) */
+    y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+    not_mask = vram__tensor_empty(s, y.d, VRAM_BOOL);
+    vram__tensor_release(s, not_mask);
+    return y;
+  }
+  inf = vram__tensor_empty(s, s->scalar, dt);
+  if (math == VRAM__MATH_WHERE)
+    not_mask = vram__tensor_empty(s, vram__dims_dense(s, mask.d), VRAM_BOOL);
+  zero = vram__tensor_empty(s, s->scalar, dt);
+  y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, not_mask);
   vram__tensor_release(s, inf);
   return y;
 }
@@ -26202,24 +26261,28 @@ VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vra
 /* ---- memory-efficient attention (cuda/attention.cu, cuda/attention_backward.cu) ---- */
 
 /* attention.cpp, preprocess_mask and pad_bias: a mask whose rows do not begin at multiples of 8
-   elements is copied into wider rows, then it is expanded. Takes the mask. */
+   elements is copied into wider rows, then it is expanded. PyTorch 2.1 expands it first, wants
+   multiples of 16 and copies the others, too. Takes the mask. */
 static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
                                          const vram__sdpa_size *z) {
-  const uint32_t last = mask.d->ndim - 1u;
+  uint32_t last = mask.d->ndim - 1u;
   const int64_t len = mask.d->v[last];
-  int64_t size[4], pad[2] = {0, 0};
+  const int first = (s->device.rules->does & VRAM__MASK_EXPANDED) != 0;
+  const int64_t size[4] = {z->b, z->h, z->sq, z->sk}, unit = first ? 16 : 8;
+  int64_t pad[2] = {0, 0};
   uint32_t i;
+  if (first)
+    vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
+  last = mask.d->ndim - 1u;
   for (i = 0; i < last; i++)
-    if (VRAM__STRIDE(mask.d)[i] % 8) {
-      pad[1] = 8 - len % 8;
+    if (VRAM__STRIDE(mask.d)[i] % unit) {
+      pad[1] = unit - len % unit;
       vram__tensor_replace(s, &mask, vram__torch_pad(s, mask, pad, 1, VRAM__PAD_CONSTANT));
       vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
       break;
     }
-  size[0] = z->b;
-  size[1] = z->h;
-  size[2] = z->sq;
-  size[3] = z->sk;
+  if (first)
+    return i < last ? mask : vram__torch_contiguous(s, mask);
   vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
   return mask;
 }
@@ -26571,15 +26634,23 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
 /* SoftMax.cpp, _safe_softmax over the last axis: rows that are all -inf become zeros. */
 static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
   const uint32_t last = 1u << (x.d->ndim - 1);
+  const int selects = s->device.rules->attention.math == VRAM__MATH_WHERE;
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_safe_softmax, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt), inf, all, zero;
+  vram__tensor lowest = selects ? vram__tensor_empty(s, s->scalar, x.dt) : vram__tensor_none();
   inf = vram__tensor_empty(s, y.d, VRAM_BOOL);
   all = vram__tensor_reduced(s, inf, last, 1, VRAM_BOOL);
   vram__reduce_scratch(s, inf, last, VRAM_BOOL, 1, 4);
   zero = vram__tensor_empty(s, s->scalar, x.dt);
+  if (selects) { /* where(all, zero, y) */
+    const vram__tensor softmax = y;
+    y = vram__tensor_empty(s, softmax.d, x.dt);
+    vram__tensor_release(s, softmax);
+  }
   vram__tensor_release(s, zero);
   vram__tensor_release(s, all);
   vram__tensor_release(s, inf);
+  vram__tensor_release(s, lowest);
   if (f)
     vram__save_tensor(s, f, y);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -26643,13 +26714,19 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
                                             vram__tensor k, vram__tensor mask) {
   const uint32_t n = p->in[0].d->ndim;
   const uint8_t train = s->train;
+  const vram_dtype amp = s->amp;
   vram__tensor turned = vram__torch_swap(s, k, n - 2, n - 1), y;
   vram__tensor_replace(s, &turned, vram__op_call_unary(s, VRAM_OP_mul, turned));
   y = vram__torch_matmul(s, q, turned);
   vram__tensor_release(s, turned);
   if (mask.d)
     vram__op_call_in_place(s, VRAM_OP_add, &y, mask);
-  vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
+  if (s->device.rules->attention.math == VRAM__MATH_PLAIN) {
+    s->amp = VRAM_DTYPE_NONE; /* below autocast */
+    vram__tensor_replace(s, &y, vram__op_call_key(s, VRAM_OP_softmax, y, VRAM__KEY_dim, -1));
+    s->amp = amp;
+  } else
+    vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
   if (p->dropout_p) {
     s->train = 1; /* at::dropout(attn, dropout_p, true) */
     vram__tensor_replace(s, &y,
@@ -26659,10 +26736,10 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
   return y;
 }
 
-/* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
+/* Half precision runs in fp32 (from 2.5 on, unless allow_fp16_bf16_reduction_math_sdp). */
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
-  const int half = vram__is_half(dt);
+  const int half = vram__is_half(dt) && s->device.rules->attention.math != VRAM__MATH_PLAIN;
   vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)
@@ -27805,6 +27882,10 @@ static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x
   vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
+  if (x[0].dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell, without cuDNN "
+                      "(expected f16 or f32, or rules of torch-2.11 or newer)");
   c.n = n;
   c.dt = x[0].dt;
   c.unbatched = x[0].d->ndim == 2;
@@ -30563,9 +30644,9 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
-  if (c->optim == VRAM_OPTIM_adafactor && !c->device->rules->adafactor)
+  if (c->optim == VRAM_OPTIM_adafactor && !(c->device->rules->does & VRAM__ADAFACTOR))
     return "this version of PyTorch has no Adafactor (expected torch-2.5 or newer)";
-  if (c->optim == VRAM_OPTIM_muon && !c->device->rules->muon)
+  if (c->optim == VRAM_OPTIM_muon && !(c->device->rules->does & VRAM__MUON))
     return "this version of PyTorch has no Muon (expected torch-2.9 or newer)";
   impl = vram__optim_impl(c, row);
   if (!vram__optim_body(row, impl))
@@ -33863,7 +33944,7 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
 /* Convolutions may run without cuDNN, sample by sample and group by group. */
 static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *o) {
   return (o && o->cc && o->cc < 80) ||
-         vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
+         (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__CONV3D_HALF_SLOW);
 }
 
 /* How deep reentrant ones do, at most. */
