@@ -2344,7 +2344,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(cublas, B) X(onesided, B)
+  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B)
 
 /* clang-format on */
 
@@ -2432,10 +2432,11 @@ struct vram_param {
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   vram_dtype dtype : 8;
-  uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
-  uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
-  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
-                       from before the model was prepared for training */
+  uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                       that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2462,9 +2463,9 @@ typedef struct vram_graph {
   uint32_t name_len;
   vram_rules rules; /* that the text names; VRAM_RULES_TORCH: none */
   vram_node *first, *last;
-  vram_param *param_first, *param_last;
-  uint32_t param_room; /* behind the last one, for so many more */
-  vram_value **input;  /* the model's inputs */
+  vram_param *param_first, *param_last; /* in the order in which optimizers go through them */
+  uint32_t param_room;                  /* behind the last one, for so many more */
+  vram_value **input;                   /* the model's inputs */
   uint32_t ninput, nnode, nvalue, nparam, noutput;
   uint32_t ndim;
   struct {
@@ -2477,10 +2478,11 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
-  struct vram__owned *owned; /* what modules own; NULL: nothing */
-  uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
-  uint32_t holds;            /* nodes whose functions hold what they were given */
+  struct vram__owned *owned;                    /* what modules own; NULL: nothing */
+  uint32_t rnn_dropout;                         /* recurrent nets with dropout */
+  struct vram__adapt *adapt;                    /* of vram_graph_adapt; NULL: nothing */
+  struct vram__moved *moved_first, *moved_last; /* parameters of `order` lines */
+  uint32_t holds;     /* nodes whose functions hold what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
@@ -4683,6 +4685,8 @@ VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
 
 /* a * b, or VRAM_OVERFLOW. */
 VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b) {
+  if ((a | b) <= UINT32_MAX / 2) /* most are: no division */
+    return a * b;
   if (a == VRAM_OVERFLOW || b == VRAM_OVERFLOW || (a && b > (uint64_t)VRAM_MAX_BYTES / a))
     return VRAM_OVERFLOW;
   return a * b;
@@ -8093,6 +8097,10 @@ VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
+/* order.c */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v);
+VRAM__FN void vram__graph_reorder(vram_graph *g);
+
 /* graph.c */
 VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
@@ -10344,10 +10352,11 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
-  const vram__span all = vram__span_all("all-linear");
+  vram__span all;
   int head, good = 1;
   if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
+  all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
          vram__adapt_names(vram__span_all("lm_head"), name);
   vram__adapt_candidate(a, name);
@@ -10388,6 +10397,73 @@ VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
 /* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
   return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+}
+
+/* >>model/order    parameters in the order of the module, where the program uses them in another
+ * one */
+
+/* A parameter that comes behind `after`. */
+typedef struct vram__moved {
+  struct vram__moved *next;
+  vram_param *param, *after;
+} vram__moved;
+
+static int vram__order_param(vram_graph *g, vram_param *p) {
+  vram__moved *m;
+  if (p->is_moved) {
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names these parameters already");
+    return 0;
+  }
+  m = (vram__moved *)vram__graph_take(g, sizeof *m);
+  if (!m)
+    return 0;
+  m->next = NULL;
+  m->param = p;
+  m->after = g->param_last;
+  p->is_moved = 1;
+  if (g->moved_last)
+    g->moved_last->next = m;
+  else
+    g->moved_first = m;
+  g->moved_last = m;
+  return 1;
+}
+
+/* What the node of v owns comes behind all parameters that there are. 0: an error. */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v) {
+  vram_node *n = v->node;
+  uint32_t i, own = 0;
+  for (i = 0; n && i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n) {
+      if (!vram__order_param(g, n->param[i]))
+        return 0;
+      own++;
+    }
+  if (!own)
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names what has no parameters of its own");
+  return own != 0;
+}
+
+/* All lines were read: the list of parameters gets its order. */
+VRAM__FN void vram__graph_reorder(vram_graph *g) {
+  vram_param *p = g->param_first, *next, **end = &g->param_first;
+  vram__moved *m = g->moved_first;
+  if (!m)
+    return;
+  g->param_room = 0; /* the last one of the list is no longer the last in memory */
+  for (; p; p = next) {
+    next = p->next;
+    if (!p->is_moved) {
+      *end = g->param_last = p;
+      end = &p->next;
+    }
+    for (; m && m->after == p; m = m->next) {
+      *end = g->param_last = m->param;
+      end = &m->param->next;
+    }
+  }
+  *end = NULL;
+  g->moved_first = g->moved_last = NULL;
 }
 
 /* >>model/parse    the lines of the text form */
@@ -10728,6 +10804,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
@@ -10876,6 +10953,18 @@ static int vram__parameters_line(vram__parser *p, uint32_t op) {
     return vram__parse_located(p, at);
   node->line = p->line;
   return 1;
+}
+
+/* An `order` line. */
+static int vram__order_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  uint32_t i;
+  for (i = 0; i < count && !p->names_only; i++)
+    if (!vram__graph_order(p->g, in[i]))
+      return vram__parse_located(p, at);
+  return count != 0;
 }
 
 static int vram__infer_line(vram__parser *p) {
@@ -11156,45 +11245,51 @@ static int vram__autocast_line(vram__parser *p) {
 
 /* ---- a text ---- */
 
+static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
+static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_requires_grad(vram__parser *p) {
+  return vram__lifetime_line(p, VRAM__OP_requires_grad);
+}
+static int vram__parse_zero_grad(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_zero_grad);
+}
+static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
+static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
+static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
+
+/* Lines that are no ops. */
+static const struct {
+  char word[16];
+  int (*line)(vram__parser *p);
+} vram__statements[] = {
+    {"backward", vram__backward_line},
+    {"zero_grad", vram__parse_zero_grad},
+    {"step", vram__parse_step},
+    {"model", vram__model_line},
+    {"rules", vram__rules_line},
+    {"dim", vram__dim_line},
+    {"input", vram__input_line},
+    {"output", vram__output_line},
+    {"infer", vram__infer_line},
+    {"drop", vram__parse_drop},
+    {"keep", vram__parse_keep},
+    {"requires_grad", vram__parse_requires_grad},
+    {"order", vram__order_line},
+    {"no_grad", vram__parse_no_grad},
+    {"enable_grad", vram__parse_enable_grad},
+    {"loop", vram__loop_line},
+    {"next", vram__next_line},
+    {"checkpoint", vram__checkpoint_line},
+    {"end", vram__end_line},
+    {"autocast", vram__autocast_line},
+};
+
 static int vram__parse_statement(vram__parser *p) {
-  if (vram__parse_word_is(p, "model"))
-    return vram__model_line(p);
-  if (vram__parse_word_is(p, "rules"))
-    return vram__rules_line(p);
-  if (vram__parse_word_is(p, "dim"))
-    return vram__dim_line(p);
-  if (vram__parse_word_is(p, "input"))
-    return vram__input_line(p);
-  if (vram__parse_word_is(p, "output"))
-    return vram__output_line(p);
-  if (vram__parse_word_is(p, "infer"))
-    return vram__infer_line(p);
-  if (vram__parse_word_is(p, "drop"))
-    return vram__lifetime_line(p, VRAM__OP_drop);
-  if (vram__parse_word_is(p, "keep"))
-    return vram__lifetime_line(p, VRAM__OP_keep);
-  if (vram__parse_word_is(p, "requires_grad"))
-    return vram__lifetime_line(p, VRAM__OP_requires_grad);
-  if (vram__parse_word_is(p, "backward"))
-    return vram__backward_line(p);
-  if (vram__parse_word_is(p, "zero_grad"))
-    return vram__parameters_line(p, VRAM__OP_zero_grad);
-  if (vram__parse_word_is(p, "step"))
-    return vram__parameters_line(p, VRAM__OP_step);
-  if (vram__parse_word_is(p, "no_grad"))
-    return vram__grad_line(p, 1);
-  if (vram__parse_word_is(p, "enable_grad"))
-    return vram__grad_line(p, 0);
-  if (vram__parse_word_is(p, "loop"))
-    return vram__loop_line(p);
-  if (vram__parse_word_is(p, "next"))
-    return vram__next_line(p);
-  if (vram__parse_word_is(p, "checkpoint"))
-    return vram__checkpoint_line(p);
-  if (vram__parse_word_is(p, "end"))
-    return vram__end_line(p);
-  if (vram__parse_word_is(p, "autocast"))
-    return vram__autocast_line(p);
+  uint32_t i;
+  for (i = 0; i < sizeof vram__statements / sizeof *vram__statements; i++)
+    if (*vram__statements[i].word == *p->token.text &&
+        vram__parse_word_is(p, vram__statements[i].word))
+      return vram__statements[i].line(p);
   return vram__op_line(p);
 }
 
@@ -11231,8 +11326,10 @@ static int vram__parse_complete(vram__parser *p) {
       vram__error_no_dim(g, p->set[i].name ? p->set[i].name : "(batch)");
       return 0;
     }
-  if (g->root)
+  if (g->root) {
+    vram__graph_reorder(g);
     return vram__adapt_complete(g);
+  }
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
@@ -11429,12 +11526,36 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 
 /* >>torch/rules    constants of PyTorch and the libraries that it calls, a row for each version */
 
+/* What a version does that another does not. */
+enum {
+  VRAM__RMS_NORM_FUSED = 1,  /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+  VRAM__COLON_VIEW = 2,      /* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
+  VRAM__LINEAR_VIEW = 4,     /* Linear.cpp, linear: of folded axes it is a view for autograd */
+  VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+  VRAM__ADAFACTOR = 16,      /* torch.optim has it */
+  VRAM__MUON = 32,           /* torch.optim has it */
+  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
+                                behind      where(..), else before it */
+  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
+  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+};
+
+/* How attention of ordinary ops is composed. */
+enum {
+  VRAM__MATH_PLAIN, /* in its own dtype, with softmax; boolean masks fill zeros */
+  VRAM__MATH_WHERE, /* 16 bits run in fp32, with _safe_softmax, which selects into a new tensor;
+                       masks are negated */
+  VRAM__MATH_SAFE   /* the same with masks as they are, and rows overwritten */
+};
+
 /* What the numbers of a step follow from, beside the rules that are code. Of each group stands here
    where its constants are in the sources of the version that a row is of; `measured`: in no source,
    found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
    selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
 typedef struct vram__rules {
   uint32_t since;                  /* of VRAM_RULES_TORCH_...: up to the next row */
+  uint32_t does;                   /* bits of the enum above */
   const char *cuda, *bitsandbytes; /* versions */
 
   /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
@@ -11455,14 +11576,14 @@ typedef struct vram__rules {
     uint8_t kept, lt_kept;
   } cublas;
 
-  uint8_t rms_norm_fused; /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
-
   struct {
     uint8_t cudnn_first; /* sdp_utils.cpp, priority_order: on Hopper and Blackwell */
     uint8_t device_seed; /* attention.cu: seed and offset are on the device without dropout, too */
     uint8_t flash_seed;  /* flash_api.cpp, mha_fwd: those of flash attention are */
     uint8_t gqa;         /* attention.cpp: scaled_dot_product_attention has enable_gqa, */
     uint8_t efficient_gqa; /* and can_use_mem_efficient_attention takes it */
+    uint8_t math;          /* attention.cpp, _scaled_dot_product_attention_math and
+                              convert_boolean_attn_mask:          VRAM__MATH_... */
   } attention;
 
   struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
@@ -11470,17 +11591,6 @@ typedef struct vram__rules {
     int64_t width_large, width;
     uint64_t dropout;
   } cudnn_attention;
-
-  uint8_t linear_view; /* Linear.cpp, linear: the result of folded axes is a view for autograd */
-
-  uint8_t embedding_fused; /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
-
-  uint8_t adafactor, muon; /* torch.optim has them */
-
-  uint8_t mask_last; /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind
-                        where(..), else before it */
-
-  uint8_t conv3d_half_slow; /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
 
   /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
@@ -12573,47 +12683,66 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
     /* cudnn_conv */ {4, 32}
 
+/* What versions do that others do not. */
+#define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED)
+#define VRAM__DOES_2_5 (VRAM__DOES_2_2 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_10 \
+    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+#define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
+#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_14 (VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST)
+#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
+
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */
 static const vram__rules vram__rules_rows[] = {
-    {VRAM_RULES_TORCH_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 0, 0}, {256, 128, 0}, 1, 0, 0, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
-    /* scaled_dot_product_attention(enable_gqa) */
-    {VRAM_RULES_TORCH_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    /* masks of memory-efficient attention are expanded as views */
+    {VRAM_RULES_TORCH_2_2, VRAM__DOES_2_2, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* scaled_dot_product_attention(enable_gqa), in fp32 where it is of ordinary ops */
+    {VRAM_RULES_TORCH_2_5, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_WHERE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
+    /* attention of ordinary ops: rows of -inf are overwritten */
+    {VRAM_RULES_TORCH_2_6, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; no cuDNN for conv3d in 16 bits */
-    {VRAM_RULES_TORCH_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 1,
+    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
+    {VRAM_RULES_TORCH_2_9, VRAM__DOES_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuDNN for conv3d again */
-    {VRAM_RULES_TORCH_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows */
-    {VRAM_RULES_TORCH_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 0}, 1, 1, 1, 1, 1, 0,
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* cuDNN's attention: dropout of a multiple of one sixteenth */
-    {VRAM_RULES_TORCH_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key */
-    {VRAM_RULES_TORCH_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 1, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_14, VRAM__DOES_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* workspaces go with the call; linear's result is no view */
-    {VRAM_RULES_TORCH_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 0, 0}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 0, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_15, VRAM__DOES_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 0, 0}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST}};
 /* clang-format on */
 
@@ -12631,6 +12760,14 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_2_2
+#undef VRAM__DOES_2_1
+#undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_9
+#undef VRAM__DOES_2_10
+#undef VRAM__DOES_2_11
+#undef VRAM__DOES_2_14
+#undef VRAM__DOES_2_15
 
 /* The rules of a version; those that are none of PyTorch's have the newest's constants. */
 VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version) {
@@ -16158,7 +16295,7 @@ static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
     break;
   case VRAM_OP_maximum:
   case VRAM_OP_minimum:
-    if (s->device.rules->mask_last)
+    if ((s->device.rules->does & VRAM__MASK_LAST))
       return VRAM__K_extremum;
     break;
   case VRAM_OP_lerp:
@@ -16672,6 +16809,10 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
+  if (VRAM__INT(n, colon, 0) &&
+      (vram__node_list(n, VRAM__KEY_start, NULL) || vram__node_list(n, VRAM__KEY_end, NULL) ||
+       vram__node_list(n, VRAM__KEY_step, NULL)))
+    return vram__node_error(g, n, "colon=1 is all of an axis: expected no start, end or step");
   if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW) {
     start = VRAM__INT(n, start, 0);
     len = VRAM__INT(n, length, 0);
@@ -16912,6 +17053,10 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
   const int select = vram__op_at(n->op)->kind == VRAM__VIEW_SELECT;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
+  if (VRAM__INT(n, colon, 0) && !(s->device.rules->does & VRAM__COLON_VIEW)) {
+    y[0] = vram__tensor_retain(s, x[0]);
+    return;
+  }
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   if (!select)
     vram__slice_of(n, x[0].d->v[a], &start, &step, &len);
@@ -17029,7 +17174,7 @@ VRAM__OP(unsqueeze, "unsqueeze: x dim", 1, 1, unsqueeze, SAME, none, squeeze, sq
 VRAM__OP(expand, "expand expand_as: x *shape", 1, 1, expand, SAME, none, expand, expand, none,
          EXPAND, 0, VRAM__OP_ALIAS, "shape!");
 VRAM__OP(slice, "", 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0,
-         "dim! start end step");
+         "dim! start end step colon");
 VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
@@ -19612,7 +19757,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
-  fuse = (how & VRAM__ROWS_FUSED) && s->device.rules->embedding_fused &&
+  fuse = (how & VRAM__ROWS_FUSED) && (s->device.rules->does & VRAM__EMBEDDING_FUSED) &&
          grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
@@ -21280,7 +21425,7 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
          w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
          x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt &&
-                    (x->d->ndim == 2 || !s->device.rules->linear_view)));
+                    (x->d->ndim == 2 || !(s->device.rules->does & VRAM__LINEAR_VIEW))));
 }
 
 /* in: bias, x, weight; out: dims of the result */
@@ -21409,7 +21554,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     wt = vram__torch_swap(s, a[1], 0, 1);
     y = vram__torch_addmm(s, a[2], p, wt, 0);
     vram__tensor_release(s, wt);
-    if (s->device.rules->linear_view)
+    if ((s->device.rules->does & VRAM__LINEAR_VIEW))
       vram__tensor_replace(s, &y, vram__torch_reshape(s, y, k, size));
     else
       y = vram__torch_unsafe_view(s, y, vram__dims_in(s, k, size, NULL));
@@ -22811,7 +22956,7 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vram_dims *x) {
   return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->device.cc >= 80 &&
-         !(s->device.rules->conv3d_half_slow && x->ndim == 5) &&
+         !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && x->ndim == 5) &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
 }
@@ -22924,7 +23069,7 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   if (s->ideal || !x.d->numel)
     return 0;
   if ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n) &&
-      !(s->device.rules->conv3d_half_slow && axes == 3 && vram__is_half(x.dt)))
+      !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && axes == 3 && vram__is_half(x.dt)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -25145,8 +25290,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
-  if (rms && (!s->device.rules->rms_norm_fused || (in[1].d && in[1].dt != in[0].dt) ||
-              vram__suggests_cl(in[0].d))) {
+  if (rms && (!(s->device.rules->does & VRAM__RMS_NORM_FUSED) ||
+              (in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
     y[0] = vram__torch_rms_norm_composite(s, in[0], in[1], naxes);
     vram__norm_release_args(s, in);
     return;
@@ -26220,10 +26365,21 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
 
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
-  vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
-               zero = vram__tensor_empty(s, s->scalar, dt);
-  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+  const int math = s->device.rules->attention.math;
+  vram__tensor inf, not_mask = vram__tensor_none(), zero, y;
+  if (math == VRAM__MATH_PLAIN) { /* zeros_like(..).masked_fill_(mask.logical_not(), -inf) */
+    y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+    not_mask = vram__tensor_empty(s, y.d, VRAM_BOOL);
+    vram__tensor_release(s, not_mask);
+    return y;
+  }
+  inf = vram__tensor_empty(s, s->scalar, dt);
+  if (math == VRAM__MATH_WHERE)
+    not_mask = vram__tensor_empty(s, vram__dims_dense(s, mask.d), VRAM_BOOL);
+  zero = vram__tensor_empty(s, s->scalar, dt);
+  y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, not_mask);
   vram__tensor_release(s, inf);
   return y;
 }
@@ -26275,24 +26431,28 @@ VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vra
 /* ---- memory-efficient attention (cuda/attention.cu, cuda/attention_backward.cu) ---- */
 
 /* attention.cpp, preprocess_mask and pad_bias: a mask whose rows do not begin at multiples of 8
-   elements is copied into wider rows, then it is expanded. Takes the mask. */
+   elements is copied into wider rows, then it is expanded. PyTorch 2.1 expands it first, wants
+   multiples of 16 and copies the others, too. Takes the mask. */
 static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
                                          const vram__sdpa_size *z) {
-  const uint32_t last = mask.d->ndim - 1u;
+  uint32_t last = mask.d->ndim - 1u;
   const int64_t len = mask.d->v[last];
-  int64_t size[4], pad[2] = {0, 0};
+  const int first = (s->device.rules->does & VRAM__MASK_EXPANDED) != 0;
+  const int64_t size[4] = {z->b, z->h, z->sq, z->sk}, unit = first ? 16 : 8;
+  int64_t pad[2] = {0, 0};
   uint32_t i;
+  if (first)
+    vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
+  last = mask.d->ndim - 1u;
   for (i = 0; i < last; i++)
-    if (VRAM__STRIDE(mask.d)[i] % 8) {
-      pad[1] = 8 - len % 8;
+    if (VRAM__STRIDE(mask.d)[i] % unit) {
+      pad[1] = unit - len % unit;
       vram__tensor_replace(s, &mask, vram__torch_pad(s, mask, pad, 1, VRAM__PAD_CONSTANT));
       vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
       break;
     }
-  size[0] = z->b;
-  size[1] = z->h;
-  size[2] = z->sq;
-  size[3] = z->sk;
+  if (first)
+    return i < last ? mask : vram__torch_contiguous(s, mask);
   vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
   return mask;
 }
@@ -26644,15 +26804,23 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
 /* SoftMax.cpp, _safe_softmax over the last axis: rows that are all -inf become zeros. */
 static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
   const uint32_t last = 1u << (x.d->ndim - 1);
+  const int selects = s->device.rules->attention.math == VRAM__MATH_WHERE;
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_safe_softmax, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt), inf, all, zero;
+  vram__tensor lowest = selects ? vram__tensor_empty(s, s->scalar, x.dt) : vram__tensor_none();
   inf = vram__tensor_empty(s, y.d, VRAM_BOOL);
   all = vram__tensor_reduced(s, inf, last, 1, VRAM_BOOL);
   vram__reduce_scratch(s, inf, last, VRAM_BOOL, 1, 4);
   zero = vram__tensor_empty(s, s->scalar, x.dt);
+  if (selects) { /* where(all, zero, y) */
+    const vram__tensor softmax = y;
+    y = vram__tensor_empty(s, softmax.d, x.dt);
+    vram__tensor_release(s, softmax);
+  }
   vram__tensor_release(s, zero);
   vram__tensor_release(s, all);
   vram__tensor_release(s, inf);
+  vram__tensor_release(s, lowest);
   if (f)
     vram__save_tensor(s, f, y);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -26716,13 +26884,19 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
                                             vram__tensor k, vram__tensor mask) {
   const uint32_t n = p->in[0].d->ndim;
   const uint8_t train = s->train;
+  const vram_dtype amp = s->amp;
   vram__tensor turned = vram__torch_swap(s, k, n - 2, n - 1), y;
   vram__tensor_replace(s, &turned, vram__op_call_unary(s, VRAM_OP_mul, turned));
   y = vram__torch_matmul(s, q, turned);
   vram__tensor_release(s, turned);
   if (mask.d)
     vram__op_call_in_place(s, VRAM_OP_add, &y, mask);
-  vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
+  if (s->device.rules->attention.math == VRAM__MATH_PLAIN) {
+    s->amp = VRAM_DTYPE_NONE; /* below autocast */
+    vram__tensor_replace(s, &y, vram__op_call_key(s, VRAM_OP_softmax, y, VRAM__KEY_dim, -1));
+    s->amp = amp;
+  } else
+    vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
   if (p->dropout_p) {
     s->train = 1; /* at::dropout(attn, dropout_p, true) */
     vram__tensor_replace(s, &y,
@@ -26732,10 +26906,10 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
   return y;
 }
 
-/* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
+/* Half precision runs in fp32 (from 2.5 on, unless allow_fp16_bf16_reduction_math_sdp). */
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
-  const int half = vram__is_half(dt);
+  const int half = vram__is_half(dt) && s->device.rules->attention.math != VRAM__MATH_PLAIN;
   vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)
@@ -27878,6 +28052,10 @@ static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x
   vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
+  if (x[0].dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell, without cuDNN "
+                      "(expected f16 or f32, or rules of torch-2.11 or newer)");
   c.n = n;
   c.dt = x[0].dt;
   c.unbatched = x[0].d->ndim == 2;
@@ -30652,9 +30830,9 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
-  if (c->optim == VRAM_OPTIM_adafactor && !c->device->rules->adafactor)
+  if (c->optim == VRAM_OPTIM_adafactor && !(c->device->rules->does & VRAM__ADAFACTOR))
     return "this version of PyTorch has no Adafactor (expected torch-2.5 or newer)";
-  if (c->optim == VRAM_OPTIM_muon && !c->device->rules->muon)
+  if (c->optim == VRAM_OPTIM_muon && !(c->device->rules->does & VRAM__MUON))
     return "this version of PyTorch has no Muon (expected torch-2.9 or newer)";
   impl = vram__optim_impl(c, row);
   if (!vram__optim_body(row, impl))
@@ -34148,7 +34326,7 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
 /* Convolutions may run without cuDNN, sample by sample and group by group. */
 static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *o) {
   return (o && o->cc && o->cc < 80) ||
-         vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
+         (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__CONV3D_HALF_SLOW);
 }
 
 /* How deep reentrant ones do, at most. */

@@ -48,6 +48,9 @@ class NoWord(Exception):
     """what a line of the text form cannot say: the call becomes a `custom` line"""
 
 
+# x[:, 0]: up to PyTorch 2.8 the first axis goes through a slice of its own
+COLON_VIEWS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 9)
+
 # aten operations (and torchvision's) that are products of cuBLAS
 CUBLAS = set(
     "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d".split()
@@ -956,7 +959,10 @@ class Recorder(TorchFunctionMode):
                 tensors.append(None)
             elif isinstance(i, slice):
                 s, e, st = i.indices(shape[dim])
-                if not (s == 0 and e >= shape[dim] and st == 1):
+                if s == 0 and e >= shape[dim] and st == 1:
+                    if COLON_VIEWS and (i.stop is None or i.stop > shape[dim]):
+                        steps.append(("slice", {"dim": dim, "colon": 1}))
+                else:
                     steps.append(
                         (
                             "slice",
@@ -1011,6 +1017,8 @@ class Recorder(TorchFunctionMode):
             return r
         state = self.ref(x)
         steps, used = self.index_steps(x, idx)
+        if isinstance(idx, slice) and (not steps or "colon" in steps[0][1]):
+            steps = [("slice", {"dim": 0})]  # x[:] alone is a slice in every version
         for k, (op, keys) in enumerate(steps):
             if k == len(steps) - 1 and not used:
                 self.emit(op, [state], r, keys)
