@@ -197,6 +197,8 @@ static void calls(void) {
   FAILS(vram_graph_drop(&g, many, 1) == VRAM_OK, "a dropped value that is NULL");
   FAILS(vram_graph_requires_grad(&g, many, 1) == VRAM_OK,
         "a value that is to want a gradient is NULL");
+  FAILS(vram_graph_backward(&g, NULL, 0) == VRAM_OK, "backward of a value that is NULL");
+  FAILS(vram_graph_step(&g, "a 1") == VRAM_OK, "not the name of a module or parameter");
   FAILS(vram_graph_requires_grad(&g, &x, 1) == VRAM_OK,
         "requires_grad of an input (expected grad=1 behind it)");
   FAILS(vram_graph_apply(&g, VRAM_OP_relu, "y", &x, 0, NULL),
@@ -240,6 +242,11 @@ static void calls(void) {
   CHECK(!vram_node_output(NULL, 0));
   EQUAL(vram_graph_requires_grad(&g, y, 70), VRAM_OK);
   EQUAL(g.nmade, 70);
+  EQUAL(vram_graph_zero_grad(&g, NULL), VRAM_OK);
+  EQUAL(vram_graph_step(&g, "a.b  c"), VRAM_OK);
+  EQUAL(g.last->nin, 2);
+  EQUAL(vram_graph_backward(&g, y[0], 1), VRAM_OK);
+  EQUAL(g.nzero_grad + g.nstep + g.nbackward, 3);
   EQUAL(vram_graph_drop(&g, y, 70), VRAM_OK);
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   memset(&o, 0, sizeof o);

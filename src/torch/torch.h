@@ -56,7 +56,8 @@ struct vram__grad_fn {
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t nsaved;
-  uint8_t done, flag;
+  uint8_t done; /* its backward has run: 1; 2: and let go of what it had saved */
+  uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
   uint8_t inner; /* aux is the record of an operation inside this one */
@@ -86,6 +87,7 @@ typedef struct vram__past { /* the gradient that a step left at a leaf */
   uint64_t bytes;           /* of its storage, */
   uint32_t with;            /* which is that of leaf with - 1; 0: its own */
   uint8_t had;              /* there is one */
+  uint8_t stepped;          /* a `step` line took one, whatever became of it */
 } vram__past;
 
 typedef struct vram__cast { /* autocast's cached copy of a leaf */
@@ -256,7 +258,8 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale; /* something that may be saved was overwritten in place */
+  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -361,6 +364,8 @@ struct vram__step {
   vram__tensor *gin;            /* gradients for the inputs of the running backward node */
   vram__tensor *args, *results; /* inputs and outputs of the running node */
   const vram_value *root;       /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;           /* `backward` lines so far */
+  uint64_t saved_most;          /* saved bytes at one of them */
   uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
