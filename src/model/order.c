@@ -1,4 +1,5 @@
-/* >>model/order    parameters in the order of the module, where the program uses them in another one */
+/* >>model/order    parameters in the order of the module, where the program uses them in another
+ * one */
 #include "model/model.h"
 
 /* A parameter that comes behind `after`. */
