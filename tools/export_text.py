@@ -9,7 +9,7 @@ import export_device, export_quantised
 from export_device import to_fake_device
 from export_dtypes import one_program
 from export_recorder import Answers
-from export_rows import DTYPES, Problem, RNN, Ref, shape_text
+from export_rows import DTYPES, Problem, RNN, Ref, one_line, shape_text
 
 NO_NODES = ("drop ", "keep ", "checkpoint ", "end ")  # lines that only name values
 NEWEST_RULES = (2, 15)  # of VRAM_TORCH_VERSIONS
@@ -41,6 +41,8 @@ def without_grad(rec):
         part, matters = [], False
         if asks:
             wants.update(n.outs)
+        if n is not None and n.op == "requires_grad":
+            wants.update(i.name for i in n.ins)
     return found
 
 
