@@ -278,9 +278,10 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
    Ranges may lie inside one another. "layers": one range for each layer, the nodes whose names are
    the same up to their first number ("model.layers.3"), or that lie in one round of a loop. *count
    becomes the number of ranges; at most cap are written to list, which may be NULL where cap is 0.
-   *err, if not NULL, says why not: VRAM_ERR_SYNTAX  no range, or one without its two dots or its
-   names VRAM_ERR_NAME    a node that there is not VRAM_ERR_VALUE   a range that ends before it
-   begins, or begins once more inside itself */
+   *err, if not NULL, says why not:
+     VRAM_ERR_SYNTAX  no range, or one without its two dots or its names
+     VRAM_ERR_NAME    a node that there is not, or no layers
+     VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
 
