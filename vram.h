@@ -1844,6 +1844,7 @@
 #define vram_graph_adapt VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapt)
 #define vram_graph_adapted_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapted_bytes)
 #define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
+#define vram_graph_backward VRAM__JOIN(VRAM_NAMESPACE, vram_graph_backward)
 #define vram_graph_checkpoint VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint)
 #define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
@@ -1857,6 +1858,8 @@
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
+#define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
+#define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
@@ -2489,6 +2492,7 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name, */
   uint32_t nmade;                               /* and `requires_grad` lines */
+  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast_off; /* new nodes do not take part in autocast */
   vram_value *root;     /* the first output: what backward starts from */
@@ -2567,6 +2571,15 @@ VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32
    input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
    changes. */
 VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* A whole training step by calls. backward: v.backward(retain_graph=retain) here, instead of one
+   backward from the first output behind the forward pass. zero_grad, step: here an optimizer drops
+   the gradients of its parameters, or makes its step, instead of one for all at the begin and the
+   end. names: its modules or parameters (nodes of these names, or whose names go on behind a
+   point), with spaces between; NULL: all. */
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain);
+VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names);
+VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
@@ -3165,6 +3178,7 @@ typedef struct vram_range {
   const vram_node *first, *last;
 } vram_range;
 
+#define VRAM_EAGER_CUDA10 10       /* vram_step_options.eager_modules: PyTorch built with CUDA 10 */
 #define VRAM_NO_CONTEXT UINT64_MAX /* vram_step_options.context_bytes: count none */
 
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
@@ -3202,7 +3216,7 @@ typedef struct vram_step_options {
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
   vram_cudnn cudnn;       /* workspaces of convolutions */
   int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13 */
+                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
   uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
@@ -7762,6 +7776,10 @@ enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
   VRAM__OP_requires_grad,
+  VRAM__OP_backward,
+  VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_zero_grad,
+  VRAM__OP_step,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -8071,6 +8089,11 @@ typedef struct vram__parser {
   /* of each op that was looked up: 1, its required keys, 0 */
   uint8_t required[VRAM_OP_COUNT][VRAM__REQUIRED + 1];
 } vram__parser;
+
+/* training.c */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
+                                              uint32_t nname);
 
 /* error.c */
 VRAM__COLD VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
@@ -9653,6 +9676,91 @@ VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
   return count;
 }
 
+/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step
+ */
+
+/* v.backward() */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain) {
+  vram_node *n;
+  if (g->checkpoint_open)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, retain ? VRAM__OP_retained : VRAM__OP_backward, &v, 1);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  g->nbackward++;
+  return n;
+}
+
+/* A `zero_grad` or `step` line. What it names are modules or parameters, which need not be there
+   yet: the node's inputs are values that nothing makes and that have only their names. */
+VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
+                                              uint32_t nname) {
+  vram_value *in[64];
+  vram_node *n;
+  uint32_t i;
+  if (nname > 64)
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 names");
+  for (i = 0; i < nname && !g->error.code; i++) {
+    vram_value *v = (vram_value *)vram__graph_take(g, sizeof *v);
+    if (!v)
+      return NULL;
+    vram__memory_zero(v, sizeof *v);
+    v->name = vram__graph_keep_text(g, name[i].text, name[i].len);
+    v->name_len = (uint8_t)name[i].len;
+    v->last = UINT32_MAX;
+    in[i] = v;
+  }
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, op, in, nname);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  if (op == VRAM__OP_step)
+    g->nstep++;
+  else
+    g->nzero_grad++;
+  return n;
+}
+
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain) {
+  if (!v)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
+  else
+    vram__training_backward(g, v, retain);
+  return g->error.code;
+}
+
+/* The names of a call as a line of that op. */
+static vram_result vram__training_names(vram_graph *g, uint32_t op, const char *names) {
+  const char *at = names ? names : "";
+  vram__span name[65];
+  uint32_t n = 0;
+  while (*at && !g->error.code) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from && n < 65) {
+      name[n] = vram__span_of(from, at);
+      if (!vram__span_is_name(name[n++]))
+        vram__graph_fail(g, VRAM_ERR_NAME, "not the name of a module or parameter");
+    }
+    at += *at == ' ';
+  }
+  if (!g->error.code)
+    vram__training_names_line(g, op, name, n);
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_zero_grad, names);
+}
+
+VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_step, names);
+}
+
 /* >>model/size    numbers, sizes and dtypes of the text form */
 
 /* The dim of that name; g->ndim: there is none. */
@@ -10836,6 +10944,57 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
+/* `backward NAME retain=1` */
+static int vram__backward_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *v;
+  vram_node *n;
+  int retain = 0;
+  if (p->blocks)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
+  if (!vram__parse_token(p))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward of nothing", "a value");
+  v = vram__parse_value(p, p->token);
+  if (!v)
+    return 0;
+  if (vram__parse_token(p)) {
+    retain = vram__parse_word_is(p, "retain=1");
+    if ((!retain && !vram__parse_word_is(p, "retain=0")) || vram__parse_token(p))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                               "retain=1 or nothing");
+  }
+  if (p->names_only)
+    return 1;
+  n = vram__training_backward(p->g, v, retain);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->line = p->line;
+  return 1;
+}
+
+/* A `zero_grad` or `step` line. */
+static int vram__parameters_line(vram__parser *p, uint32_t op) {
+  const char *const at = p->token.text;
+  vram__span name[64];
+  vram_node *node;
+  uint32_t n = 0;
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token,
+                               "names of modules or parameters, or nothing: all");
+    if (n == 64)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 64 names", NULL);
+    name[n++] = p->token;
+  }
+  if (p->names_only)
+    return 1;
+  node = vram__training_names_line(p->g, op, name, n);
+  if (!node)
+    return vram__parse_located(p, at);
+  node->line = p->line;
+  return 1;
+}
+
 /* An `order` line. */
 static int vram__order_line(vram__parser *p) {
   const char *const at = p->token.text;
@@ -11131,6 +11290,10 @@ static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRA
 static int vram__parse_requires_grad(vram__parser *p) {
   return vram__lifetime_line(p, VRAM__OP_requires_grad);
 }
+static int vram__parse_zero_grad(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_zero_grad);
+}
+static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
@@ -11139,6 +11302,9 @@ static const struct {
   char word[16];
   int (*line)(vram__parser *p);
 } vram__statements[] = {
+    {"backward", vram__backward_line},
+    {"zero_grad", vram__parse_zero_grad},
+    {"step", vram__parse_step},
     {"model", vram__model_line},
     {"rules", vram__rules_line},
     {"dim", vram__dim_line},
@@ -11566,21 +11732,29 @@ typedef struct vram__rules {
   } four_bit;
 
   /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
-     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
-     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
+     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
+     thread and 29.75 MiB, at least 1.5 KiB a thread.
      Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
-     without cuDNN, which is 360 MiB on an A100. */
+     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
+     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
+     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
+     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
     uint64_t thread_least, thread, driver, lazy_kernels;
-    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+    uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
+    uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
+     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
+     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
+     operations for each of C*K at 19.5 TFLOP/s). */
   struct {
-    int64_t winograd_tile, fft_tile;
+    int64_t winograd_tile, fft_tile, fft_least;
+    uint64_t image_channels, narrow_channels;
   } cudnn_conv;
 } vram__rules;
 
@@ -11638,7 +11812,8 @@ struct vram__grad_fn {
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t nsaved;
-  uint8_t done, flag;
+  uint8_t done; /* its backward has run: 1; 2: and let go of what it had saved */
+  uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
   uint8_t inner; /* aux is the record of an operation inside this one */
@@ -11662,14 +11837,15 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
-  uint8_t stepped; /* the optimizer has made its step in backward */
+  uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
   uint64_t bytes;           /* of its storage, */
   uint32_t with;            /* which is that of leaf with - 1; 0: its own */
   uint8_t had;              /* there is one */
-  uint8_t stepped;          /* there was one until the optimizer took it in backward */
+  uint8_t stepped;          /* a `step` line took one, whatever became of it */
+  uint8_t let_go;           /* there was one until its step was made in backward */
 } vram__past;
 
 typedef struct vram__cast { /* autocast's cached copy of a leaf */
@@ -11840,7 +12016,8 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale; /* something that may be saved was overwritten in place */
+  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -11948,6 +12125,8 @@ struct vram__step {
   vram__tensor *gin;            /* gradients for the inputs of the running backward node */
   vram__tensor *args, *results; /* inputs and outputs of the running node */
   const vram_value *root;       /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;           /* `backward` lines so far */
+  uint64_t saved_most;          /* saved bytes at one of them */
   uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
@@ -12171,6 +12350,7 @@ typedef struct vram__cudnn_conv {
   int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
+  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -12460,7 +12640,7 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
-  l->stepped = 0;
+  l->let_go = 0;
 }
 
 /* What there is of leaf i beside that. */
@@ -12559,8 +12739,9 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* eight_bit */ {4096, 256, 100000}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
-    /* cudnn_conv */ {4, 32}
+    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+     629145600, 363855872, 691011584, 587202560, 1992294400}, \
+    /* cudnn_conv */ {4, 32, 5, 4, 61}
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
@@ -14913,19 +15094,46 @@ static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv 
   return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
 }
 
-/* Lower: a convolution without workspace always runs. Expected: what the heuristics take most
-   often. In fp32 filters of 3x3 go through Winograd's transforms (kernels of VGG-16 in
-   pytorch/pytorch#49207; reserved bytes of VGG-16 and Inception v3 on an A100), others through
-   tensor cores if the device has them for the dtype, what remains needs next to nothing
-   (IMPLICIT_PRECOMP_GEMM). Upper: the largest of all, at least each tensor once in fp32, as kernels
-   that split a sum add up in it. */
+/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
+   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
+   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
+   few channels are not worth transforming. */
+static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
+  if (n[0] <= few || n[1] <= few)
+    return 0;
+  return d->cc < 80 || d->cc % 10 ||
+         vram__product_or_overflow(n[0], n[1]) <=
+             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+}
+
+/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
+   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
+   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
+   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
+   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
+                                    uint64_t winograd, uint64_t fft) {
+  const int64_t least = d->rules->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last)
+    return vram__conv_copies(d, c);
+  if (c->pointwise)
+    return 0;
+  if (winograd && vram__conv_prefers_winograd(d, c))
+    return winograd;
+  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
+    return fft;
+  return vram__conv_copies(d, c);
+}
+
+/* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
+   tensor once in fp32, as kernels that split a sum add up in it. */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t winograd = vram__conv_winograd(d->rules, c);
   const uint64_t fft = vram__conv_fft(d->rules, c);
   vram_bounds w;
   w.lower = 0;
-  w.expected =
-      c->dt == VRAM_F32 && !c->channels_last && winograd ? winograd : vram__conv_copies(d, c);
+  w.expected = vram__conv_expected(d, c, winograd, fft);
   w.upper = vram__product_or_overflow(c->elements, 4);
   if (w.upper < winograd)
     w.upper = winograd;
@@ -22583,6 +22791,8 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
+  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
+                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             vram__conv_is_dense(s->node);
@@ -29478,15 +29688,23 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"), VRAM__NO_OP("keep"),
-                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("end")};
+static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),
+                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"),
+                                            VRAM__NO_OP("backward"),      VRAM__NO_OP("zero_grad"),
+                                            VRAM__NO_OP("step"),          VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
         & vram__no_ops[0],
-    vram__no_ops + 1, vram__no_ops + 2, vram__no_ops + 3};
+    vram__no_ops + 1,
+    vram__no_ops + 2,
+    vram__no_ops + 3,
+    vram__no_ops + 4,
+    vram__no_ops + 5,
+    vram__no_ops + 6,
+    vram__no_ops + 7};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -29723,7 +29941,7 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out);
 
 /* in_backward.c */
-VRAM__FN const char *vram__in_backward_problem(const vram_step_options *o);
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o);
 VRAM__FN int vram__in_backward_is(const vram_step_options *o);
 VRAM__FN void vram__in_backward_begin(vram__step *s);
 VRAM__FN void vram__in_backward_end(vram__step *s);
@@ -29767,7 +29985,13 @@ VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
 VRAM__FN void vram__micro_batches(vram__step *s);
+
+/* training.c */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__training_end(vram__step *s);
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
@@ -29777,9 +30001,10 @@ VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
-VRAM__FN void vram__optim_param_of(const vram__leaf *l, vram__optim_param *p);
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */
@@ -31625,7 +31850,8 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
   uint32_t i, seen;
-  f->done = 1;
+  if (!s->tape.retain)
+    f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
   s->node = f->node;
   while (slot != end && !slot->g.d)
@@ -31644,7 +31870,7 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
       vram__tensor_release(s, slot->g);
       slot->g.d = NULL;
     }
-  if (f->nsaved || f->inner)
+  if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
@@ -31655,6 +31881,14 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
 }
 
+/* A record whose backward ran before, or whose saved tensors come and go. */
+static VRAM__COLD void vram__backward_refuse(vram__step *s, const vram__grad_fn *f) {
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    f->done ? "backward through a graph a second time: PyTorch stops with an error "
+                              "(expected retain=1 on the backward line before)"
+                            : "retain=1 where backward runs through a checkpoint block");
+}
+
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
@@ -31662,7 +31896,10 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
-    if (f->flag && !f->done)
+    if (f->flag &&
+        (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
+      vram__backward_refuse(s, f);
+    else if (f->flag)
       vram__backward_record(s, f);
   }
 }
@@ -31972,6 +32209,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__keep_line(s, n);
     else if (n->op == VRAM__OP_requires_grad)
       vram__requires_grad_line(s, n);
+    else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
+      vram__training_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -33173,6 +33412,173 @@ VRAM__FN void vram__step_begin(vram__step *s) {
     vram__leaf_spread(s, i);
 }
 
+/* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
+
+/* What a text with such lines does not go together with; NULL: nothing. */
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o) {
+  if (!o->train)
+    return NULL;
+  if (!g->nbackward)
+    return g->nstep || g->nzero_grad ? "step or zero_grad lines without a backward line" : NULL;
+  if (o->accumulate > 1)
+    return "micro-batches of a text that has backward lines of its own";
+  if (o->checkpoint_segments > 1 || o->ncheckpoint)
+    return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
+           "blocks)";
+  if (g->nstep > 1 && o->amp == VRAM_F16)
+    return "GradScaler with several step lines";
+  return NULL;
+}
+
+/* Is p one of the parameters that the line names? */
+static int vram__line_names(const vram_node *n, const vram_param *p) {
+  const vram__span label = vram__node_label(p->node);
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    const vram_value *v = n->in[i];
+    if (label.len >= v->name_len && vram__text_equal(label.text, v->name, v->name_len) &&
+        (label.len == v->name_len || label.text[v->name_len] == '.' ||
+         label.text[v->name_len] == '/'))
+      return 1;
+  }
+  return !n->nin;
+}
+
+/* The leaf that p is; NULL: none. */
+static vram__leaf *vram__leaf_of(const vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  const uint32_t fn = t.st & VRAM__LEAF ? t.st : t.st ? vram__slot_at(s, t.st)->fn : 0;
+  return p->kind == VRAM__PARAM && (fn & VRAM__LEAF) ? s->leaf.at + (fn & ~VRAM__LEAF) : NULL;
+}
+
+/* Storages that records still hold for backward are the saved ones; others no longer are. */
+static void vram__saved_recount(vram__step *s) {
+  uint32_t i, at;
+  if (s->r->saved_bytes > s->saved_most)
+    s->saved_most = s->r->saved_bytes;
+  s->r->saved_bytes = 0;
+  for (i = 0; i < s->nslot; i++)
+    vram__slot_at(s, vram__slot_number(s, i))->saved = 0;
+  for (at = s->tape.last; at; at = vram__grad_fn_at(s, at)->prev) {
+    vram__grad_fn *f = vram__grad_fn_at(s, at);
+    for (i = 0; i < f->nsaved; i++)
+      if (VRAM__SAVED(f)[i].st)
+        vram__saved_count(s, vram__slot_at(s, VRAM__SAVED(f)[i].st));
+  }
+}
+
+static int vram__is_training_line(const vram_node *n) {
+  return n && n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step;
+}
+
+/* The phase of line n begins. Between it and another such line is no part of a forward pass. */
+static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase phase) {
+  if (vram__is_training_line(vram__node_before(n)))
+    s->phase = phase;
+  else
+    vram__phase_end(s, phase);
+}
+
+static void vram__backward_here(vram__step *s, const vram_node *n) {
+  vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
+  const uint64_t cast = vram__autocast_leave(s);
+  if (cast > s->r->autocast_cache_bytes)
+    s->r->autocast_cache_bytes = cast;
+  vram__history_refresh(s, t);
+  if (!vram__is_grad_fn(vram__tensor_fn(s, *t))) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
+                      "backward of a value that needs no gradient: PyTorch stops with an error");
+    return;
+  }
+  if (s->cuts) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
+                      "a chain with backward lines cannot be cut");
+    return;
+  }
+  vram__training_phase(s, n, VRAM_PHASE_BACKWARD);
+  if (s->o->zero_grad_late && !s->g->nzero_grad && !s->nbackward++)
+    vram__zero_grad_now(s);
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  s->grad = 0;
+  s->gin = vram__backward_room(s);
+  if (s->failed)
+    return;
+  s->tape.retain = n->op == VRAM__OP_retained;
+  s->node = s->scaler ? n->in[0]->node : NULL;
+  if (s->scaler)
+    vram__scaled_backward(s, *t);
+  else
+    vram__backward(s, *t);
+  s->tape.retain = 0;
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+  vram__saved_recount(s);
+}
+
+static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0;
+  vram__training_phase(s, n, VRAM_PHASE_ZERO_GRAD);
+  for (p = s->g->param_first; p; p = p->next) {
+    vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    found += l != NULL;
+    if (!l || s->o->keep_grads)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+  }
+  if (!found)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a zero_grad line that names no trainable parameter");
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+}
+
+/* Does anything but ends of lifetimes follow the line? */
+static int vram__training_goes_on(const vram_node *n) {
+  do
+    n = n->next;
+  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
+  return n != NULL;
+}
+
+static void vram__step_here(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0, count = 0;
+  vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    found += l != NULL;
+    if (!l || !l->grad.d)
+      continue;
+    s->leaf.past[l - s->leaf.at].stepped = 1;
+    vram__optim_param_of(s->optim + count++, l);
+  }
+  if (!found)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a step line that names no trainable parameter");
+  else
+    vram__optim_step_now(s, count, count == s->leaf.parameters);
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
+}
+
+/* One of these lines, in training. */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
+  const uint8_t grad = s->grad, cat = s->cat;
+  if (n->op == VRAM__OP_zero_grad)
+    vram__zero_grad_here(s, n);
+  else if (n->op == VRAM__OP_step)
+    vram__step_here(s, n);
+  else
+    vram__backward_here(s, n);
+  s->grad = grad;
+  s->cat = cat;
+}
+
+/* The step has been played, but for an optimizer that the text does not name. */
+VRAM__FN void vram__training_end(vram__step *s) {
+  if (s->phase == VRAM_PHASE_FORWARD)
+    vram__phase_end(s, VRAM_PHASE_FORWARD);
+  if (s->saved_most > s->r->saved_bytes)
+    s->r->saved_bytes = s->saved_most;
+}
+
 /* >>step/micro    micro-batches: forward, loss scaling, backward; those that are like others
    A micro-batch that begins in the state in which an earlier one began goes as that one went, and
    so on: one round of them is played, and what it counts is multiplied. */
@@ -33192,10 +33598,9 @@ static void vram__forward_leave(vram__step *s) {
 
 /* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
    with the growth tracker. */
-static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor in[2], y;
   vram__grad_fn *f;
-  s->node = s->root->node;
   if (!s->scale.d) {
     s->cat = VRAM_CATEGORY_OTHER;
     s->scale = vram__tensor_empty(s, s->scalar, VRAM_F32);
@@ -33259,6 +33664,11 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     vram__tensor_release(s, old);
   }
   s->grad = 0;
+  if (s->train && s->g->nbackward) {
+    vram__training_end(s);
+    vram__micro_batch_end(s, loss);
+    return;
+  }
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
   if (s->o->zero_grad_late && first)
     vram__zero_grad_now(s);
@@ -33266,6 +33676,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
   s->gin = vram__backward_room(s);
   if (s->failed)
     return;
+  s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
   else if (s->train)
@@ -33476,7 +33887,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  if (!s->o->zero_grad_late)
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
     vram__zero_grad_now(s);
 }
 
@@ -33520,7 +33931,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->step = s;
 }
 
-VRAM__FN void vram__optim_param_of(const vram__leaf *l, vram__optim_param *p) {
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->numel = l->d->numel;
   p->ndim = l->d->ndim;
   p->size = l->d->v;
@@ -33563,6 +33974,8 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
       const vram__leaf *l = s->leaf.at + i;
+      const vram__past *past = s->leaf.past + i;
+      const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
       if (projects) {
         int projected;
         while (q->kind != VRAM__PARAM)
@@ -33572,10 +33985,9 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
         if (projected != pass)
           continue;
       }
-      if (with_grad && !l->grad.d && !l->stepped &&
-          !(s->leaf.known && (s->leaf.past[i].had || s->leaf.past[i].stepped)))
+      if (with_grad && !l->grad.d && !l->let_go && !had)
         continue;
-      vram__optim_param_of(l, &p[n]);
+      vram__optim_param_of(&p[n], l);
       if (pass)
         p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
       n++;
@@ -33607,6 +34019,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
+  for (n = 0; s->g->nstep && !s->leaf.known && n < s->leaf.parameters; n++)
+    s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
   if (vram__optim_problem(&c, s->optim, n)) {
@@ -33685,20 +34099,17 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
     vram__upper_may_need(s, most);
 }
 
-VRAM__FN void vram__optim_now(vram__step *s) {
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
   const uint64_t used = s->used;
-  uint32_t n;
-  if (s->leaf.accumulated)
-    return;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   c.first_step = s->o->first_step != 0;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -33711,6 +34122,14 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     s->r->optimizer_bytes += b.state;
 }
 
+VRAM__FN void vram__optim_now(vram__step *s) {
+  uint32_t n;
+  if (s->leaf.accumulated)
+    return;
+  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters);
+}
+
 /* >>step/in_backward    optimizers whose steps are made in backward */
 
 /* p.grad = None */
@@ -33718,7 +34137,7 @@ static void vram__in_backward_zero_grad(vram__step *s, vram__leaf *l) {
   const uint64_t bytes = vram__dims_bytes_of(l->d, l->dt);
   if (s->leaf.largest < bytes)
     s->leaf.largest = bytes;
-  l->stepped = 1;
+  l->let_go = 1;
   vram__tensor_release(s, l->grad);
   l->grad = vram__tensor_none();
 }
@@ -33732,8 +34151,8 @@ static void vram__in_backward_step(vram__step *s, vram__leaf *l) {
   vram__optim_param p;
   vram__optim_bytes b;
   vram__optim_config_of(s, &c);
-  vram__optim_param_of(l, &p);
-  c.first_step = s->o->first_step && !l->stepped;
+  vram__optim_param_of(&p, l);
+  c.first_step = s->o->first_step && !l->let_go;
   if (!(s->ideal && !c.first_step) && vram__optim_ids_take(s, &c, 1)) {
     vram__optim_step(&c, &p, 1, &b);
     if (b.end == VRAM_OVERFLOW)
@@ -33781,11 +34200,14 @@ VRAM__FN int vram__in_backward_is(const vram_step_options *o) {
 }
 
 /* Why these options do not go together, or NULL. */
-VRAM__FN const char *vram__in_backward_problem(const vram_step_options *o) {
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o) {
   if ((uint32_t)o->clip_grad_norm > VRAM_OPTIM_IMPL_LOOP)
     return "clip_grad_norm is neither foreach nor a loop";
   if ((uint32_t)o->ema > VRAM_EMA_TIMM)
     return "unknown averaged weights";
+  if (g->nstep &&
+      (vram__in_backward_is(o) || o->ema || (vram__optim_flags(o) & VRAM__OPTIM_PROJECTS)))
+    return "averaged weights, GaLore and an optimizer in backward go with texts without step lines";
   if (!vram__in_backward_is(o))
     return NULL;
   return o->clip_grad_norm    ? "an optimizer in backward leaves no gradients to clip"
@@ -33932,7 +34354,7 @@ VRAM__FN void vram__keep_before(vram__step *s) {
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
-  if (s->phase != VRAM_PHASE_FORWARD || s->call.again)
+  if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
@@ -34042,7 +34464,7 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
   vram__past *past = s->leaf.past + i;
   vram__storage *b;
   past->had = 1;
-  past->stepped = 0;
+  past->let_go = 0;
   past->bytes = 0;
   past->with = 0;
   if (!l->grad.st)
@@ -34067,8 +34489,8 @@ static void vram__gradients_look(vram__step *s) {
     if (!s->leaf.at[i].grad.d) {
       if (!s->leaf.known)
         s->leaf.past[i].had = 0;
-      s->leaf.past[i].stepped = s->leaf.at[i].stepped;
-      had += s->leaf.at[i].stepped;
+      s->leaf.past[i].let_go = s->leaf.at[i].let_go;
+      had += s->leaf.at[i].let_go;
       continue;
     }
     had += i < s->leaf.parameters;
@@ -34146,12 +34568,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   threads = (uint64_t)d.threads * d.sm;
   c.lower = threads * d.rules->context.thread_least;
   c.expected = threads * d.rules->context.thread + d.rules->context.driver;
-  c.upper = threads * d.rules->context.thread + d.rules->context.all_kernels;
-  if (o->eager_modules) {
+  c.upper = c.expected + d.rules->context.all_kernels;
+  if (o->eager_modules == VRAM_EAGER_CUDA10) {
+    c.lower += d.rules->context.cuda10_least;
+    c.expected += d.rules->context.cuda10_kernels;
+  } else if (o->eager_modules) {
     c.lower += d.rules->context.eager_least;
-    c.expected += d.rules->context.eager_kernels + (cudnn ? d.rules->context.eager_cudnn : 0);
+    c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
     c.expected += d.rules->context.lazy_kernels;
+  if (o->eager_modules && cudnn)
+    c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;
@@ -34199,7 +34626,7 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -34767,21 +35194,22 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
-  s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0);
+  s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before, blocks, upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed)
+  if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
   if (s->train && !s->failed)
     vram__average_update(s);
   if (run)
     run->after = run->ntape;
-  vram__phase_end(s, VRAM_PHASE_END);
+  if (s->phase == VRAM_PHASE_OPTIMIZER)
+    vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
-    if (s->loss.st) /* its history was played, or never will be */
+    if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
     vram__held_release(s, 0, s->nheld);
     vram__tensor_release(s, s->loss);
@@ -34880,13 +35308,13 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "the model's dtype is neither f32 nor bf16 nor f16";
   if (o->cc && (o->cc < 50 || o->cc > 129))
     return "a compute capability out of range (expected 50 to 129: times ten)";
-  if (o->train && vram__in_backward_problem(o))
-    return vram__in_backward_problem(o);
+  if (o->train && vram__in_backward_problem(g, o))
+    return vram__in_backward_problem(g, o);
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
-  return NULL;
+  return vram__training_misuse(g, o);
 }
 
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-import export_checkpoint, export_device, export_quantised
+import export_checkpoint, export_device, export_quantised, export_training
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -890,6 +890,10 @@ class Recorder(TorchFunctionMode):
 
     def op_requires_grad(self, a, r, _):
         """a value becomes a leaf; inputs say it themselves"""
+        if id(r) in self.params and r.requires_grad != self.had_grad:
+            self.note(
+                "weights that want a gradient in one part of the step alone: written as they are at its end"
+            )
         known = id(r) in self.names and not any(r is t for t in self.inputs.values())
         if self.grad and known and r.requires_grad and not self.had_grad:
             self.nodes.append(Node("requires_grad", [], [self.ref(r)], {}))
@@ -1455,7 +1459,9 @@ def run(module, forward, inputs, amp=None):
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
         cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
-        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), autocast(rec.device, amp), cudnn, rec:
+        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), export_training.recorded(
+            rec
+        ), autocast(rec.device, amp), cudnn, rec:
             out = forward(**inputs)
     finally:
         gc.enable()

@@ -5,7 +5,7 @@ import bisect, contextlib, itertools, math, re
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
-import export_device, export_quantised
+import export_device, export_quantised, export_training
 from export_device import to_fake_device
 from export_dtypes import one_program
 from export_recorder import Answers
@@ -268,20 +268,20 @@ def write(rec, name, comment, keep=False):
 
 @contextlib.contextmanager
 def one_backward(name):
-    """a forward pass that runs backward itself is no forward pass that the text form can say"""
+    """gradients that the program goes on with are no forward pass that the text form can say"""
 
     def refused(*args, **options):
         raise Problem(
-            f"{name}: the forward pass runs backward itself (torch.autograd.grad or backward, a gradient of a gradient), "
+            f"{name}: the program takes gradients itself (torch.autograd.grad, a gradient of a gradient), "
             "which the text form has no line for"
         )
 
-    kept = torch.autograd.grad, torch.autograd.backward
-    torch.autograd.grad = torch.autograd.backward = refused
+    kept, torch.autograd.grad = torch.autograd.grad, refused
     try:
-        yield
+        with export_training.recorded(None):
+            yield
     finally:
-        torch.autograd.grad, torch.autograd.backward = kept
+        torch.autograd.grad = kept
 
 
 def one_text(loaded, sizes):

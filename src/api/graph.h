@@ -138,6 +138,7 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name, */
   uint32_t nmade;                               /* and `requires_grad` lines */
+  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast_off; /* new nodes do not take part in autocast */
   vram_value *root;     /* the first output: what backward starts from */
@@ -216,6 +217,15 @@ VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32
    input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
    changes. */
 VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* A whole training step by calls. backward: v.backward(retain_graph=retain) here, instead of one
+   backward from the first output behind the forward pass. zero_grad, step: here an optimizer drops
+   the gradients of its parameters, or makes its step, instead of one for all at the begin and the
+   end. names: its modules or parameters (nodes of these names, or whose names go on behind a
+   point), with spaces between; NULL: all. */
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain);
+VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names);
+VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its

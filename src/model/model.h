@@ -58,6 +58,10 @@ enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
   VRAM__OP_requires_grad,
+  VRAM__OP_backward,
+  VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_zero_grad,
+  VRAM__OP_step,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -367,6 +371,11 @@ typedef struct vram__parser {
   /* of each op that was looked up: 1, its required keys, 0 */
   uint8_t required[VRAM_OP_COUNT][VRAM__REQUIRED + 1];
 } vram__parser;
+
+/* training.c */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
+                                              uint32_t nname);
 
 /* error.c */
 VRAM__COLD VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);

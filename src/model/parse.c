@@ -437,6 +437,57 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
+/* `backward NAME retain=1` */
+static int vram__backward_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *v;
+  vram_node *n;
+  int retain = 0;
+  if (p->blocks)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
+  if (!vram__parse_token(p))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward of nothing", "a value");
+  v = vram__parse_value(p, p->token);
+  if (!v)
+    return 0;
+  if (vram__parse_token(p)) {
+    retain = vram__parse_word_is(p, "retain=1");
+    if ((!retain && !vram__parse_word_is(p, "retain=0")) || vram__parse_token(p))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                               "retain=1 or nothing");
+  }
+  if (p->names_only)
+    return 1;
+  n = vram__training_backward(p->g, v, retain);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->line = p->line;
+  return 1;
+}
+
+/* A `zero_grad` or `step` line. */
+static int vram__parameters_line(vram__parser *p, uint32_t op) {
+  const char *const at = p->token.text;
+  vram__span name[64];
+  vram_node *node;
+  uint32_t n = 0;
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token,
+                               "names of modules or parameters, or nothing: all");
+    if (n == 64)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 64 names", NULL);
+    name[n++] = p->token;
+  }
+  if (p->names_only)
+    return 1;
+  node = vram__training_names_line(p->g, op, name, n);
+  if (!node)
+    return vram__parse_located(p, at);
+  node->line = p->line;
+  return 1;
+}
+
 /* An `order` line. */
 static int vram__order_line(vram__parser *p) {
   const char *const at = p->token.text;
@@ -732,6 +783,10 @@ static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRA
 static int vram__parse_requires_grad(vram__parser *p) {
   return vram__lifetime_line(p, VRAM__OP_requires_grad);
 }
+static int vram__parse_zero_grad(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_zero_grad);
+}
+static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
@@ -740,6 +795,9 @@ static const struct {
   char word[16];
   int (*line)(vram__parser *p);
 } vram__statements[] = {
+    {"backward", vram__backward_line},
+    {"zero_grad", vram__parse_zero_grad},
+    {"step", vram__parse_step},
     {"model", vram__model_line},
     {"rules", vram__rules_line},
     {"dim", vram__dim_line},

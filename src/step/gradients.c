@@ -36,7 +36,7 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
   vram__past *past = s->leaf.past + i;
   vram__storage *b;
   past->had = 1;
-  past->stepped = 0;
+  past->let_go = 0;
   past->bytes = 0;
   past->with = 0;
   if (!l->grad.st)
@@ -61,8 +61,8 @@ static void vram__gradients_look(vram__step *s) {
     if (!s->leaf.at[i].grad.d) {
       if (!s->leaf.known)
         s->leaf.past[i].had = 0;
-      s->leaf.past[i].stepped = s->leaf.at[i].stepped;
-      had += s->leaf.at[i].stepped;
+      s->leaf.past[i].let_go = s->leaf.at[i].let_go;
+      had += s->leaf.at[i].let_go;
       continue;
     }
     had += i < s->leaf.parameters;

@@ -6,7 +6,7 @@ static void vram__in_backward_zero_grad(vram__step *s, vram__leaf *l) {
   const uint64_t bytes = vram__dims_bytes_of(l->d, l->dt);
   if (s->leaf.largest < bytes)
     s->leaf.largest = bytes;
-  l->stepped = 1;
+  l->let_go = 1;
   vram__tensor_release(s, l->grad);
   l->grad = vram__tensor_none();
 }
@@ -20,8 +20,8 @@ static void vram__in_backward_step(vram__step *s, vram__leaf *l) {
   vram__optim_param p;
   vram__optim_bytes b;
   vram__optim_config_of(s, &c);
-  vram__optim_param_of(l, &p);
-  c.first_step = s->o->first_step && !l->stepped;
+  vram__optim_param_of(&p, l);
+  c.first_step = s->o->first_step && !l->let_go;
   if (!(s->ideal && !c.first_step) && vram__optim_ids_take(s, &c, 1)) {
     vram__optim_step(&c, &p, 1, &b);
     if (b.end == VRAM_OVERFLOW)
@@ -69,11 +69,14 @@ VRAM__FN int vram__in_backward_is(const vram_step_options *o) {
 }
 
 /* Why these options do not go together, or NULL. */
-VRAM__FN const char *vram__in_backward_problem(const vram_step_options *o) {
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o) {
   if ((uint32_t)o->clip_grad_norm > VRAM_OPTIM_IMPL_LOOP)
     return "clip_grad_norm is neither foreach nor a loop";
   if ((uint32_t)o->ema > VRAM_EMA_TIMM)
     return "unknown averaged weights";
+  if (g->nstep &&
+      (vram__in_backward_is(o) || o->ema || (vram__optim_flags(o) & VRAM__OPTIM_PROJECTS)))
+    return "averaged weights, GaLore and an optimizer in backward go with texts without step lines";
   if (!vram__in_backward_is(o))
     return NULL;
   return o->clip_grad_norm    ? "an optimizer in backward leaves no gradients to clip"

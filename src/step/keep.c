@@ -50,7 +50,7 @@ VRAM__FN void vram__keep_before(vram__step *s) {
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
-  if (s->phase != VRAM_PHASE_FORWARD || s->call.again)
+  if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;

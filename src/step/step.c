@@ -295,21 +295,22 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
-  s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0);
+  s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before, blocks, upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed)
+  if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
   if (s->train && !s->failed)
     vram__average_update(s);
   if (run)
     run->after = run->ntape;
-  vram__phase_end(s, VRAM_PHASE_END);
+  if (s->phase == VRAM_PHASE_OPTIMIZER)
+    vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
-    if (s->loss.st) /* its history was played, or never will be */
+    if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
     vram__held_release(s, 0, s->nheld);
     vram__tensor_release(s, s->loss);
@@ -408,13 +409,13 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "the model's dtype is neither f32 nor bf16 nor f16";
   if (o->cc && (o->cc < 50 || o->cc > 129))
     return "a compute capability out of range (expected 50 to 129: times ten)";
-  if (o->train && vram__in_backward_problem(o))
-    return vram__in_backward_problem(o);
+  if (o->train && vram__in_backward_problem(g, o))
+    return vram__in_backward_problem(g, o);
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
-  return NULL;
+  return vram__training_misuse(g, o);
 }
 
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,

@@ -55,7 +55,7 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out);
 
 /* in_backward.c */
-VRAM__FN const char *vram__in_backward_problem(const vram_step_options *o);
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o);
 VRAM__FN int vram__in_backward_is(const vram_step_options *o);
 VRAM__FN void vram__in_backward_begin(vram__step *s);
 VRAM__FN void vram__in_backward_end(vram__step *s);
@@ -99,7 +99,13 @@ VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
 VRAM__FN void vram__micro_batches(vram__step *s);
+
+/* training.c */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__training_end(vram__step *s);
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
@@ -109,9 +115,10 @@ VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
-VRAM__FN void vram__optim_param_of(const vram__leaf *l, vram__optim_param *p);
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */

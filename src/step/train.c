@@ -48,7 +48,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  if (!s->o->zero_grad_late)
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
     vram__zero_grad_now(s);
 }
 
@@ -92,7 +92,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->step = s;
 }
 
-VRAM__FN void vram__optim_param_of(const vram__leaf *l, vram__optim_param *p) {
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->numel = l->d->numel;
   p->ndim = l->d->ndim;
   p->size = l->d->v;
@@ -135,6 +135,8 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
       const vram__leaf *l = s->leaf.at + i;
+      const vram__past *past = s->leaf.past + i;
+      const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
       if (projects) {
         int projected;
         while (q->kind != VRAM__PARAM)
@@ -144,10 +146,9 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
         if (projected != pass)
           continue;
       }
-      if (with_grad && !l->grad.d && !l->stepped &&
-          !(s->leaf.known && (s->leaf.past[i].had || s->leaf.past[i].stepped)))
+      if (with_grad && !l->grad.d && !l->let_go && !had)
         continue;
-      vram__optim_param_of(l, &p[n]);
+      vram__optim_param_of(&p[n], l);
       if (pass)
         p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
       n++;
@@ -179,6 +180,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
+  for (n = 0; s->g->nstep && !s->leaf.known && n < s->leaf.parameters; n++)
+    s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
   if (vram__optim_problem(&c, s->optim, n)) {
@@ -257,20 +260,17 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
     vram__upper_may_need(s, most);
 }
 
-VRAM__FN void vram__optim_now(vram__step *s) {
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
   const uint64_t used = s->used;
-  uint32_t n;
-  if (s->leaf.accumulated)
-    return;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   c.first_step = s->o->first_step != 0;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -281,4 +281,12 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     vram__optim_count_step(s, &b);
   if (!s->failed && s->o->first_step)
     s->r->optimizer_bytes += b.state;
+}
+
+VRAM__FN void vram__optim_now(vram__step *s) {
+  uint32_t n;
+  if (s->leaf.accumulated)
+    return;
+  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters);
 }

@@ -56,7 +56,8 @@ struct vram__grad_fn {
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t nsaved;
-  uint8_t done, flag;
+  uint8_t done; /* its backward has run: 1; 2: and let go of what it had saved */
+  uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
   uint8_t inner; /* aux is the record of an operation inside this one */
@@ -80,14 +81,15 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
-  uint8_t stepped; /* the optimizer has made its step in backward */
+  uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
   uint64_t bytes;           /* of its storage, */
   uint32_t with;            /* which is that of leaf with - 1; 0: its own */
   uint8_t had;              /* there is one */
-  uint8_t stepped;          /* there was one until the optimizer took it in backward */
+  uint8_t stepped;          /* a `step` line took one, whatever became of it */
+  uint8_t let_go;           /* there was one until its step was made in backward */
 } vram__past;
 
 typedef struct vram__cast { /* autocast's cached copy of a leaf */
@@ -258,7 +260,8 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale; /* something that may be saved was overwritten in place */
+  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -366,6 +369,8 @@ struct vram__step {
   vram__tensor *gin;            /* gradients for the inputs of the running backward node */
   vram__tensor *args, *results; /* inputs and outputs of the running node */
   const vram_value *root;       /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;           /* `backward` lines so far */
+  uint64_t saved_most;          /* saved bytes at one of them */
   uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
@@ -589,6 +594,7 @@ typedef struct vram__cudnn_conv {
   int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
+  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -878,7 +884,7 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
-  l->stepped = 0;
+  l->let_go = 0;
 }
 
 /* What there is of leaf i beside that. */
