@@ -1926,6 +1926,7 @@
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
 #define vram_step_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_step_bytes)
 #define vram_step_live VRAM__JOIN(VRAM_NAMESPACE, vram_step_live)
+#define vram_step_parameters VRAM__JOIN(VRAM_NAMESPACE, vram_step_parameters)
 #define vram_step_plan VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan)
 #define vram_step_plan_free VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan_free)
 #define vram_step_rules VRAM__JOIN(VRAM_NAMESPACE, vram_step_rules)
@@ -2344,7 +2345,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B)
+  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B)
 
 /* clang-format on */
 
@@ -2665,7 +2666,16 @@ typedef enum vram_optim_impl { /* the default: what PyTorch picks on CUDA */
   X(sgd_momentum_8bit)                                                                             \
   X(rmsprop_8bit)                                                                                  \
   X(adagrad_8bit)                                                                                  \
-  X(lion_8bit)
+  X(lion_8bit)                                                                                     \
+  X(paged_adam_8bit)                                                                               \
+  X(paged_adamw_8bit)                                                                              \
+  X(paged_lion_8bit)                                                                               \
+  X(adamw_32bit)                                                                                   \
+  X(lion_32bit)                                                                                    \
+  X(paged_adamw_32bit)                                                                             \
+  X(paged_lion_32bit)                                                                              \
+  X(galore_adamw)                                                                                  \
+  X(lomo)
 
 typedef enum vram_optimizer {
 #define VRAM__X(name) VRAM_OPTIM_##name,
@@ -3139,7 +3149,8 @@ typedef struct vram_live {
 
 /* What one node of the forward pass did. */
 typedef struct vram_node_report {
-  uint64_t params;       /* elements of its own parameters */
+  uint64_t params;       /* elements of its own parameters, */
+  uint64_t trainable;    /* and of those that get a gradient */
   uint64_t output_bytes; /* of its outputs' storages that are its own (0 for views and in place) */
   uint64_t saved_bytes;  /* first kept for backward by it */
   uint64_t live_bytes;   /* requested in all when it has returned */
@@ -3153,6 +3164,14 @@ typedef enum vram_cudnn {
   VRAM_CUDNN_EXPECTED,
   VRAM_CUDNN_NONE /* convolutions run without */
 } vram_cudnn;
+
+/* A copy of the model whose weights are averages, which a step updates last. */
+typedef enum vram_ema {
+  VRAM_EMA_NONE,
+  VRAM_EMA_FOREACH, /* torch.optim.swa_utils.AveragedModel with multi_avg_fn */
+  VRAM_EMA_LOOP,    /* the same with avg_fn */
+  VRAM_EMA_TIMM     /* timm.utils.ModelEmaV2: buffers, too */
+} vram_ema;
 
 /* Nodes from first to last, in execution order. */
 typedef struct vram_range {
@@ -3168,15 +3187,21 @@ typedef struct vram_step_options {
   vram_rules rules;
   vram_optimizer optimizer; /* with train */
   vram_optim_impl optim_impl;
-  int weight_decay;             /* L2 weight decay that is added to the gradient */
-  int capturable;               /* the optimizer's option: what it counts stays on the device */
-  int first_step;               /* 0: steady step, optimizer state exists */
-  vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
-  int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
-  uint32_t accumulate;          /* micro-batches, 0 or 1: one */
-  int keep_grads;               /* zero_grad(set_to_none=False), or none at all */
-  int zero_grad_late;           /* zero_grad() stands between forward and backward */
+  int weight_decay;    /* L2 weight decay that is added to the gradient */
+  int capturable;      /* the optimizer's option: what it counts stays on the device */
+  int first_step;      /* 0: steady step, optimizer state exists */
+  vram_dtype amp;      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
+  vram_dtype dtype;    /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
+  int master_weights;  /* the optimizer works on fp32 copies of low-precision parameters */
+  uint32_t accumulate; /* micro-batches, 0 or 1: one */
+  int keep_grads;      /* zero_grad(set_to_none=False), or none at all */
+  int zero_grad_late;  /* zero_grad() stands between forward and backward */
+  vram_optim_impl clip_grad_norm; /* torch.nn.utils.clip_grad_norm_ before the optimizer's step,
+                                     with foreach or as a loop; 0: none */
+  int optimizer_in_backward; /* a hook behind each accumulated gradient makes its parameter's step
+                                and lets go of it (register_post_accumulate_grad_hook) */
+  uint32_t galore_rank;      /* galore_adamw: of the projections; 0: 128 */
+  vram_ema ema;              /* averaged weights */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
@@ -3385,10 +3410,12 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 
 /* Reads "A..B,C..D" (text, never NULL): names of nodes, of any output. A range is from an A to the
    next B; a name inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]".
-   Ranges may lie inside one another. *count becomes the number of ranges; at most cap are written
-   to list, which may be NULL where cap is 0. *err, if not NULL, says why not:
+   Ranges may lie inside one another. "layers": one range for each layer, the nodes whose names are
+   the same up to their first number ("model.layers.3"), or that lie in one round of a loop. *count
+   becomes the number of ranges; at most cap are written to list, which may be NULL where cap is 0.
+   *err, if not NULL, says why not:
      VRAM_ERR_SYNTAX  no range, or one without its two dots or its names
-     VRAM_ERR_NAME    a node that there is not
+     VRAM_ERR_NAME    a node that there is not, or no layers
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
@@ -3396,6 +3423,18 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
+
+/* What the modules of a model own: elements, and their bytes in a step. Of quantised weights the
+   elements are those before, the bytes with scales and tables. */
+typedef struct vram_parameters {
+  uint64_t trainable, frozen, quantised;
+  uint64_t trainable_bytes, frozen_bytes, quantised_bytes, buffers_bytes;
+} vram_parameters;
+
+/* Counts them, as numbers that wrap where the model is larger than a step allows. o NULL: all
+   zero. */
+VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options *o,
+                                   vram_parameters *to);
 
 /* The rules that a step of these options goes by: never VRAM_RULES_TORCH. o NULL: all zero. */
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o);
@@ -11677,9 +11716,12 @@ typedef struct vram__rules {
     int64_t threads, tile, elements, grid, cooperative;
   } batch_norm;
 
+  uint64_t foreach_chunk; /* MultiTensorApply.cuh: elements of a tensor that one block works on */
+
   struct { /* bitsandbytes, optim/optimizer.py: fewest elements that are kept in 8 bits
-              (min_8bit_size), elements with one scale (blocksize) */
-    uint64_t least, block;
+              (min_8bit_size), elements with one scale (blocksize), and that a paged optimizer
+              keeps in managed memory (get_state_buffer) */
+    uint64_t least, block, paged;
   } eight_bit;
 
   struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always
@@ -11794,7 +11836,8 @@ typedef struct vram__leaf {
   vram__tensor grad; /* .grad */
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
-  vram_dtype dt;
+  vram_dtype dt : 8;
+  uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -11802,6 +11845,7 @@ typedef struct vram__past { /* the gradient that a step left at a leaf */
   uint32_t with;            /* which is that of leaf with - 1; 0: its own */
   uint8_t had;              /* there is one */
   uint8_t stepped;          /* a `step` line took one, whatever became of it */
+  uint8_t let_go;           /* there was one until its step was made in backward */
 } vram__past;
 
 typedef struct vram__cast { /* autocast's cached copy of a leaf */
@@ -12013,13 +12057,16 @@ typedef struct vram__leaves {
   uint32_t nmade, made_free; /* so many may live at a time; the first that does not */
   vram__made *made_of;
   vram__past *past;
-  vram__cast *cast;    /* NULL: no autocast */
-  uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
-  vram__total had;     /* the storages of all gradients */
-  uint8_t known;       /* `past` is known from a step before */
-  uint8_t shared;      /* two gradients lie on one storage */
-  uint8_t all_had;     /* every trainable parameter got a gradient, */
-  uint8_t missing;     /* or one did not, so it has no optimizer state */
+  vram__cast *cast;                                /* NULL: no autocast */
+  uint32_t first_cast;                             /* the newest leaf with a cached copy, + 1 */
+  vram__total had;                                 /* the storages of all gradients */
+  void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
+  uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
+  uint64_t largest; /* gradient that such a hook let go */
+  uint8_t known;    /* `past` is known from a step before */
+  uint8_t shared;   /* two gradients lie on one storage */
+  uint8_t all_had;  /* every trainable parameter got a gradient, */
+  uint8_t missing;  /* or one did not, so it has no optimizer state */
 } vram__leaves;
 
 /* The libraries of matrix products. */
@@ -12593,6 +12640,7 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
+  l->let_go = 0;
 }
 
 /* What there is of leaf i beside that. */
@@ -12687,7 +12735,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* efficient */ {32, 128, 16, 16, 256, 200}, \
     /* layer_norm */ {65536, 32768}, \
     /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8}, \
-    /* eight_bit */ {4096, 256}, \
+    /* foreach_chunk */ 65536, \
+    /* eight_bit */ {4096, 256, 100000}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
     {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
@@ -15201,9 +15250,12 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
   vram__storage *b = vram__slot_at(s, t->st);
-  if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
-      !(l->d->flags & VRAM__DENSE) || l >= s->leaf.at + s->leaf.count) {
+  if (s->leaf.accumulated || s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d ||
+      b->base != t->st || b->refs != 1 || !(l->d->flags & VRAM__DENSE) ||
+      l >= s->leaf.at + s->leaf.count) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    if (s->leaf.accumulated && l < s->leaf.at + s->leaf.parameters)
+      s->leaf.accumulated(s, l);
     return;
   }
   l->grad = *t;
@@ -15487,6 +15539,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 /* quantised.c */
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
                                             vram__tensor b);
@@ -17748,8 +17801,11 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
   to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
+/* autocast=0: the program converts only where autocast is off. */
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, VRAM_F32) : x[1].dt;
+  const vram_dtype dt = s->amp && !VRAM__INT(n, autocast, 1) ? x[0].dt
+                        : n->nin == 1                        ? vram__step_key_dtype(s, n, VRAM_F32)
+                                                             : x[1].dt;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
@@ -17780,7 +17836,7 @@ VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0
 VRAM__OP(clone, "clone", 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 VRAM__OP(to, "", 1, 1, same, SAME, none, to, none, each, SAME, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype!");
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype! autocast");
 VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 
 /* >>ops/create    ops that make values from nothing; parameters and buffers */
@@ -20590,6 +20646,22 @@ VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
 }
 
 #ifndef VRAM_NO_STEP
+
+/* Is p a quantised weight, of so many elements, or what says how to read one (none)? */
+VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements) {
+  const vram_node *n = p->node;
+  const int weight = n->op == VRAM_OP_linear && n->param[VRAM__LINEAR_WEIGHT] == p;
+  *elements = 0;
+  if (n->op != VRAM_OP_linear || (!weight && p->kind != VRAM__BUFFER))
+    return 0;
+  if (!vram__node_list(n, VRAM__KEY_quant, NULL))
+    return 0;
+  if (weight) {
+    const vram__quantised q = vram__node_quantised(n);
+    *elements = (uint64_t)q.out * (uint64_t)q.in;
+  }
+  return 1;
+}
 
 /* The model's dtype is here that which the weights were loaded in. */
 static vram_dtype vram__quantised_dtype(const vram__step *s, vram_dtype dt) {
@@ -29821,6 +29893,7 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
+  uint32_t rank; /* of the projection of its gradient; 0: none */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -29831,6 +29904,7 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -29866,6 +29940,16 @@ VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_pa
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
                                vram__optim_bytes *out);
 
+/* in_backward.c */
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o);
+VRAM__FN int vram__in_backward_is(const vram_step_options *o);
+VRAM__FN void vram__in_backward_begin(vram__step *s);
+VRAM__FN void vram__in_backward_end(vram__step *s);
+
+/* average.c */
+VRAM__FN void vram__average_put(vram__step *s);
+VRAM__FN void vram__average_update(vram__step *s);
+
 /* backward.c */
 VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
@@ -29897,6 +29981,7 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
+VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
@@ -29917,6 +30002,8 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
 VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
+VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
+VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
 VRAM__FN void vram__optim_now(vram__step *s);
 
@@ -29981,7 +30068,9 @@ enum {
   VRAM__OPTIM_MATRIX = 2,     /* takes only parameters of two axes; the others are left out */
   VRAM__OPTIM_SPLIT = 4,      /* foreach: a group is split into matrices and vectors */
   VRAM__OPTIM_CAPTURABLE = 8, /* has the option `capturable` */
-  VRAM__OPTIM_DECOUPLED = 16  /* weight decay is decoupled: no temporaries */
+  VRAM__OPTIM_DECOUPLED = 16, /* weight decay is decoupled: no temporaries */
+  VRAM__OPTIM_IN_BACKWARD = 32, /* each parameter's step is made in backward */
+  VRAM__OPTIM_PROJECTS = 64     /* gradients of some matrices are projected; those come last */
 };
 
 typedef struct vram__optim_row {
@@ -30007,6 +30096,9 @@ typedef struct vram__optim_row {
   X(MATRICES, "matrices")                                                                          \
   X(GRAM, "gram")                                                                                  \
   X(BLOCKS, "blocks")                                                                              \
+  X(RESIDENT, "resident")                                                                          \
+  X(LOW, "low")                                                                                    \
+  X(BASIS, "basis")                                                                                \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -30025,7 +30117,8 @@ typedef struct vram__optim_row {
   X(MATRIX, 16, "matrix")                                                                          \
   X(LARGE, 32, "large")                                                                            \
   X(LOW_PRECISION, 64, "low_precision")                                                            \
-  X(ONCE, 128, "once")
+  X(ONCE, 128, "once")                                                                             \
+  X(PROJECTED, 256, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -30058,7 +30151,7 @@ enum {
   VRAM__OPTIM_LAST,  /* a takes the last tensor of b, the rest goes */
   VRAM__OPTIM_STATE, /* of size b */
   VRAM__OPTIM_BRIEF, /* a tensor of size b that goes at once */
-  VRAM__OPTIM_IF,    /* one of the conditions a holds (b: none), else on by c */
+  VRAM__OPTIM_IF,    /* one of the parameter's conditions a holds (b: none), else on by c */
   VRAM__OPTIM_JUMP,  /* on by c */
   VRAM__OPTIM_EACH   /* those between here and c from here for each parameter, then on by c */
 };
@@ -30087,6 +30180,11 @@ typedef struct vram__optim_code {
 
 /* optimizers.c */
 VRAM__FN const vram__optim_row *vram__optim_row_of(uint32_t optimizer);
+
+static inline uint8_t vram__optim_flags(const vram_step_options *o) {
+  const vram__optim_row *row = vram__optim_row_of((uint32_t)o->optimizer);
+  return row ? row->flags : 0;
+}
 
 /* optim_words.c */
 VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
@@ -30120,14 +30218,17 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               parameter without axes meets a number in f32 on the device (capturable)
    COUNT      numel; rows: numbers that a reduction over the last axis leaves; columns: over the one
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
-              itself; blocks: of 256 elements; 256
+              itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
+              tensor in managed memory; low: of the projected gradient; basis: of what
+              projects it; 256
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
               capturable; of the parameter: matrix (two axes or more), large (4,096 elements or
-              more), low_precision (f16, bf16), once (the first time that it is asked) */
+              more), low_precision (f16, bf16), once (the first time that it is asked), projected
+              (GaLore projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
@@ -30427,10 +30528,49 @@ static const char vram__8bit_init2[] =
     "  state1 = state(f32[numel]); state2 = state(f32[numel]);"
     "}";
 
+static const char vram__paged_8bit_init1[] =
+    "if large {"
+    "  if once { qmap1 = state(f32[256]); }"
+    "  state1 = state(u8[resident]); absmax1 = state(f32[blocks]);"
+    "} else {"
+    "  state1 = state(f32[numel]);"
+    "}";
+static const char vram__paged_8bit_init2[] =
+    "if large {"
+    "  if once { qmap1 = state(f32[256]); qmap2 = state(f32[256]); }"
+    "  state1 = state(u8[resident]); state2 = state(u8[resident]);"
+    "  absmax1 = state(f32[blocks]); absmax2 = state(f32[blocks]);"
+    "} else {"
+    "  state1 = state(f32[numel]); state2 = state(f32[numel]);"
+    "}";
+
+/* GaLoreAdamW of galore_torch 1.0. Its first step, and each 200th, decomposes the gradient in f32
+   (torch.linalg.svd); of f32 the square factor stays, as what projects is a view of it. */
+static const char vram__galore_adamw[] =
+    "local grad;"
+    "free grad;"
+    "if projected {"
+    "  if first_step {"
+    "    if low_precision { matrix = new(f32[numel]); }"
+    "    copy = new(f32[numel]); factor = new(f32[numel]); free copy;"
+    "    if low_precision { square = new(f32[gram]); projector = state(own[basis]); free square; }"
+    "    else { projector = state(own[gram]); }"
+    "    free factor, matrix;"
+    "  }"
+    "  grad = new(own[low]) using cublas;"
+    "  if first_step { exp_avg = state(own[low]); exp_avg_sq = state(own[low]); }"
+    "  denom = new(own[low]); norm_grad = new(own[low]);"
+    "  product = new(param) using cublas; scaled = new(param); free product;"
+    "  norm_grad = move(scaled);"
+    "} else {"
+    "  if first_step { exp_avg = state(param); exp_avg_sq = state(param); }"
+    "  denom = new(param); norm_grad = new(param);"
+    "}";
+
 /* In the order of VRAM_OPTIMIZERS: name; state; what PyTorch picks on CUDA; flags; init; recipes of
    foreach, loop and fused ("": nothing is allocated, NULL: there is none).
    Measured: torch.optim of PyTorch 2.15; lion with lion-pytorch 0.2.5 (foreach: timm 1.0.31, one
-   chunk); *_8bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after timm 1.0.31). */
+   chunk); *_8bit, *_32bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after timm 1.0.31). */
 #define VRAM__FOREACH VRAM_OPTIM_IMPL_FOREACH
 #define VRAM__LOOP VRAM_OPTIM_IMPL_LOOP
 #define VRAM__CAPTURABLE VRAM__OPTIM_CAPTURABLE
@@ -30498,6 +30638,21 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"rmsprop_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
     {"adagrad_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
     {"lion_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
+    {"paged_adam_8bit", "state1 state2 absmax1 absmax2", VRAM__LOOP, 0, vram__paged_8bit_init2,
+     {NULL, "", NULL}},
+    {"paged_adamw_8bit", "state1 state2 absmax1 absmax2", VRAM__LOOP, 0, vram__paged_8bit_init2,
+     {NULL, "", NULL}},
+    {"paged_lion_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__paged_8bit_init1, {NULL, "", NULL}},
+    {"adamw_32bit", "state1 state2", VRAM__LOOP, 0,
+     "state1 = state(f32[numel]); state2 = state(f32[numel]);", {NULL, "", NULL}},
+    {"lion_32bit", "state1", VRAM__LOOP, 0, "state1 = state(f32[numel]);", {NULL, "", NULL}},
+    {"paged_adamw_32bit", "state1 state2", VRAM__LOOP, 0,
+     "state1 = state(f32[resident]); state2 = state(f32[resident]);", {NULL, "", NULL}},
+    {"paged_lion_32bit", "state1", VRAM__LOOP, 0, "state1 = state(f32[resident]);",
+     {NULL, "", NULL}},
+    {"galore_adamw", "projector exp_avg exp_avg_sq", VRAM__LOOP, VRAM__OPTIM_PROJECTS |
+     VRAM__OPTIM_DECOUPLED, "", {NULL, vram__galore_adamw, NULL}},
+    {"lomo", "", VRAM__LOOP, VRAM__OPTIM_IN_BACKWARD, "", {NULL, "", NULL}},
 };
 #undef VRAM__FOREACH
 #undef VRAM__LOOP
@@ -30759,7 +30914,8 @@ static void vram__optim_words_if(vram__optim_code *c, uint32_t depth) {
   }
   c->asks_parameter = 1;
   from = c->count;
-  vram__optim_words_emit(c, VRAM__OPTIM_IF, (uint8_t)asked, (uint8_t)negated);
+  vram__optim_words_emit(c, VRAM__OPTIM_IF, (uint8_t)(asked / VRAM__OPTIM_IF_MATRIX),
+                         (uint8_t)negated);
   vram__optim_words_block(c, depth);
   if (vram__optim_words_take(c, "else")) {
     const uint32_t over = c->count;
@@ -30920,6 +31076,16 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     return vram__optim_batch(p, 2) * vram__optim_axis(p, 1);
   case VRAM__OPTIM_MATRICES:
     return vram__optim_batch(p, 2);
+  case VRAM__OPTIM_LOW:
+    rows = vram__optim_axis(p, 2);
+    columns = vram__optim_axis(p, 1);
+    return p->rank * (rows > columns ? rows : columns);
+  case VRAM__OPTIM_BASIS:
+    rows = vram__optim_axis(p, 2);
+    columns = vram__optim_axis(p, 1);
+    return p->rank * (rows < columns ? rows : columns);
+  case VRAM__OPTIM_RESIDENT:
+    return p->numel < rules->eight_bit.paged ? p->numel : 0;
   case VRAM__OPTIM_BLOCKS:
     return vram__div_up_u64(p->numel, rules->eight_bit.block);
   case VRAM__OPTIM_GRAM:
@@ -31214,7 +31380,7 @@ static void vram__optim_last(vram__optim_run *r, vram__optim_held *to, vram__opt
 }
 
 /* Does one of these conditions hold for a parameter? */
-static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i) {
+static int vram__optim_holds(vram__optim_run *r, uint32_t conditions, uint32_t i) {
   const vram__optim_param *p = &r->p[i];
   uint32_t hold = 0;
   if (p->ndim > 1)
@@ -31223,6 +31389,8 @@ static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i)
     hold |= VRAM__OPTIM_IF_LARGE;
   if (vram__dtype_size(p->dtype) < 4)
     hold |= VRAM__OPTIM_IF_LOW_PRECISION;
+  if (p->rank)
+    hold |= VRAM__OPTIM_IF_PROJECTED;
   if ((conditions & VRAM__OPTIM_IF_ONCE) && !r->asked) {
     hold |= VRAM__OPTIM_IF_ONCE;
     r->asked = 1;
@@ -31259,7 +31427,7 @@ static void vram__optim_play(vram__optim_run *r, const vram__optim_instruction *
           vram__optim_alloc_briefly(r, vram__optim_size(r, i, x->b), 0);
       break;
     case VRAM__OPTIM_IF:
-      if (vram__optim_holds(r, x->a, from) == x->b)
+      if (vram__optim_holds(r, (uint32_t)x->a * VRAM__OPTIM_IF_MATRIX, from) == x->b)
         next = x->c;
       break;
     case VRAM__OPTIM_JUMP:
@@ -31358,6 +31526,84 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
     }
   }
   r->filter = 0;
+}
+
+/* ---- clip_grad_norm_ (torch/nn/utils/clip_grad.py) */
+
+/* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
+   each chunk, the norms. */
+static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
+  vram__optim_held parts;
+  uint64_t chunks = 0, tensors = 0;
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (vram__optim_match(r, i)) {
+      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      tensors++;
+    }
+  vram__optim_clear(&parts);
+  vram__optim_push(r, &parts, 8 * (tensors + 1));
+  vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
+  for (i = 0; i < tensors; i++)
+    vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+  vram__optim_release(r, &parts);
+}
+
+static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (vram__optim_match(r, i)) {
+      vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+      vram__optim_workspace(r, i, VRAM__OPTIM_REDUCE_ALL);
+    }
+}
+
+/* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
+static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, uint64_t each) {
+  vram__optim_held stack, total, sum, reciprocal, coefficient, clamped;
+  vram__optim_reduction x = {1, 0, 0, 4};
+  vram__optim_held *const held[] = {&stack, &total, &sum, &reciprocal, &coefficient, &clamped};
+  uint32_t i;
+  for (i = 0; i < sizeof held / sizeof *held; i++)
+    vram__optim_clear(held[i]);
+  x.inputs = (int64_t)r->n;
+  x.bytes = each > 4 ? 8 : 4;
+  vram__optim_push(r, &stack, each * r->n);
+  vram__optim_push(r, &total, each);
+  vram__optim_reduce(r, &x);
+  vram__optim_release(r, &stack);
+  vram__optim_release(r, norms);
+  vram__optim_push(r, &sum, each);
+  vram__optim_push(r, &reciprocal, each);
+  vram__optim_push(r, &coefficient, each);
+  vram__optim_release(r, &reciprocal);
+  vram__optim_release(r, &sum);
+  vram__optim_push(r, &clamped, each);
+  vram__optim_release(r, &coefficient);
+  vram__optim_release(r, &clamped);
+  vram__optim_release(r, &total);
+}
+
+/* Groups of one dtype as the optimizer has them; numbers of f16 and bf16 together are f32. */
+static void vram__optim_clip(vram__optim_run *r) {
+  vram_dtype dtype[VRAM_DTYPE_COUNT];
+  const uint32_t dtypes = vram__optim_dtypes(r, dtype);
+  vram__optim_held norms;
+  uint64_t each = 0;
+  uint32_t k;
+  vram__optim_clear(&norms);
+  for (k = dtypes; k-- > 0;) {
+    const uint64_t size = vram__dtype_size(dtype[k]);
+    each = !each || size > each ? size : size == each && size < 4 ? 4 : each;
+    r->dtype = dtype[k];
+    r->filter = dtypes > 1;
+    if (r->c->clip == VRAM_OPTIM_IMPL_LOOP)
+      vram__optim_clip_loop(r, &norms);
+    else
+      vram__optim_clip_foreach(r, &norms);
+  }
+  r->filter = 0;
+  vram__optim_clip_total(r, &norms, each);
 }
 
 static void vram__optim_play_body(vram__optim_run *r) {
@@ -31489,6 +31735,8 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
+    if (c->clip)
+      vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
       vram__optim_play_init(&r, r.row->init);
@@ -31778,11 +32026,17 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
 static void vram__report_node_name(vram__step *s, const vram_node *n) {
   vram_node_report *r = s->o->nodes + n->index;
   uint32_t i, own = 0;
-  r->params = r->output_bytes = 0;
+  uint64_t weight;
+  r->params = r->trainable = r->output_bytes = 0;
   r->dtype = VRAM_DTYPE_NONE;
-  for (i = 0; i < n->nparam; i++)
-    if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
-      r->params += n->param[i]->d->numel;
+  for (i = 0; i < n->nparam; i++) {
+    const vram_param *p = n->param[i];
+    if (!p || p->node != n || p->kind == VRAM__BUFFER)
+      continue;
+    r->params += vram__param_quantised(p, &weight) ? weight : p->d->numel;
+    if (p->kind == VRAM__PARAM)
+      r->trainable += p->d->numel;
+  }
   for (i = 0; i < n->nout; i++) {
     vram__tensor t = s->variable[s->name_of[n->out[i].index]].t;
     if (!i)
@@ -32054,11 +32308,79 @@ static const char *vram__range_end(const char *p, const char **dots) {
   return end;
 }
 
+/* The layer that a node belongs to: its name up to the first number ("model.layers.3"), in a loop
+   the outermost round, too. */
+typedef struct vram__layer {
+  vram__span name; /* len 0: no number in it */
+  const vram__round *round;
+} vram__layer;
+
+static vram__layer vram__layer_of(const vram_node *n) {
+  vram__layer layer;
+  const vram__span label = vram__node_label(n);
+  uint32_t at = 0, begin;
+  layer.name = vram__span_of(label.text, label.text);
+  layer.round = n->round;
+  while (layer.round && layer.round->up)
+    layer.round = layer.round->up;
+  while (at < label.len) {
+    for (begin = at; at < label.len && label.text[at] >= '0' && label.text[at] <= '9';)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.')) {
+      layer.name.len = at;
+      return layer;
+    }
+    while (at < label.len && label.text[at] != '.')
+      at++;
+    at++;
+  }
+  return layer;
+}
+
+static int vram__layer_same(const vram__layer *a, const vram__layer *b) {
+  return a->round == b->round && a->name.len == b->name.len &&
+         vram__text_equal(a->name.text, b->name.text, a->name.len);
+}
+
+/* Every run of nodes of one layer. */
+static uint32_t vram__ranges_layers(const vram_graph *g, vram_range *list, uint32_t cap) {
+  const vram_node *n, *first = NULL, *last = NULL;
+  vram__layer layer = VRAM_ZERO_INIT, open = VRAM_ZERO_INIT;
+  uint32_t count = 0;
+  for (n = g->first;; n = vram__line_end_of(n)->next) {
+    if (n && vram__node_is_lifetime(n))
+      continue;
+    if (n)
+      layer = vram__layer_of(n);
+    if (n && first && vram__layer_same(&layer, &open)) {
+      last = n;
+      continue;
+    }
+    if (first != last) {
+      if (count < cap) {
+        list[count].first = first;
+        list[count].last = last;
+      }
+      count++;
+    }
+    if (!n)
+      return count;
+    first = last = layer.name.len || layer.round ? n : NULL;
+    open = layer;
+  }
+}
+
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err) {
   const vram_node *n;
   const char *p, *dots, *end;
   *count = 0;
+  if (vram__text_is(text, vram__text_len(text), "layers")) {
+    *count = vram__ranges_layers(g, list, cap);
+    return *count ? VRAM_OK
+                  : vram__range_error(err, VRAM_ERR_NAME,
+                                      "no node has a layer's number in its name", text, text);
+  }
   for (p = text;; p = end + 1) { /* every name is one */
     int found = 0;
     end = vram__range_end(p, &dots);
@@ -32938,7 +33260,7 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 }
 
 /* A parameter's dtype in this run. */
-static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
+VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
   return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
 }
 
@@ -33359,6 +33681,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     vram__scaled_backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
+  vram__in_backward_end(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }
@@ -33591,7 +33914,7 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.extra += large * VRAM_SMALL_POOL_BYTES;
 }
 
-static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
+VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   vram__memory_zero(c, sizeof *c);
   c->optim = (uint8_t)s->o->optimizer;
   c->impl = (uint8_t)s->o->optim_impl;
@@ -33603,6 +33926,7 @@ static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
+  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
@@ -33612,21 +33936,68 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->ndim = l->d->ndim;
   p->size = l->d->v;
   p->dtype = l->dt;
+  p->rank = 0;
 }
 
+/* No matrix has a rank beyond its smaller side. */
+static uint64_t vram__optim_rank(const vram_dims *d, uint64_t rank) {
+  const uint64_t rows = (uint64_t)d->v[0], columns = (uint64_t)d->v[1];
+  const uint64_t most = rows < columns ? rows : columns;
+  return rank < most ? rank : most;
+}
+
+/* The weight of a linear layer that is not the last one: galore_torch's examples take those of
+   attention and of the MLPs. */
+static int vram__optim_projects(const vram_param *p, const vram_node *head) {
+  return p->node->op == VRAM_OP_linear && p->node != head && p->d->ndim == 2 &&
+         p->node->param[0] == p;
+}
+
+static const vram_node *vram__optim_head(const vram__step *s) {
+  const vram_param *p;
+  const vram_node *head = NULL;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->node->op == VRAM_OP_linear && (!head || p->node->index > head->index))
+      head = p->node;
+  return head;
+}
+
+/* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
+   does not. */
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
+  const vram_node *const head = projects ? vram__optim_head(s) : NULL;
+  const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
-  for (i = 0; i < s->leaf.parameters; i++) {
-    const vram__past *past = s->leaf.past + i;
-    const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had);
-    if (!with_grad || s->leaf.at[i].grad.d || had)
-      vram__optim_param_of(p + n++, s->leaf.at + i);
+  int pass;
+  for (pass = 0; pass <= (projects != 0); pass++) {
+    const vram_param *q = s->g->param_first;
+    for (i = 0; i < s->leaf.parameters; i++) {
+      const vram__leaf *l = s->leaf.at + i;
+      const vram__past *past = s->leaf.past + i;
+      const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
+      if (projects) {
+        int projected;
+        while (q->kind != VRAM__PARAM)
+          q = q->next;
+        projected = vram__optim_projects(q, head);
+        q = q->next;
+        if (projected != pass)
+          continue;
+      }
+      if (with_grad && !l->grad.d && !l->let_go && !had)
+        continue;
+      vram__optim_param_of(&p[n], l);
+      if (pass)
+        p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
+      n++;
+    }
   }
   return n;
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
-static int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n) {
+VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n) {
   c->ids =
       (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c->ids);
   if (!c->ids)
@@ -33712,6 +34083,22 @@ static void vram__optim_count_step(vram__step *s, const vram__optim_bytes *b) {
   vram__bytes_grow_and_shrink(s, b->end, b->end_blocks, b->state_large, VRAM_CATEGORY_OPTIMIZER);
 }
 
+/* Each 200th step of GaLore decomposes gradients in f32: a copy, two factors of the largest, and as
+   much again for what cuSOLVER takes, which is not known. */
+static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p, uint32_t n) {
+  uint64_t most = 0, bytes;
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    const uint64_t rows = p[i].rank ? (uint64_t)p[i].size[0] : 0;
+    const uint64_t columns = p[i].rank ? (uint64_t)p[i].size[1] : 0;
+    const uint64_t side = rows < columns ? rows : columns;
+    bytes = vram__product_or_overflow(8, 3 * p[i].numel * (p[i].rank != 0) + side * side);
+    most = bytes > most ? bytes : most;
+  }
+  if (most)
+    vram__upper_may_need(s, most);
+}
+
 /* The optimizer's step on the first n of s->optim; all: they are all parameters. */
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
@@ -33721,6 +34108,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   vram__optim_config_of(s, &c);
   c.first_step = s->o->first_step != 0;
+  vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
   c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
@@ -33735,8 +34123,184 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
 }
 
 VRAM__FN void vram__optim_now(vram__step *s) {
-  const uint32_t n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  uint32_t n;
+  if (s->leaf.accumulated)
+    return;
+  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   vram__optim_step_now(s, n, n == s->leaf.parameters);
+}
+
+/* >>step/in_backward    optimizers whose steps are made in backward */
+
+/* p.grad = None */
+static void vram__in_backward_zero_grad(vram__step *s, vram__leaf *l) {
+  const uint64_t bytes = vram__dims_bytes_of(l->d, l->dt);
+  if (s->leaf.largest < bytes)
+    s->leaf.largest = bytes;
+  l->let_go = 1;
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+}
+
+/* The hook behind an accumulated gradient: the step of an optimizer of this parameter alone, and
+   zero_grad(). */
+static void vram__in_backward_step(vram__step *s, vram__leaf *l) {
+  const uint64_t used = s->used;
+  const uint8_t cat = s->cat;
+  vram__optim_config c;
+  vram__optim_param p;
+  vram__optim_bytes b;
+  vram__optim_config_of(s, &c);
+  vram__optim_param_of(&p, l);
+  c.first_step = s->o->first_step && !l->let_go;
+  if (!(s->ideal && !c.first_step) && vram__optim_ids_take(s, &c, 1)) {
+    vram__optim_step(&c, &p, 1, &b);
+    if (b.end == VRAM_OVERFLOW)
+      s->failed = VRAM_ERR_OVERFLOW;
+    else
+      s->r->optimizer_bytes += b.state;
+  }
+  s->used = used;
+  s->cat = cat;
+  vram__in_backward_zero_grad(s, l);
+}
+
+/* Lomo of lomo_optim 0.1.1: a weight in 16 bits and its gradient are added in f32. */
+static void vram__in_backward_lomo(vram__step *s, vram__leaf *l) {
+  const uint64_t bytes = 4 * l->d->numel;
+  const uint8_t cat = s->cat;
+  uint32_t grad, weight;
+  if (vram__dtype_size(l->dt) >= 4 || s->ideal)
+    vram__in_backward_zero_grad(s, l);
+  else {
+    grad = vram__optim_alloc(s, bytes, 0);
+    vram__in_backward_zero_grad(s, l);
+    weight = vram__optim_alloc(s, bytes, 0);
+    vram__optim_free(s, grad);
+    vram__optim_free(s, weight);
+  }
+  s->cat = cat;
+}
+
+/* Its hook looks for gradients before this one is there: it finds the one before. */
+static void vram__in_backward_wait(vram__step *s, vram__leaf *l) {
+  vram__in_backward_end(s);
+  s->leaf.waiting = (uint32_t)(l - s->leaf.at) + 1;
+}
+
+/* Behind backward the last one is left. */
+VRAM__FN void vram__in_backward_end(vram__step *s) {
+  if (s->leaf.waiting)
+    vram__in_backward_lomo(s, s->leaf.at + s->leaf.waiting - 1);
+  s->leaf.waiting = 0;
+}
+
+VRAM__FN int vram__in_backward_is(const vram_step_options *o) {
+  return o->train && (o->optimizer_in_backward || (vram__optim_flags(o) & VRAM__OPTIM_IN_BACKWARD));
+}
+
+/* Why these options do not go together, or NULL. */
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o) {
+  if ((uint32_t)o->clip_grad_norm > VRAM_OPTIM_IMPL_LOOP)
+    return "clip_grad_norm is neither foreach nor a loop";
+  if ((uint32_t)o->ema > VRAM_EMA_TIMM)
+    return "unknown averaged weights";
+  if (g->nstep &&
+      (vram__in_backward_is(o) || o->ema || (vram__optim_flags(o) & VRAM__OPTIM_PROJECTS)))
+    return "averaged weights, GaLore and an optimizer in backward go with texts without step lines";
+  if (!vram__in_backward_is(o))
+    return NULL;
+  return o->clip_grad_norm    ? "an optimizer in backward leaves no gradients to clip"
+         : o->master_weights  ? "an optimizer in backward has no master weights"
+         : o->amp == VRAM_F16 ? "GradScaler steps once behind backward, not in it"
+                              : NULL;
+}
+
+VRAM__FN void vram__in_backward_begin(vram__step *s) {
+  const int lomo = vram__optim_flags(s->o) & VRAM__OPTIM_IN_BACKWARD;
+  if (vram__in_backward_is(s->o))
+    s->leaf.accumulated = lomo ? vram__in_backward_wait : vram__in_backward_step;
+}
+
+/* >>step/average    a copy of the model whose weights are averages (--ema) */
+
+/* copy.deepcopy of the model, which is made once it is on the device. */
+VRAM__FN void vram__average_put(vram__step *s) {
+  vram__replay *const run = s->replay;
+  vram__total all = {0, 0, 0, 0, 0};
+  const vram_param *p;
+  if (!s->train || !s->o->ema)
+    return;
+  for (p = s->g->param_first; p; p = p->next) {
+    const uint64_t bytes = vram__dims_bytes_of(p->d, s->param[p->index].dt);
+    if (bytes > (uint64_t)VRAM_MAX_BYTES - all.bytes) {
+      s->failed = VRAM_ERR_OVERFLOW;
+      return;
+    }
+    vram__total_add(&all, bytes);
+    if (run && run->fresh) {
+      vram__replay_tell(s, VRAM_CATEGORY_OTHER, p->node);
+      vram__replay_get(s, bytes);
+    }
+  }
+  vram__bytes_grow_and_shrink(s, all.bytes, all.blocks, all.large, VRAM_CATEGORY_OTHER);
+}
+
+static void vram__average_one(vram__step *s, uint64_t bytes) {
+  uint32_t part[3], i; /* decay * average, (1 - decay) * weight, their sum */
+  for (i = 0; i < 3; i++)
+    part[i] = vram__optim_alloc(s, bytes, 0);
+  for (i = 0; i < 3; i++)
+    vram__optim_free(s, part[i]);
+}
+
+/* AveragedModel: the count of updates lies on the CPU, a copy of it comes to the device for each
+   parameter, or for each dtype of them. */
+static void vram__average_loop(vram__step *s) {
+  const vram_param *p;
+  uint32_t count = 0, next;
+  for (p = s->g->param_first; p; p = p->next) {
+    if (p->kind == VRAM__BUFFER)
+      continue;
+    next = vram__optim_alloc(s, 8, 0);
+    vram__optim_free(s, count);
+    count = next;
+    vram__average_one(s, vram__dims_bytes_of(p->d, s->param[p->index].dt));
+  }
+  vram__optim_free(s, count);
+}
+
+static void vram__average_foreach(vram__step *s) {
+  const vram_param *p;
+  uint64_t seen = 0;
+  for (p = s->g->param_first; p; p = p->next) {
+    const uint64_t bit = UINT64_C(1) << s->param[p->index].dt;
+    if (p->kind != VRAM__BUFFER && !(seen & bit)) {
+      vram__optim_free(s, vram__optim_alloc(s, 8, 0));
+      seen |= bit;
+    }
+  }
+}
+
+/* ModelEmaV2.update: all of state_dict(); integers times a number are f32. */
+static void vram__average_timm(vram__step *s) {
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram_dtype dt = s->param[p->index].dt;
+    vram__average_one(s, vram__dims_bytes_of(p->d, vram__kind_rank(dt) < 2 ? VRAM_F32 : dt));
+  }
+}
+
+/* The first update of an AveragedModel copies. */
+VRAM__FN void vram__average_update(vram__step *s) {
+  if (s->ideal)
+    return;
+  if (s->o->ema == VRAM_EMA_TIMM)
+    vram__average_timm(s);
+  else if (s->o->ema == VRAM_EMA_LOOP && !s->o->first_step)
+    vram__average_loop(s);
+  else if (s->o->ema == VRAM_EMA_FOREACH && !s->o->first_step)
+    vram__average_foreach(s);
 }
 
 /* >>step/keep    what variables of the training loop hold from one step to the next
@@ -33900,6 +34464,7 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
   vram__past *past = s->leaf.past + i;
   vram__storage *b;
   past->had = 1;
+  past->let_go = 0;
   past->bytes = 0;
   past->with = 0;
   if (!l->grad.st)
@@ -33924,6 +34489,8 @@ static void vram__gradients_look(vram__step *s) {
     if (!s->leaf.at[i].grad.d) {
       if (!s->leaf.known)
         s->leaf.past[i].had = 0;
+      s->leaf.past[i].let_go = s->leaf.at[i].let_go;
+      had += s->leaf.at[i].let_go;
       continue;
     }
     had += i < s->leaf.parameters;
@@ -33949,7 +34516,9 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.all_had)
+  if (s->leaf.accumulated)
+    s->r->gradients_bytes = s->leaf.largest;
+  else if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
   for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
     if (s->leaf.at[i].grad.d)
@@ -34265,8 +34834,9 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
-               vram__blas_workspaces_stay(g, o) || (o->train && o->amp == VRAM_F16);
+               o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
+               vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
+               (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
@@ -34510,6 +35080,34 @@ static void vram__step_set_options(vram__step *s) {
   vram__device_of(&s->device, o, rules);
 }
 
+VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options *o,
+                                   vram_parameters *to) {
+  vram_step_options none = VRAM_ZERO_INIT;
+  vram__step s;
+  const vram_param *p;
+  vram__memory_zero(&s, sizeof s);
+  vram__memory_zero(to, sizeof *to);
+  s.g = g;
+  s.o = o ? o : &none;
+  vram__step_set_options(&s);
+  for (p = g->param_first; p; p = p->next) {
+    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    uint64_t weight;
+    if (vram__param_quantised(p, &weight)) {
+      to->quantised += weight;
+      to->quantised_bytes += bytes;
+    } else if (p->kind == VRAM__BUFFER)
+      to->buffers_bytes += bytes;
+    else if (p->kind == VRAM__FROZEN) {
+      to->frozen += p->d->numel;
+      to->frozen_bytes += bytes;
+    } else {
+      to->trainable += p->d->numel;
+      to->trainable_bytes += bytes;
+    }
+  }
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
@@ -34568,6 +35166,8 @@ static void vram__step_put_before(vram__step *s) {
   if (s->failed)
     return;
   vram__step_begin(s);
+  vram__in_backward_begin(s);
+  vram__average_put(s);
   s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
   vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
@@ -34602,6 +35202,8 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
+  if (s->train && !s->failed)
+    vram__average_update(s);
   if (run)
     run->after = run->ntape;
   if (s->phase == VRAM_PHASE_OPTIMIZER)
@@ -34706,6 +35308,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "the model's dtype is neither f32 nor bf16 nor f16";
   if (o->cc && (o->cc < 50 || o->cc > 129))
     return "a compute capability out of range (expected 50 to 129: times ten)";
+  if (o->train && vram__in_backward_problem(g, o))
+    return vram__in_backward_problem(g, o);
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)

@@ -78,11 +78,17 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
 static void vram__report_node_name(vram__step *s, const vram_node *n) {
   vram_node_report *r = s->o->nodes + n->index;
   uint32_t i, own = 0;
-  r->params = r->output_bytes = 0;
+  uint64_t weight;
+  r->params = r->trainable = r->output_bytes = 0;
   r->dtype = VRAM_DTYPE_NONE;
-  for (i = 0; i < n->nparam; i++)
-    if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
-      r->params += n->param[i]->d->numel;
+  for (i = 0; i < n->nparam; i++) {
+    const vram_param *p = n->param[i];
+    if (!p || p->node != n || p->kind == VRAM__BUFFER)
+      continue;
+    r->params += vram__param_quantised(p, &weight) ? weight : p->d->numel;
+    if (p->kind == VRAM__PARAM)
+      r->trainable += p->d->numel;
+  }
   for (i = 0; i < n->nout; i++) {
     vram__tensor t = s->variable[s->name_of[n->out[i].index]].t;
     if (!i)

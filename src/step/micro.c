@@ -101,6 +101,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     vram__scaled_backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
+  vram__in_backward_end(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }

@@ -222,8 +222,9 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
-               vram__blas_workspaces_stay(g, o) || (o->train && o->amp == VRAM_F16);
+               o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
+               vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
+               (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)

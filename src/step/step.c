@@ -181,6 +181,34 @@ static void vram__step_set_options(vram__step *s) {
   vram__device_of(&s->device, o, rules);
 }
 
+VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options *o,
+                                   vram_parameters *to) {
+  vram_step_options none = VRAM_ZERO_INIT;
+  vram__step s;
+  const vram_param *p;
+  vram__memory_zero(&s, sizeof s);
+  vram__memory_zero(to, sizeof *to);
+  s.g = g;
+  s.o = o ? o : &none;
+  vram__step_set_options(&s);
+  for (p = g->param_first; p; p = p->next) {
+    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    uint64_t weight;
+    if (vram__param_quantised(p, &weight)) {
+      to->quantised += weight;
+      to->quantised_bytes += bytes;
+    } else if (p->kind == VRAM__BUFFER)
+      to->buffers_bytes += bytes;
+    else if (p->kind == VRAM__FROZEN) {
+      to->frozen += p->d->numel;
+      to->frozen_bytes += bytes;
+    } else {
+      to->trainable += p->d->numel;
+      to->trainable_bytes += bytes;
+    }
+  }
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
@@ -239,6 +267,8 @@ static void vram__step_put_before(vram__step *s) {
   if (s->failed)
     return;
   vram__step_begin(s);
+  vram__in_backward_begin(s);
+  vram__average_put(s);
   s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
   vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
@@ -273,6 +303,8 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
+  if (s->train && !s->failed)
+    vram__average_update(s);
   if (run)
     run->after = run->ntape;
   if (s->phase == VRAM_PHASE_OPTIMIZER)
@@ -377,6 +409,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "the model's dtype is neither f32 nor bf16 nor f16";
   if (o->cc && (o->cc < 50 || o->cc > 129))
     return "a compute capability out of range (expected 50 to 129: times ten)";
+  if (o->train && vram__in_backward_problem(g, o))
+    return vram__in_backward_problem(g, o);
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)

@@ -105,9 +105,12 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
   vram__storage *b = vram__slot_at(s, t->st);
-  if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
-      !(l->d->flags & VRAM__DENSE) || l >= s->leaf.at + s->leaf.count) {
+  if (s->leaf.accumulated || s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d ||
+      b->base != t->st || b->refs != 1 || !(l->d->flags & VRAM__DENSE) ||
+      l >= s->leaf.at + s->leaf.count) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    if (s->leaf.accumulated && l < s->leaf.at + s->leaf.parameters)
+      s->leaf.accumulated(s, l);
     return;
   }
   l->grad = *t;

@@ -152,9 +152,12 @@ typedef struct vram__rules {
     int64_t threads, tile, elements, grid, cooperative;
   } batch_norm;
 
+  uint64_t foreach_chunk; /* MultiTensorApply.cuh: elements of a tensor that one block works on */
+
   struct { /* bitsandbytes, optim/optimizer.py: fewest elements that are kept in 8 bits
-              (min_8bit_size), elements with one scale (blocksize) */
-    uint64_t least, block;
+              (min_8bit_size), elements with one scale (blocksize), and that a paged optimizer
+              keeps in managed memory (get_state_buffer) */
+    uint64_t least, block, paged;
   } eight_bit;
 
   struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always

@@ -80,7 +80,8 @@ typedef struct vram__leaf {
   vram__tensor grad; /* .grad */
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
-  vram_dtype dt;
+  vram_dtype dt : 8;
+  uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -88,6 +89,7 @@ typedef struct vram__past { /* the gradient that a step left at a leaf */
   uint32_t with;            /* which is that of leaf with - 1; 0: its own */
   uint8_t had;              /* there is one */
   uint8_t stepped;          /* a `step` line took one, whatever became of it */
+  uint8_t let_go;           /* there was one until its step was made in backward */
 } vram__past;
 
 typedef struct vram__cast { /* autocast's cached copy of a leaf */
@@ -299,13 +301,16 @@ typedef struct vram__leaves {
   uint32_t nmade, made_free; /* so many may live at a time; the first that does not */
   vram__made *made_of;
   vram__past *past;
-  vram__cast *cast;    /* NULL: no autocast */
-  uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
-  vram__total had;     /* the storages of all gradients */
-  uint8_t known;       /* `past` is known from a step before */
-  uint8_t shared;      /* two gradients lie on one storage */
-  uint8_t all_had;     /* every trainable parameter got a gradient, */
-  uint8_t missing;     /* or one did not, so it has no optimizer state */
+  vram__cast *cast;                                /* NULL: no autocast */
+  uint32_t first_cast;                             /* the newest leaf with a cached copy, + 1 */
+  vram__total had;                                 /* the storages of all gradients */
+  void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
+  uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
+  uint64_t largest; /* gradient that such a hook let go */
+  uint8_t known;    /* `past` is known from a step before */
+  uint8_t shared;   /* two gradients lie on one storage */
+  uint8_t all_had;  /* every trainable parameter got a gradient, */
+  uint8_t missing;  /* or one did not, so it has no optimizer state */
 } vram__leaves;
 
 /* The libraries of matrix products. */
@@ -879,6 +884,7 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
+  l->let_go = 0;
 }
 
 /* What there is of leaf i beside that. */

@@ -298,6 +298,82 @@ def tasks():
     return net, {"x": torch.zeros(8, 64), "target": torch.zeros(8, dtype=torch.long)}
 
 
+def in_backward(amp=None, accumulate=1, **chosen):
+    """an optimizer of its own for each parameter, which a hook behind its gradient calls"""
+    net = Decoder().cuda()
+    optimizers = {p: torch.optim.AdamW([p], **chosen) for p in net.parameters()}
+
+    def step(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    hooks = [p.register_post_accumulate_grad_hook(step) for p in net.parameters()]
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    for _ in range(4):
+        marks = Marks()
+        for _ in range(accumulate):
+            with autocast(amp):
+                logits = net(x)[0]
+                loss = F.cross_entropy(logits.view(-1, 5003), target)
+            marks("forward")
+            loss.backward()
+            marks("backward")
+        marks("optimizer")
+    for hook in hooks:  # they keep the parameters
+        hook.remove()
+    return marks.rows
+
+
+def galore(dtype=None):
+    """GaLoreAdamW as its examples call it; cuSOLVER is not pretended, what it gives is"""
+    import galore_torch
+
+    def svd(a, full_matrices):
+        k = min(a.shape)
+        copy = a.clone()
+        return a.new_empty(a.shape[0], k), a.new_empty(k), a.new_empty(k, a.shape[1])
+
+    torch.linalg.svd = svd
+    net = Decoder().cuda().to(dtype)
+    inner = [linear.weight for linear in net.linear]
+    rest = [p for p in net.parameters() if all(p is not q for q in inner)]
+    projected = {"params": inner, "rank": 16, "update_proj_gap": 200, "scale": 0.25, "proj_type": "std"}
+    optimizer = galore_torch.GaLoreAdamW([{"params": rest}, projected], no_deprecation_warning=True)
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    for _ in range(4):
+        marks = Marks()
+        optimizer.zero_grad()
+        marks()
+        logits = net(x)[0]
+        loss = F.cross_entropy(logits.view(-1, 5003), target)
+        marks("forward")
+        loss.backward()
+        marks("backward")
+        optimizer.step()
+        marks("optimizer")
+    return marks.rows
+
+
+def lomo(dtype=None):
+    import lomo_optim
+
+    net = Decoder().cuda().to(dtype)
+    optimizer = lomo_optim.Lomo(net)
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    for _ in range(4):
+        marks = Marks()
+        logits = net(x)[0]
+        loss = F.cross_entropy(logits.view(-1, 5003), target)
+        marks("forward")
+        optimizer.fused_backward(loss, 1e-3)
+        marks("backward")
+        marks("optimizer")
+    return marks.rows
+
+
 LOOPS = (
     ("decoder --train adamw", decoder, {}),
     ("decoder --train adamw --amp bf16", decoder, {"amp": torch.bfloat16}),
@@ -326,6 +402,21 @@ LOOPS = (
     ("adversarial --train adam", lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1)), {}),
     ("tasks --train adamw", lambda: training(Tasks, (8, 64), (8,)), {}),
     ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
+    ("decoder --train adamw --optimizer-in-backward", in_backward, {}),
+    (
+        "decoder --train adamw --optim-impl loop --optimizer-in-backward --accumulate 2",
+        in_backward,
+        {"foreach": False, "accumulate": 2},
+    ),
+    (
+        "decoder --train adamw --optimizer-in-backward --amp bf16",
+        in_backward,
+        {"amp": torch.bfloat16},
+    ),
+    ("decoder --train galore_adamw --galore-rank 16", galore, {}),
+    ("decoder --train galore_adamw --galore-rank 16 --dtype bf16", galore, {"dtype": torch.bfloat16}),
+    ("decoder --train lomo", lomo, {}),
+    ("decoder --train lomo --dtype bf16", lomo, {"dtype": torch.bfloat16}),
 )
 
 if __name__ == "__main__":
