@@ -33969,8 +33969,9 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
+  const int last = projects ? 1 : 0;
   int pass;
-  for (pass = 0; pass <= (projects != 0); pass++) {
+  for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
       const vram__leaf *l = s->leaf.at + i;
@@ -34981,7 +34982,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += vram__keep_bytes(g) * 2;
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
-         g->nmade * 2 * sizeof(vram__tensor);
+         (uint64_t)g->nmade * 2 * sizeof(vram__tensor);
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));

@@ -303,9 +303,8 @@ static void print_held(const job *j, const vram_graph *g, const vram_report *r) 
            cmd_human(r->optimizer_bytes), cmd_human(r->saved_bytes));
     if (r->autocast_cache_bytes)
       printf(" (of it autocast's weights %s)", cmd_human(r->autocast_cache_bytes));
-  }
-  if (j->o.train)
     print_parameters(j, g);
+  }
   if (r->pinned_bytes)
     printf("\npinned host memory %s", cmd_human(r->pinned_bytes));
   printf("\n");

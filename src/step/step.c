@@ -82,7 +82,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += vram__keep_bytes(g) * 2;
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
-         g->nmade * 2 * sizeof(vram__tensor);
+         (uint64_t)g->nmade * 2 * sizeof(vram__tensor);
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));

@@ -130,8 +130,9 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
+  const int last = projects ? 1 : 0;
   int pass;
-  for (pass = 0; pass <= (projects != 0); pass++) {
+  for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
       const vram__leaf *l = s->leaf.at + i;
