@@ -199,6 +199,12 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     return;
   vram__optim_config_of(s, &c);
   n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  if (s->scaler && !n) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "no parameter has a gradient: GradScaler stops with an error (no inf checks "
+                      "were recorded)");
+    return;
+  }
   c.first_step = s->o->first_step != 0;
   c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
