@@ -1844,6 +1844,7 @@
 #define vram_graph_adapt VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapt)
 #define vram_graph_adapted_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapted_bytes)
 #define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
+#define vram_graph_backward VRAM__JOIN(VRAM_NAMESPACE, vram_graph_backward)
 #define vram_graph_checkpoint VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint)
 #define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
@@ -1856,6 +1857,9 @@
 #define vram_graph_parse VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse)
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
+#define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
+#define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
+#define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
@@ -2340,7 +2344,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(cublas, B) X(onesided, B)
+  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B)
 
 /* clang-format on */
 
@@ -2428,10 +2432,11 @@ struct vram_param {
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   vram_dtype dtype : 8;
-  uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
-  uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
-  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
-                       from before the model was prepared for training */
+  uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                       that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2458,9 +2463,9 @@ typedef struct vram_graph {
   uint32_t name_len;
   vram_rules rules; /* that the text names; VRAM_RULES_TORCH: none */
   vram_node *first, *last;
-  vram_param *param_first, *param_last;
-  uint32_t param_room; /* behind the last one, for so many more */
-  vram_value **input;  /* the model's inputs */
+  vram_param *param_first, *param_last; /* in the order in which optimizers go through them */
+  uint32_t param_room;                  /* behind the last one, for so many more */
+  vram_value **input;                   /* the model's inputs */
   uint32_t ninput, nnode, nvalue, nparam, noutput;
   uint32_t ndim;
   struct {
@@ -2473,17 +2478,20 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
-  struct vram__owned *owned; /* what modules own; NULL: nothing */
-  uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
-  uint32_t holds;            /* nodes whose functions hold what they were given */
+  struct vram__owned *owned;                    /* what modules own; NULL: nothing */
+  uint32_t rnn_dropout;                         /* recurrent nets with dropout */
+  struct vram__adapt *adapt;                    /* of vram_graph_adapt; NULL: nothing */
+  struct vram__moved *moved_first, *moved_last; /* parameters of `order` lines */
+  uint32_t holds;     /* nodes whose functions hold what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t nkept;                               /* values that `keep` lines name, */
+  uint32_t nmade;                               /* and `requires_grad` lines */
+  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast_off; /* new nodes do not take part in autocast */
   vram_value *root;     /* the first output: what backward starts from */
@@ -2557,6 +2565,20 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
 /* Here variables of the loop around the model take these values (out = model(x)), and hold them
    until the next step comes here. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an
+   input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
+   changes. */
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* A whole training step by calls. backward: v.backward(retain_graph=retain) here, instead of one
+   backward from the first output behind the forward pass. zero_grad, step: here an optimizer drops
+   the gradients of its parameters, or makes its step, instead of one for all at the begin and the
+   end. names: its modules or parameters (nodes of these names, or whose names go on behind a
+   point), with spaces between; NULL: all. */
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain);
+VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names);
+VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
@@ -3137,6 +3159,7 @@ typedef struct vram_range {
   const vram_node *first, *last;
 } vram_range;
 
+#define VRAM_EAGER_CUDA10 10       /* vram_step_options.eager_modules: PyTorch built with CUDA 10 */
 #define VRAM_NO_CONTEXT UINT64_MAX /* vram_step_options.context_bytes: count none */
 
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
@@ -3168,7 +3191,7 @@ typedef struct vram_step_options {
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
   vram_cudnn cudnn;       /* workspaces of convolutions */
   int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13 */
+                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
   uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
@@ -4663,6 +4686,8 @@ VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
 
 /* a * b, or VRAM_OVERFLOW. */
 VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b) {
+  if ((a | b) <= UINT32_MAX / 2) /* most are: no division */
+    return a * b;
   if (a == VRAM_OVERFLOW || b == VRAM_OVERFLOW || (a && b > (uint64_t)VRAM_MAX_BYTES / a))
     return VRAM_OVERFLOW;
   return a * b;
@@ -7660,7 +7685,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__LOSS 4u      /* node: a loss */
 #define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u   /* node: may write to its first input */
-#define VRAM__DROPS 32u    /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__DROPS 32u    /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
 #define VRAM__GRAD 1u      /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u    /* value: named by `output` */
@@ -7711,6 +7736,11 @@ typedef struct vram__promote {
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
+  VRAM__OP_requires_grad,
+  VRAM__OP_backward,
+  VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_zero_grad,
+  VRAM__OP_step,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -7952,7 +7982,8 @@ typedef struct vram__loop {
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
   uint32_t blocks; /* `checkpoint` blocks around it */
-  uint8_t full;    /* autocast was off in front of it */
+  uint8_t full;    /* autocast was off in front of it, */
+  uint8_t no_grad; /* or no_grad on */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -8022,6 +8053,11 @@ typedef struct vram__parser {
   uint8_t required[VRAM_OP_COUNT][VRAM__REQUIRED + 1];
 } vram__parser;
 
+/* training.c */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
+                                              uint32_t nname);
+
 /* error.c */
 VRAM__COLD VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
 VRAM__COLD VRAM__FN void vram__error_more(vram_graph *g, const char *z);
@@ -8064,6 +8100,10 @@ VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN int vram__axes_filled(vram_graph *g, const vram_node *n, uint32_t first);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
+
+/* order.c */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v);
+VRAM__FN void vram__graph_reorder(vram_graph *g);
 
 /* graph.c */
 VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
@@ -8175,9 +8215,9 @@ static inline vram__span vram__span_all(const char *text) {
   return s;
 }
 
-/* Is n a line about lifetimes alone? */
+/* Is n a line about lifetimes alone, or about what a value is? */
 static inline int vram__node_is_lifetime(const vram_node *n) {
-  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
+  return n->op >= VRAM__OP_drop && n->op <= VRAM__OP_requires_grad;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
@@ -9001,6 +9041,11 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
   return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
 }
 
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_requires_grad, v, n,
+                               "a value that is to want a gradient is NULL");
+}
+
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
   return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }
@@ -9254,13 +9299,31 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   return vram__node_new(g, &r);
 }
 
-/* A `drop` or `keep` line. */
+/* May a `requires_grad` line name v? */
+static int vram__value_may_want(vram_graph *g, const vram_value *v) {
+  if (!v->node)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of an input (expected grad=1 behind it)");
+  else if (vram__op_traits(v->node) & VRAM__OP_PARAM)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a parameter or buffer");
+  else if (vram__kind_rank(v->dtype) < 2)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a value that is not floating point");
+  return !g->error.code;
+}
+
+/* A `drop`, `keep` or `requires_grad` line. */
 VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
-  vram_node *n = vram__node_drop(g, op, in, nin);
+  vram_node *n;
+  uint32_t i;
+  for (i = 0; op == VRAM__OP_requires_grad && i < nin; i++)
+    if (!vram__value_may_want(g, in[i]))
+      return NULL;
+  n = vram__node_drop(g, op, in, nin);
   if (n)
     n->flags |= VRAM__DROPS;
   if (n && op == VRAM__OP_keep)
     g->nkept += nin;
+  if (n && op == VRAM__OP_requires_grad)
+    g->nmade += nin;
   return n;
 }
 
@@ -9602,6 +9665,91 @@ VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
   for (b = n->block; b; b = b->up)
     count++;
   return count;
+}
+
+/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step
+ */
+
+/* v.backward() */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain) {
+  vram_node *n;
+  if (g->checkpoint_open)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, retain ? VRAM__OP_retained : VRAM__OP_backward, &v, 1);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  g->nbackward++;
+  return n;
+}
+
+/* A `zero_grad` or `step` line. What it names are modules or parameters, which need not be there
+   yet: the node's inputs are values that nothing makes and that have only their names. */
+VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
+                                              uint32_t nname) {
+  vram_value *in[64];
+  vram_node *n;
+  uint32_t i;
+  if (nname > 64)
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 names");
+  for (i = 0; i < nname && !g->error.code; i++) {
+    vram_value *v = (vram_value *)vram__graph_take(g, sizeof *v);
+    if (!v)
+      return NULL;
+    vram__memory_zero(v, sizeof *v);
+    v->name = vram__graph_keep_text(g, name[i].text, name[i].len);
+    v->name_len = (uint8_t)name[i].len;
+    v->last = UINT32_MAX;
+    in[i] = v;
+  }
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, op, in, nname);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  if (op == VRAM__OP_step)
+    g->nstep++;
+  else
+    g->nzero_grad++;
+  return n;
+}
+
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain) {
+  if (!v)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
+  else
+    vram__training_backward(g, v, retain);
+  return g->error.code;
+}
+
+/* The names of a call as a line of that op. */
+static vram_result vram__training_names(vram_graph *g, uint32_t op, const char *names) {
+  const char *at = names ? names : "";
+  vram__span name[65];
+  uint32_t n = 0;
+  while (*at && !g->error.code) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from && n < 65) {
+      name[n] = vram__span_of(from, at);
+      if (!vram__span_is_name(name[n++]))
+        vram__graph_fail(g, VRAM_ERR_NAME, "not the name of a module or parameter");
+    }
+    at += *at == ' ';
+  }
+  if (!g->error.code)
+    vram__training_names_line(g, op, name, n);
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_zero_grad, names);
+}
+
+VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_step, names);
 }
 
 /* >>model/size    numbers, sizes and dtypes of the text form */
@@ -10235,10 +10383,11 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
-  const vram__span all = vram__span_all("all-linear");
+  vram__span all;
   int head, good = 1;
   if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
+  all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
          vram__adapt_names(vram__span_all("lm_head"), name);
   vram__adapt_candidate(a, name);
@@ -10279,6 +10428,73 @@ VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
 /* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
   return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+}
+
+/* >>model/order    parameters in the order of the module, where the program uses them in another
+ * one */
+
+/* A parameter that comes behind `after`. */
+typedef struct vram__moved {
+  struct vram__moved *next;
+  vram_param *param, *after;
+} vram__moved;
+
+static int vram__order_param(vram_graph *g, vram_param *p) {
+  vram__moved *m;
+  if (p->is_moved) {
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names these parameters already");
+    return 0;
+  }
+  m = (vram__moved *)vram__graph_take(g, sizeof *m);
+  if (!m)
+    return 0;
+  m->next = NULL;
+  m->param = p;
+  m->after = g->param_last;
+  p->is_moved = 1;
+  if (g->moved_last)
+    g->moved_last->next = m;
+  else
+    g->moved_first = m;
+  g->moved_last = m;
+  return 1;
+}
+
+/* What the node of v owns comes behind all parameters that there are. 0: an error. */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v) {
+  vram_node *n = v->node;
+  uint32_t i, own = 0;
+  for (i = 0; n && i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n) {
+      if (!vram__order_param(g, n->param[i]))
+        return 0;
+      own++;
+    }
+  if (!own)
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names what has no parameters of its own");
+  return own != 0;
+}
+
+/* All lines were read: the list of parameters gets its order. */
+VRAM__FN void vram__graph_reorder(vram_graph *g) {
+  vram_param *p = g->param_first, *next, **end = &g->param_first;
+  vram__moved *m = g->moved_first;
+  if (!m)
+    return;
+  g->param_room = 0; /* the last one of the list is no longer the last in memory */
+  for (; p; p = next) {
+    next = p->next;
+    if (!p->is_moved) {
+      *end = g->param_last = p;
+      end = &p->next;
+    }
+    for (; m && m->after == p; m = m->next) {
+      *end = g->param_last = m->param;
+      end = &m->param->next;
+    }
+  }
+  *end = NULL;
+  g->moved_first = g->moved_last = NULL;
 }
 
 /* >>model/parse    the lines of the text form */
@@ -10619,6 +10835,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
@@ -10658,7 +10875,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output`, `drop` or `keep` line; 0: an error. */
+/* The names of an `output`, `drop`, `keep` or `requires_grad` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -10676,7 +10893,7 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-/* A `drop` or `keep` line. */
+/* A `drop`, `keep` or `requires_grad` line. */
 static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -10716,6 +10933,69 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
                              "the end of the line");
   p->g->no_grad = no_grad;
   return 1;
+}
+
+/* `backward NAME retain=1` */
+static int vram__backward_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *v;
+  vram_node *n;
+  int retain = 0;
+  if (p->blocks)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
+  if (!vram__parse_token(p))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward of nothing", "a value");
+  v = vram__parse_value(p, p->token);
+  if (!v)
+    return 0;
+  if (vram__parse_token(p)) {
+    retain = vram__parse_word_is(p, "retain=1");
+    if ((!retain && !vram__parse_word_is(p, "retain=0")) || vram__parse_token(p))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                               "retain=1 or nothing");
+  }
+  if (p->names_only)
+    return 1;
+  n = vram__training_backward(p->g, v, retain);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->line = p->line;
+  return 1;
+}
+
+/* A `zero_grad` or `step` line. */
+static int vram__parameters_line(vram__parser *p, uint32_t op) {
+  const char *const at = p->token.text;
+  vram__span name[64];
+  vram_node *node;
+  uint32_t n = 0;
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token,
+                               "names of modules or parameters, or nothing: all");
+    if (n == 64)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 64 names", NULL);
+    name[n++] = p->token;
+  }
+  if (p->names_only)
+    return 1;
+  node = vram__training_names_line(p->g, op, name, n);
+  if (!node)
+    return vram__parse_located(p, at);
+  node->line = p->line;
+  return 1;
+}
+
+/* An `order` line. */
+static int vram__order_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  uint32_t i;
+  for (i = 0; i < count && !p->names_only; i++)
+    if (!vram__graph_order(p->g, in[i]))
+      return vram__parse_located(p, at);
+  return count != 0;
 }
 
 static int vram__infer_line(vram__parser *p) {
@@ -10820,6 +11100,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->ncarried = 0;
   loop->blocks = p->blocks;
   loop->full = p->g->autocast_off;
+  loop->no_grad = p->g->no_grad != 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -10878,6 +11159,10 @@ static int vram__next_line(vram__parser *p) {
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "autocast is not as it was where the loop began",
                               loop->full ? "autocast off" : "autocast on");
+  if (p->g->no_grad != loop->no_grad)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "no_grad is not as it was where the loop began",
+                              loop->no_grad ? "no_grad" : "enable_grad");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -10991,37 +11276,51 @@ static int vram__autocast_line(vram__parser *p) {
 
 /* ---- a text ---- */
 
+static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
+static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_requires_grad(vram__parser *p) {
+  return vram__lifetime_line(p, VRAM__OP_requires_grad);
+}
+static int vram__parse_zero_grad(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_zero_grad);
+}
+static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
+static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
+static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
+
+/* Lines that are no ops. */
+static const struct {
+  char word[16];
+  int (*line)(vram__parser *p);
+} vram__statements[] = {
+    {"backward", vram__backward_line},
+    {"zero_grad", vram__parse_zero_grad},
+    {"step", vram__parse_step},
+    {"model", vram__model_line},
+    {"rules", vram__rules_line},
+    {"dim", vram__dim_line},
+    {"input", vram__input_line},
+    {"output", vram__output_line},
+    {"infer", vram__infer_line},
+    {"drop", vram__parse_drop},
+    {"keep", vram__parse_keep},
+    {"requires_grad", vram__parse_requires_grad},
+    {"order", vram__order_line},
+    {"no_grad", vram__parse_no_grad},
+    {"enable_grad", vram__parse_enable_grad},
+    {"loop", vram__loop_line},
+    {"next", vram__next_line},
+    {"checkpoint", vram__checkpoint_line},
+    {"end", vram__end_line},
+    {"autocast", vram__autocast_line},
+};
+
 static int vram__parse_statement(vram__parser *p) {
-  if (vram__parse_word_is(p, "model"))
-    return vram__model_line(p);
-  if (vram__parse_word_is(p, "rules"))
-    return vram__rules_line(p);
-  if (vram__parse_word_is(p, "dim"))
-    return vram__dim_line(p);
-  if (vram__parse_word_is(p, "input"))
-    return vram__input_line(p);
-  if (vram__parse_word_is(p, "output"))
-    return vram__output_line(p);
-  if (vram__parse_word_is(p, "infer"))
-    return vram__infer_line(p);
-  if (vram__parse_word_is(p, "drop"))
-    return vram__lifetime_line(p, VRAM__OP_drop);
-  if (vram__parse_word_is(p, "keep"))
-    return vram__lifetime_line(p, VRAM__OP_keep);
-  if (vram__parse_word_is(p, "no_grad"))
-    return vram__grad_line(p, 1);
-  if (vram__parse_word_is(p, "enable_grad"))
-    return vram__grad_line(p, 0);
-  if (vram__parse_word_is(p, "loop"))
-    return vram__loop_line(p);
-  if (vram__parse_word_is(p, "next"))
-    return vram__next_line(p);
-  if (vram__parse_word_is(p, "checkpoint"))
-    return vram__checkpoint_line(p);
-  if (vram__parse_word_is(p, "end"))
-    return vram__end_line(p);
-  if (vram__parse_word_is(p, "autocast"))
-    return vram__autocast_line(p);
+  uint32_t i;
+  for (i = 0; i < sizeof vram__statements / sizeof *vram__statements; i++)
+    if (*vram__statements[i].word == *p->token.text &&
+        vram__parse_word_is(p, vram__statements[i].word))
+      return vram__statements[i].line(p);
   return vram__op_line(p);
 }
 
@@ -11058,8 +11357,10 @@ static int vram__parse_complete(vram__parser *p) {
       vram__error_no_dim(g, p->set[i].name ? p->set[i].name : "(batch)");
       return 0;
     }
-  if (g->root)
+  if (g->root) {
+    vram__graph_reorder(g);
     return vram__adapt_complete(g);
+  }
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
@@ -11256,12 +11557,36 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 
 /* >>torch/rules    constants of PyTorch and the libraries that it calls, a row for each version */
 
+/* What a version does that another does not. */
+enum {
+  VRAM__RMS_NORM_FUSED = 1,  /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+  VRAM__COLON_VIEW = 2,      /* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
+  VRAM__LINEAR_VIEW = 4,     /* Linear.cpp, linear: of folded axes it is a view for autograd */
+  VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+  VRAM__ADAFACTOR = 16,      /* torch.optim has it */
+  VRAM__MUON = 32,           /* torch.optim has it */
+  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
+                                behind      where(..), else before it */
+  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
+  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+};
+
+/* How attention of ordinary ops is composed. */
+enum {
+  VRAM__MATH_PLAIN, /* in its own dtype, with softmax; boolean masks fill zeros */
+  VRAM__MATH_WHERE, /* 16 bits run in fp32, with _safe_softmax, which selects into a new tensor;
+                       masks are negated */
+  VRAM__MATH_SAFE   /* the same with masks as they are, and rows overwritten */
+};
+
 /* What the numbers of a step follow from, beside the rules that are code. Of each group stands here
    where its constants are in the sources of the version that a row is of; `measured`: in no source,
    found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
    selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
 typedef struct vram__rules {
   uint32_t since;                  /* of VRAM_RULES_TORCH_...: up to the next row */
+  uint32_t does;                   /* bits of the enum above */
   const char *cuda, *bitsandbytes; /* versions */
 
   /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
@@ -11282,14 +11607,14 @@ typedef struct vram__rules {
     uint8_t kept, lt_kept;
   } cublas;
 
-  uint8_t rms_norm_fused; /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
-
   struct {
     uint8_t cudnn_first; /* sdp_utils.cpp, priority_order: on Hopper and Blackwell */
     uint8_t device_seed; /* attention.cu: seed and offset are on the device without dropout, too */
     uint8_t flash_seed;  /* flash_api.cpp, mha_fwd: those of flash attention are */
     uint8_t gqa;         /* attention.cpp: scaled_dot_product_attention has enable_gqa, */
     uint8_t efficient_gqa; /* and can_use_mem_efficient_attention takes it */
+    uint8_t math;          /* attention.cpp, _scaled_dot_product_attention_math and
+                              convert_boolean_attn_mask:          VRAM__MATH_... */
   } attention;
 
   struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
@@ -11297,17 +11622,6 @@ typedef struct vram__rules {
     int64_t width_large, width;
     uint64_t dropout;
   } cudnn_attention;
-
-  uint8_t linear_view; /* Linear.cpp, linear: the result of folded axes is a view for autograd */
-
-  uint8_t embedding_fused; /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
-
-  uint8_t adafactor, muon; /* torch.optim has them */
-
-  uint8_t mask_last; /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind
-                        where(..), else before it */
-
-  uint8_t conv3d_half_slow; /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
 
   /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
@@ -11406,21 +11720,29 @@ typedef struct vram__rules {
   } four_bit;
 
   /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
-     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
-     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
+     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
+     thread and 29.75 MiB, at least 1.5 KiB a thread.
      Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
-     without cuDNN, which is 360 MiB on an A100. */
+     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
+     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
+     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
+     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
     uint64_t thread_least, thread, driver, lazy_kernels;
-    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+    uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
+    uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
+     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
+     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
+     operations for each of C*K at 19.5 TFLOP/s). */
   struct {
-    int64_t winograd_tile, fft_tile;
+    int64_t winograd_tile, fft_tile, fft_least;
+    uint64_t image_channels, narrow_channels;
   } cudnn_conv;
 } vram__rules;
 
@@ -11478,7 +11800,8 @@ struct vram__grad_fn {
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t nsaved;
-  uint8_t done, flag;
+  uint8_t done; /* its backward has run: 1; 2: and let go of what it had saved */
+  uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
   uint8_t inner; /* aux is the record of an operation inside this one */
@@ -11508,6 +11831,7 @@ typedef struct vram__past { /* the gradient that a step left at a leaf */
   uint64_t bytes;           /* of its storage, */
   uint32_t with;            /* which is that of leaf with - 1; 0: its own */
   uint8_t had;              /* there is one */
+  uint8_t stepped;          /* a `step` line took one, whatever became of it */
 } vram__past;
 
 typedef struct vram__cast { /* autocast's cached copy of a leaf */
@@ -11641,6 +11965,7 @@ typedef struct vram__kept_storage {
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
   uint32_t line;
+  uint8_t root; /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */
@@ -11677,7 +12002,8 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale; /* something that may be saved was overwritten in place */
+  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -11697,7 +12023,14 @@ typedef struct vram__calls {
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
 
-/* Parameters and inputs that want a gradient. */
+/* A tensor that the program makes a leaf while it runs. Autograd's AccumulateGrad holds it as long
+   as a record leads there. */
+typedef struct vram__made {
+  uint32_t slot;  /* 0: free */
+  uint32_t edges; /* records that lead to it; of a free one: the next that is free */
+} vram__made;
+
+/* Parameters and inputs that want a gradient, and values that the program makes leaves. */
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
@@ -11705,6 +12038,10 @@ typedef struct vram__leaves {
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
   vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
   uint32_t room;
+  uint32_t made; /* VRAM__LEAF and the first that is made while the program runs; more than any
+                    edge: there are none */
+  uint32_t nmade, made_free; /* so many may live at a time; the first that does not */
+  vram__made *made_of;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -11771,6 +12108,8 @@ struct vram__step {
   vram__tensor *gin;            /* gradients for the inputs of the running backward node */
   vram__tensor *args, *results; /* inputs and outputs of the running node */
   const vram_value *root;       /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;           /* `backward` lines so far */
+  uint64_t saved_most;          /* saved bytes at one of them */
   uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
@@ -11959,6 +12298,13 @@ VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_
                                       uint32_t mask);
 VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
 
+/* leaf.c */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t);
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge);
+VRAM__FN void vram__leaves_settle(vram__step *s);
+
 /* autocast.c */
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
@@ -11987,6 +12333,7 @@ typedef struct vram__cudnn_conv {
   int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
+  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -12225,6 +12572,8 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
   e->out = out;
   if (vram__is_grad_fn(fn))
     vram__grad_fn_at(s, fn)->refs++;
+  else if (fn >= s->leaf.made)
+    vram__leaf_hold(s, fn);
 }
 
 /* Input i of f is t. */
@@ -12371,50 +12720,70 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* eight_bit */ {4096, 256}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
-    /* cudnn_conv */ {4, 32}
+    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+     629145600, 363855872, 691011584, 587202560, 1992294400}, \
+    /* cudnn_conv */ {4, 32, 5, 4, 61}
+
+/* What versions do that others do not. */
+#define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED)
+#define VRAM__DOES_2_5 (VRAM__DOES_2_2 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_10 \
+    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+#define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
+#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_14 (VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST)
+#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */
 static const vram__rules vram__rules_rows[] = {
-    {VRAM_RULES_TORCH_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 0, 0}, {256, 128, 0}, 1, 0, 0, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
-    /* scaled_dot_product_attention(enable_gqa) */
-    {VRAM_RULES_TORCH_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    /* masks of memory-efficient attention are expanded as views */
+    {VRAM_RULES_TORCH_2_2, VRAM__DOES_2_2, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* scaled_dot_product_attention(enable_gqa), in fp32 where it is of ordinary ops */
+    {VRAM_RULES_TORCH_2_5, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_WHERE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
+    /* attention of ordinary ops: rows of -inf are overwritten */
+    {VRAM_RULES_TORCH_2_6, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; no cuDNN for conv3d in 16 bits */
-    {VRAM_RULES_TORCH_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 1,
+    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
+    {VRAM_RULES_TORCH_2_9, VRAM__DOES_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuDNN for conv3d again */
-    {VRAM_RULES_TORCH_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows */
-    {VRAM_RULES_TORCH_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 0}, 1, 1, 1, 1, 1, 0,
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* cuDNN's attention: dropout of a multiple of one sixteenth */
-    {VRAM_RULES_TORCH_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key */
-    {VRAM_RULES_TORCH_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 1, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_14, VRAM__DOES_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* workspaces go with the call; linear's result is no view */
-    {VRAM_RULES_TORCH_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 0, 0}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 0, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_15, VRAM__DOES_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 0, 0}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST}};
 /* clang-format on */
 
@@ -12432,6 +12801,14 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_2_2
+#undef VRAM__DOES_2_1
+#undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_9
+#undef VRAM__DOES_2_10
+#undef VRAM__DOES_2_11
+#undef VRAM__DOES_2_14
+#undef VRAM__DOES_2_15
 
 /* The rules of a version; those that are none of PyTorch's have the newest's constants. */
 VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version) {
@@ -12823,6 +13200,8 @@ static VRAM__APART void vram__slot_free_made(vram__step *s, uint32_t i, uint32_t
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
   const uint32_t fn = st->fn;
+  if (fn >= s->leaf.made)
+    vram__leaf_gone(s, fn);
   if (st->base != i) {
     vram__view_free(s, i);
     return;
@@ -13634,6 +14013,76 @@ VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_
     s->call.mute = 1;
 }
 
+/* >>torch/leaf    tensors that become leaves while the program runs: requires_grad_() */
+
+static inline vram__made *vram__made_at(const vram__step *s, uint32_t edge) {
+  return s->leaf.made_of + (edge - s->leaf.made);
+}
+
+/* t wants a gradient from here on; if nothing that wants one made it, it is a leaf. */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t) {
+  const uint32_t i = s->leaf.made_free, leaf = (s->leaf.made & ~VRAM__LEAF) + i;
+  if (!t.st || (t.st & VRAM__LEAF) || vram__slot_at(s, t.st)->req)
+    return;
+  if (i == s->leaf.nmade) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  s->leaf.made_free = s->leaf.made_of[i].edges;
+  s->leaf.made_of[i].slot = t.st;
+  s->leaf.made_of[i].edges = 0;
+  vram__leaf_set(s, leaf, t.d, t.dt);
+  vram__leaf_spread(s, leaf);
+  vram__slot_at(s, t.st)->fn = VRAM__LEAF | leaf;
+  vram__slot_at(s, t.st)->req = 1;
+}
+
+/* One more record leads there. */
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge) {
+  vram__made *m = vram__made_at(s, edge);
+  if (!m->edges++)
+    vram__slot_retain(s, m->slot);
+}
+
+/* One less; after backward the loss has taken over what they held. */
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge) {
+  vram__made *m = vram__made_at(s, edge);
+  if (m->slot && m->edges && --m->edges == 0)
+    vram__slot_release(s, m->slot);
+}
+
+/* The tensor goes, and its gradient before it. */
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge) {
+  vram__leaf *l = s->leaf.at + (edge & ~VRAM__LEAF);
+  const vram__tensor grad = l->grad;
+  vram__made_at(s, edge)->slot = 0;
+  vram__made_at(s, edge)->edges = s->leaf.made_free;
+  s->leaf.made_free = edge - s->leaf.made;
+  l->grad = vram__tensor_none();
+  vram__tensor_release(s, grad);
+}
+
+/* Backward is through: what records still lead to lives as long as the graph, which the loss
+   holds. The leaves that were made last are nearest to it. */
+VRAM__FN void vram__leaves_settle(vram__step *s) {
+  uint32_t i = s->leaf.nmade;
+  while (i-- && !s->failed) {
+    vram__made *m = s->leaf.made_of + i;
+    vram__tensor t;
+    if (!m->slot || !m->edges)
+      continue;
+    if (s->nheld == s->held_room) {
+      s->failed = VRAM_ERR_MEMORY;
+      return;
+    }
+    m->edges = 0;
+    t.st = m->slot;
+    t.d = vram__slot_at(s, m->slot)->d;
+    t.dt = s->leaf.at[(s->leaf.made & ~VRAM__LEAF) + i].dt;
+    s->held[s->nheld++] = t;
+  }
+}
+
 /* >>torch/tape    autograd's records, what they save and how they end */
 
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
@@ -13795,15 +14244,18 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
     uint32_t i;
     s->tape.gone = f->deps;
     f->flag = 0;
-    if (f->done)
+    if (f->done && s->leaf.made == UINT32_MAX) /* all that it leads to is done */
       continue;
     if (destroyed)
       vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
-      if (!e || (e & VRAM__LEAF))
+      if (!e || (e & VRAM__LEAF)) {
+        if (e >= s->leaf.made)
+          vram__leaf_let_go(s, e);
         continue;
+      }
       if (--vram__grad_fn_at(s, e)->refs == 0) {
         vram__grad_fn_at(s, e)->deps = s->tape.gone;
         s->tape.gone = e;
@@ -14128,7 +14580,8 @@ VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x) {
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
-  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF)) {
+  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF) &&
+      ((x.st & VRAM__LEAF) || !vram__slot_at(s, x.st)->of)) {
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
@@ -14622,19 +15075,46 @@ static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv 
   return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
 }
 
-/* Lower: a convolution without workspace always runs. Expected: what the heuristics take most
-   often. In fp32 filters of 3x3 go through Winograd's transforms (kernels of VGG-16 in
-   pytorch/pytorch#49207; reserved bytes of VGG-16 and Inception v3 on an A100), others through
-   tensor cores if the device has them for the dtype, what remains needs next to nothing
-   (IMPLICIT_PRECOMP_GEMM). Upper: the largest of all, at least each tensor once in fp32, as kernels
-   that split a sum add up in it. */
+/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
+   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
+   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
+   few channels are not worth transforming. */
+static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
+  if (n[0] <= few || n[1] <= few)
+    return 0;
+  return d->cc < 80 || d->cc % 10 ||
+         vram__product_or_overflow(n[0], n[1]) <=
+             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+}
+
+/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
+   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
+   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
+   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
+   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
+                                    uint64_t winograd, uint64_t fft) {
+  const int64_t least = d->rules->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last)
+    return vram__conv_copies(d, c);
+  if (c->pointwise)
+    return 0;
+  if (winograd && vram__conv_prefers_winograd(d, c))
+    return winograd;
+  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
+    return fft;
+  return vram__conv_copies(d, c);
+}
+
+/* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
+   tensor once in fp32, as kernels that split a sum add up in it. */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t winograd = vram__conv_winograd(d->rules, c);
   const uint64_t fft = vram__conv_fft(d->rules, c);
   vram_bounds w;
   w.lower = 0;
-  w.expected =
-      c->dt == VRAM_F32 && !c->channels_last && winograd ? winograd : vram__conv_copies(d, c);
+  w.expected = vram__conv_expected(d, c, winograd, fft);
   w.upper = vram__product_or_overflow(c->elements, 4);
   if (w.upper < winograd)
     w.upper = winograd;
@@ -14717,6 +15197,12 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   vram__gradient_count(s, b);
 }
 
+/* Did the program make this leaf while it ran? */
+static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
+  return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
+}
+
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
 static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
                                                       vram__tensor *t) {
   if (t->d && l->grad.d)
@@ -14734,8 +15220,8 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
-    if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
+      vram__slot_at(s, l->grad.st)->shown = 0; /* detached, it is no view */
+    if (l->grad.st && (l < s->leaf.at + s->leaf.count || vram__leaf_is_made(s, l)))
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
@@ -14746,7 +15232,7 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
   vram__storage *b = vram__slot_at(s, t->st);
   if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
-      !(l->d->flags & VRAM__DENSE)) {
+      !(l->d->flags & VRAM__DENSE) || l >= s->leaf.at + s->leaf.count) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     return;
   }
@@ -15887,7 +16373,7 @@ static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
     break;
   case VRAM_OP_maximum:
   case VRAM_OP_minimum:
-    if (s->device.rules->mask_last)
+    if ((s->device.rules->does & VRAM__MASK_LAST))
       return VRAM__K_extremum;
     break;
   case VRAM_OP_lerp:
@@ -16401,6 +16887,10 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
+  if (VRAM__INT(n, colon, 0) &&
+      (vram__node_list(n, VRAM__KEY_start, NULL) || vram__node_list(n, VRAM__KEY_end, NULL) ||
+       vram__node_list(n, VRAM__KEY_step, NULL)))
+    return vram__node_error(g, n, "colon=1 is all of an axis: expected no start, end or step");
   if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW) {
     start = VRAM__INT(n, start, 0);
     len = VRAM__INT(n, length, 0);
@@ -16641,6 +17131,10 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
   const int select = vram__op_at(n->op)->kind == VRAM__VIEW_SELECT;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
+  if (VRAM__INT(n, colon, 0) && !(s->device.rules->does & VRAM__COLON_VIEW)) {
+    y[0] = vram__tensor_retain(s, x[0]);
+    return;
+  }
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   if (!select)
     vram__slice_of(n, x[0].d->v[a], &start, &step, &len);
@@ -16758,7 +17252,7 @@ VRAM__OP(unsqueeze, "unsqueeze: x dim", 1, 1, unsqueeze, SAME, none, squeeze, sq
 VRAM__OP(expand, "expand expand_as: x *shape", 1, 1, expand, SAME, none, expand, expand, none,
          EXPAND, 0, VRAM__OP_ALIAS, "shape!");
 VRAM__OP(slice, "", 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0,
-         "dim! start end step");
+         "dim! start end step colon");
 VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
@@ -19387,7 +19881,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
-  fuse = (how & VRAM__ROWS_FUSED) && s->device.rules->embedding_fused &&
+  fuse = (how & VRAM__ROWS_FUSED) && (s->device.rules->does & VRAM__EMBEDDING_FUSED) &&
          grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
@@ -21062,7 +21556,7 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
          w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
          x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt &&
-                    (x->d->ndim == 2 || !s->device.rules->linear_view)));
+                    (x->d->ndim == 2 || !(s->device.rules->does & VRAM__LINEAR_VIEW))));
 }
 
 /* in: bias, x, weight; out: dims of the result */
@@ -21191,7 +21685,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     wt = vram__torch_swap(s, a[1], 0, 1);
     y = vram__torch_addmm(s, a[2], p, wt, 0);
     vram__tensor_release(s, wt);
-    if (s->device.rules->linear_view)
+    if ((s->device.rules->does & VRAM__LINEAR_VIEW))
       vram__tensor_replace(s, &y, vram__torch_reshape(s, y, k, size));
     else
       y = vram__torch_unsafe_view(s, y, vram__dims_in(s, k, size, NULL));
@@ -22320,6 +22814,8 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
+  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
+                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             vram__conv_is_dense(s->node);
@@ -22595,7 +23091,7 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vram_dims *x) {
   return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->device.cc >= 80 &&
-         !(s->device.rules->conv3d_half_slow && x->ndim == 5) &&
+         !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && x->ndim == 5) &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
 }
@@ -22711,7 +23207,7 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   if (s->ideal || !x.d->numel)
     return 0;
   if ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n) &&
-      !(s->device.rules->conv3d_half_slow && axes == 3 && vram__is_half(x.dt)))
+      !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && axes == 3 && vram__is_half(x.dt)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -24992,8 +25488,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
-  if (rms && (!s->device.rules->rms_norm_fused || (in[1].d && in[1].dt != in[0].dt) ||
-              vram__suggests_cl(in[0].d))) {
+  if (rms && (!(s->device.rules->does & VRAM__RMS_NORM_FUSED) ||
+              (in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
     y[0] = vram__torch_rms_norm_composite(s, in[0], in[1], naxes);
     vram__norm_release_args(s, in);
     return;
@@ -26110,10 +26606,21 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
 
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
-  vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
-               zero = vram__tensor_empty(s, s->scalar, dt);
-  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+  const int math = s->device.rules->attention.math;
+  vram__tensor inf, not_mask = vram__tensor_none(), zero, y;
+  if (math == VRAM__MATH_PLAIN) { /* zeros_like(..).masked_fill_(mask.logical_not(), -inf) */
+    y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+    not_mask = vram__tensor_empty(s, y.d, VRAM_BOOL);
+    vram__tensor_release(s, not_mask);
+    return y;
+  }
+  inf = vram__tensor_empty(s, s->scalar, dt);
+  if (math == VRAM__MATH_WHERE)
+    not_mask = vram__tensor_empty(s, vram__dims_dense(s, mask.d), VRAM_BOOL);
+  zero = vram__tensor_empty(s, s->scalar, dt);
+  y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, not_mask);
   vram__tensor_release(s, inf);
   return y;
 }
@@ -26165,24 +26672,28 @@ VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vra
 /* ---- memory-efficient attention (cuda/attention.cu, cuda/attention_backward.cu) ---- */
 
 /* attention.cpp, preprocess_mask and pad_bias: a mask whose rows do not begin at multiples of 8
-   elements is copied into wider rows, then it is expanded. Takes the mask. */
+   elements is copied into wider rows, then it is expanded. PyTorch 2.1 expands it first, wants
+   multiples of 16 and copies the others, too. Takes the mask. */
 static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
                                          const vram__sdpa_size *z) {
-  const uint32_t last = mask.d->ndim - 1u;
+  uint32_t last = mask.d->ndim - 1u;
   const int64_t len = mask.d->v[last];
-  int64_t size[4], pad[2] = {0, 0};
+  const int first = (s->device.rules->does & VRAM__MASK_EXPANDED) != 0;
+  const int64_t size[4] = {z->b, z->h, z->sq, z->sk}, unit = first ? 16 : 8;
+  int64_t pad[2] = {0, 0};
   uint32_t i;
+  if (first)
+    vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
+  last = mask.d->ndim - 1u;
   for (i = 0; i < last; i++)
-    if (VRAM__STRIDE(mask.d)[i] % 8) {
-      pad[1] = 8 - len % 8;
+    if (VRAM__STRIDE(mask.d)[i] % unit) {
+      pad[1] = unit - len % unit;
       vram__tensor_replace(s, &mask, vram__torch_pad(s, mask, pad, 1, VRAM__PAD_CONSTANT));
       vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
       break;
     }
-  size[0] = z->b;
-  size[1] = z->h;
-  size[2] = z->sq;
-  size[3] = z->sk;
+  if (first)
+    return i < last ? mask : vram__torch_contiguous(s, mask);
   vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
   return mask;
 }
@@ -26534,15 +27045,23 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
 /* SoftMax.cpp, _safe_softmax over the last axis: rows that are all -inf become zeros. */
 static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
   const uint32_t last = 1u << (x.d->ndim - 1);
+  const int selects = s->device.rules->attention.math == VRAM__MATH_WHERE;
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_safe_softmax, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt), inf, all, zero;
+  vram__tensor lowest = selects ? vram__tensor_empty(s, s->scalar, x.dt) : vram__tensor_none();
   inf = vram__tensor_empty(s, y.d, VRAM_BOOL);
   all = vram__tensor_reduced(s, inf, last, 1, VRAM_BOOL);
   vram__reduce_scratch(s, inf, last, VRAM_BOOL, 1, 4);
   zero = vram__tensor_empty(s, s->scalar, x.dt);
+  if (selects) { /* where(all, zero, y) */
+    const vram__tensor softmax = y;
+    y = vram__tensor_empty(s, softmax.d, x.dt);
+    vram__tensor_release(s, softmax);
+  }
   vram__tensor_release(s, zero);
   vram__tensor_release(s, all);
   vram__tensor_release(s, inf);
+  vram__tensor_release(s, lowest);
   if (f)
     vram__save_tensor(s, f, y);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -26606,13 +27125,19 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
                                             vram__tensor k, vram__tensor mask) {
   const uint32_t n = p->in[0].d->ndim;
   const uint8_t train = s->train;
+  const vram_dtype amp = s->amp;
   vram__tensor turned = vram__torch_swap(s, k, n - 2, n - 1), y;
   vram__tensor_replace(s, &turned, vram__op_call_unary(s, VRAM_OP_mul, turned));
   y = vram__torch_matmul(s, q, turned);
   vram__tensor_release(s, turned);
   if (mask.d)
     vram__op_call_in_place(s, VRAM_OP_add, &y, mask);
-  vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
+  if (s->device.rules->attention.math == VRAM__MATH_PLAIN) {
+    s->amp = VRAM_DTYPE_NONE; /* below autocast */
+    vram__tensor_replace(s, &y, vram__op_call_key(s, VRAM_OP_softmax, y, VRAM__KEY_dim, -1));
+    s->amp = amp;
+  } else
+    vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
   if (p->dropout_p) {
     s->train = 1; /* at::dropout(attn, dropout_p, true) */
     vram__tensor_replace(s, &y,
@@ -26622,10 +27147,10 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
   return y;
 }
 
-/* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
+/* Half precision runs in fp32 (from 2.5 on, unless allow_fp16_bf16_reduction_math_sdp). */
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
-  const int half = vram__is_half(dt);
+  const int half = vram__is_half(dt) && s->device.rules->attention.math != VRAM__MATH_PLAIN;
   vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)
@@ -27773,6 +28298,10 @@ static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x
   vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
+  if (x[0].dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell, without cuDNN "
+                      "(expected f16 or f32, or rules of torch-2.11 or newer)");
   c.n = n;
   c.dt = x[0].dt;
   c.unbatched = x[0].d->ndim == 2;
@@ -29312,15 +29841,23 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_keep = VRAM__NO_OP("keep"),
-                          vram__op_end = VRAM__NO_OP("end");
+static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),
+                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"),
+                                            VRAM__NO_OP("backward"),      VRAM__NO_OP("zero_grad"),
+                                            VRAM__NO_OP("step"),          VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
-        & vram__op_drop,
-    &vram__op_keep, &vram__op_end};
+        & vram__no_ops[0],
+    vram__no_ops + 1,
+    vram__no_ops + 2,
+    vram__no_ops + 3,
+    vram__no_ops + 4,
+    vram__no_ops + 5,
+    vram__no_ops + 6,
+    vram__no_ops + 7};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -29588,7 +30125,13 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
 VRAM__FN void vram__micro_batches(vram__step *s);
+
+/* training.c */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__training_end(vram__step *s);
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
@@ -29598,6 +30141,8 @@ VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */
@@ -30550,9 +31095,9 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
-  if (c->optim == VRAM_OPTIM_adafactor && !c->device->rules->adafactor)
+  if (c->optim == VRAM_OPTIM_adafactor && !(c->device->rules->does & VRAM__ADAFACTOR))
     return "this version of PyTorch has no Adafactor (expected torch-2.5 or newer)";
-  if (c->optim == VRAM_OPTIM_muon && !c->device->rules->muon)
+  if (c->optim == VRAM_OPTIM_muon && !(c->device->rules->does & VRAM__MUON))
     return "this version of PyTorch has no Muon (expected torch-2.9 or newer)";
   impl = vram__optim_impl(c, row);
   if (!vram__optim_body(row, impl))
@@ -31282,7 +31827,8 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
   uint32_t i, seen;
-  f->done = 1;
+  if (!s->tape.retain)
+    f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
   s->node = f->node;
   while (slot != end && !slot->g.d)
@@ -31301,7 +31847,7 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
       vram__tensor_release(s, slot->g);
       slot->g.d = NULL;
     }
-  if (f->nsaved || f->inner)
+  if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
@@ -31312,6 +31858,14 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
 }
 
+/* A record whose backward ran before, or whose saved tensors come and go. */
+static VRAM__COLD void vram__backward_refuse(vram__step *s, const vram__grad_fn *f) {
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    f->done ? "backward through a graph a second time: PyTorch stops with an error "
+                              "(expected retain=1 on the backward line before)"
+                            : "retain=1 where backward runs through a checkpoint block");
+}
+
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
@@ -31319,7 +31873,10 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
-    if (f->flag && !f->done)
+    if (f->flag &&
+        (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
+      vram__backward_refuse(s, f);
+    else if (f->flag)
       vram__backward_record(s, f);
   }
 }
@@ -31593,6 +32150,19 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
     vram__cuts_count_node(s, n);
 }
 
+/* A `requires_grad` line. */
+static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    if (s->grad)
+      vram__history_refresh(s, t);
+    vram__leaf_make(s, *t);
+  }
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
@@ -31608,6 +32178,10 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
+    else if (n->op == VRAM__OP_requires_grad)
+      vram__requires_grad_line(s, n);
+    else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
+      vram__training_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -32741,6 +33315,173 @@ VRAM__FN void vram__step_begin(vram__step *s) {
     vram__leaf_spread(s, i);
 }
 
+/* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
+
+/* What a text with such lines does not go together with; NULL: nothing. */
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o) {
+  if (!o->train)
+    return NULL;
+  if (!g->nbackward)
+    return g->nstep || g->nzero_grad ? "step or zero_grad lines without a backward line" : NULL;
+  if (o->accumulate > 1)
+    return "micro-batches of a text that has backward lines of its own";
+  if (o->checkpoint_segments > 1 || o->ncheckpoint)
+    return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
+           "blocks)";
+  if (g->nstep > 1 && o->amp == VRAM_F16)
+    return "GradScaler with several step lines";
+  return NULL;
+}
+
+/* Is p one of the parameters that the line names? */
+static int vram__line_names(const vram_node *n, const vram_param *p) {
+  const vram__span label = vram__node_label(p->node);
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    const vram_value *v = n->in[i];
+    if (label.len >= v->name_len && vram__text_equal(label.text, v->name, v->name_len) &&
+        (label.len == v->name_len || label.text[v->name_len] == '.' ||
+         label.text[v->name_len] == '/'))
+      return 1;
+  }
+  return !n->nin;
+}
+
+/* The leaf that p is; NULL: none. */
+static vram__leaf *vram__leaf_of(const vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  const uint32_t fn = t.st & VRAM__LEAF ? t.st : t.st ? vram__slot_at(s, t.st)->fn : 0;
+  return p->kind == VRAM__PARAM && (fn & VRAM__LEAF) ? s->leaf.at + (fn & ~VRAM__LEAF) : NULL;
+}
+
+/* Storages that records still hold for backward are the saved ones; others no longer are. */
+static void vram__saved_recount(vram__step *s) {
+  uint32_t i, at;
+  if (s->r->saved_bytes > s->saved_most)
+    s->saved_most = s->r->saved_bytes;
+  s->r->saved_bytes = 0;
+  for (i = 0; i < s->nslot; i++)
+    vram__slot_at(s, vram__slot_number(s, i))->saved = 0;
+  for (at = s->tape.last; at; at = vram__grad_fn_at(s, at)->prev) {
+    vram__grad_fn *f = vram__grad_fn_at(s, at);
+    for (i = 0; i < f->nsaved; i++)
+      if (VRAM__SAVED(f)[i].st)
+        vram__saved_count(s, vram__slot_at(s, VRAM__SAVED(f)[i].st));
+  }
+}
+
+static int vram__is_training_line(const vram_node *n) {
+  return n && n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step;
+}
+
+/* The phase of line n begins. Between it and another such line is no part of a forward pass. */
+static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase phase) {
+  if (vram__is_training_line(vram__node_before(n)))
+    s->phase = phase;
+  else
+    vram__phase_end(s, phase);
+}
+
+static void vram__backward_here(vram__step *s, const vram_node *n) {
+  vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
+  const uint64_t cast = vram__autocast_leave(s);
+  if (cast > s->r->autocast_cache_bytes)
+    s->r->autocast_cache_bytes = cast;
+  vram__history_refresh(s, t);
+  if (!vram__is_grad_fn(vram__tensor_fn(s, *t))) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
+                      "backward of a value that needs no gradient: PyTorch stops with an error");
+    return;
+  }
+  if (s->cuts) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
+                      "a chain with backward lines cannot be cut");
+    return;
+  }
+  vram__training_phase(s, n, VRAM_PHASE_BACKWARD);
+  if (s->o->zero_grad_late && !s->g->nzero_grad && !s->nbackward++)
+    vram__zero_grad_now(s);
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  s->grad = 0;
+  s->gin = vram__backward_room(s);
+  if (s->failed)
+    return;
+  s->tape.retain = n->op == VRAM__OP_retained;
+  s->node = s->scaler ? n->in[0]->node : NULL;
+  if (s->scaler)
+    vram__scaled_backward(s, *t);
+  else
+    vram__backward(s, *t);
+  s->tape.retain = 0;
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+  vram__saved_recount(s);
+}
+
+static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0;
+  vram__training_phase(s, n, VRAM_PHASE_ZERO_GRAD);
+  for (p = s->g->param_first; p; p = p->next) {
+    vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    found += l != NULL;
+    if (!l || s->o->keep_grads)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+  }
+  if (!found)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a zero_grad line that names no trainable parameter");
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+}
+
+/* Does anything but ends of lifetimes follow the line? */
+static int vram__training_goes_on(const vram_node *n) {
+  do
+    n = n->next;
+  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
+  return n != NULL;
+}
+
+static void vram__step_here(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0, count = 0;
+  vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    found += l != NULL;
+    if (!l || !l->grad.d)
+      continue;
+    s->leaf.past[l - s->leaf.at].stepped = 1;
+    vram__optim_param_of(s->optim + count++, l);
+  }
+  if (!found)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a step line that names no trainable parameter");
+  else
+    vram__optim_step_now(s, count, count == s->leaf.parameters);
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
+}
+
+/* One of these lines, in training. */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
+  const uint8_t grad = s->grad, cat = s->cat;
+  if (n->op == VRAM__OP_zero_grad)
+    vram__zero_grad_here(s, n);
+  else if (n->op == VRAM__OP_step)
+    vram__step_here(s, n);
+  else
+    vram__backward_here(s, n);
+  s->grad = grad;
+  s->cat = cat;
+}
+
+/* The step has been played, but for an optimizer that the text does not name. */
+VRAM__FN void vram__training_end(vram__step *s) {
+  if (s->phase == VRAM_PHASE_FORWARD)
+    vram__phase_end(s, VRAM_PHASE_FORWARD);
+  if (s->saved_most > s->r->saved_bytes)
+    s->r->saved_bytes = s->saved_most;
+}
+
 /* >>step/micro    micro-batches: forward, loss scaling, backward; those that are like others
    A micro-batch that begins in the state in which an earlier one began goes as that one went, and
    so on: one round of them is played, and what it counts is multiplied. */
@@ -32760,10 +33501,9 @@ static void vram__forward_leave(vram__step *s) {
 
 /* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
    with the growth tracker. */
-static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor in[2], y;
   vram__grad_fn *f;
-  s->node = s->root->node;
   if (!s->scale.d) {
     s->cat = VRAM_CATEGORY_OTHER;
     s->scale = vram__tensor_empty(s, s->scalar, VRAM_F32);
@@ -32789,6 +33529,8 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   const vram_node *n;
   uint32_t i;
+  if (s->leaf.nmade)
+    vram__leaves_settle(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
@@ -32825,6 +33567,11 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     vram__tensor_release(s, old);
   }
   s->grad = 0;
+  if (s->train && s->g->nbackward) {
+    vram__training_end(s);
+    vram__micro_batch_end(s, loss);
+    return;
+  }
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
   if (s->o->zero_grad_late && first)
     vram__zero_grad_now(s);
@@ -32832,6 +33579,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
   s->gin = vram__backward_room(s);
   if (s->failed)
     return;
+  s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
   else if (s->train)
@@ -33041,7 +33789,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  if (!s->o->zero_grad_late)
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
     vram__zero_grad_now(s);
 }
 
@@ -33084,16 +33832,20 @@ static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->step = s;
 }
 
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
+  p->numel = l->d->numel;
+  p->ndim = l->d->ndim;
+  p->size = l->d->v;
+  p->dtype = l->dt;
+}
+
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   uint32_t i, n = 0;
   for (i = 0; i < s->leaf.parameters; i++) {
-    const vram__leaf *l = s->leaf.at + i;
-    if (with_grad && !l->grad.d && !(s->leaf.known && s->leaf.past[i].had))
-      continue;
-    p[n].numel = l->d->numel;
-    p[n].ndim = l->d->ndim;
-    p[n].size = l->d->v;
-    p[n++].dtype = l->dt;
+    const vram__past *past = s->leaf.past + i;
+    const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had);
+    if (!with_grad || s->leaf.at[i].grad.d || had)
+      vram__optim_param_of(p + n++, s->leaf.at + i);
   }
   return n;
 }
@@ -33121,6 +33873,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
+  for (n = 0; s->g->nstep && !s->leaf.known && n < s->leaf.parameters; n++)
+    s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
   if (vram__optim_problem(&c, s->optim, n)) {
@@ -33183,15 +33937,14 @@ static void vram__optim_count_step(vram__step *s, const vram__optim_bytes *b) {
   vram__bytes_grow_and_shrink(s, b->end, b->end_blocks, b->state_large, VRAM_CATEGORY_OPTIMIZER);
 }
 
-VRAM__FN void vram__optim_now(vram__step *s) {
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
   const uint64_t used = s->used;
-  uint32_t n;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   if (s->scaler && !n) {
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
                       "no parameter has a gradient: GradScaler stops with an error (no inf checks "
@@ -33199,7 +33952,7 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     return;
   }
   c.first_step = s->o->first_step != 0;
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -33210,6 +33963,11 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     vram__optim_count_step(s, &b);
   if (!s->failed && s->o->first_step)
     s->r->optimizer_bytes += b.state;
+}
+
+VRAM__FN void vram__optim_now(vram__step *s) {
+  const uint32_t n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters);
 }
 
 /* >>step/keep    what variables of the training loop hold from one step to the next
@@ -33263,14 +34021,15 @@ VRAM__FN void vram__keep_before(vram__step *s) {
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
-  if (s->phase != VRAM_PHASE_FORWARD || s->call.again)
+  if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
       continue; /* inference leaves it out */
     k->count++;
-    k->root |= n->in[i] == s->root;
+    v->root = n->in[i] == s->root;
+    k->root |= v->root;
     v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
     v->line = n->index;
   }
@@ -33282,15 +34041,15 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   k->old[0].line = left;
 }
 
-/* Storages that nothing but `keep` holds any more go at that line. */
-static void vram__keep_find(vram__step *s, uint32_t line) {
+/* Storages that nothing but `keep` holds any more go at that line: gradients first, or all. */
+static void vram__keep_find(vram__step *s, uint32_t line, int gradients) {
   vram__keeps *k = &s->keep;
   uint32_t i;
   for (i = 0; i < s->nslot; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     vram__storage *st = vram__slot_at(s, slot);
     vram__kept_storage *o;
-    if (st->base != slot || st->srefs != 1)
+    if (st->base != slot || st->srefs != 1 || (gradients && st->cat != VRAM_CATEGORY_GRADIENTS))
       continue;
     if (k->old[0].line == k->room) {
       s->failed = VRAM_ERR_LIMIT;
@@ -33336,8 +34095,13 @@ VRAM__FN void vram__keep_settle(vram__step *s) {
   for (i = 0; i < k->count && !s->failed; i++) {
     const vram__tensor t = k->now[i].t;
     const uint32_t own = t.st ? vram__slot_at(s, t.st)->base : 0, first = k->old[0].line + 1;
+    if (k->now[i].root && s->nheld) { /* what its graph holds */
+      vram__held_release(s, 0, s->nheld);
+      vram__keep_find(s, k->now[i].line, 1);
+      vram__keep_find(s, k->now[i].line, 0);
+    }
     vram__tensor_release(s, t);
-    vram__keep_find(s, k->now[i].line);
+    vram__keep_find(s, k->now[i].line, 0);
     vram__keep_last(k, first, own);
   }
   k->count = 0;
@@ -33483,12 +34247,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   threads = (uint64_t)d.threads * d.sm;
   c.lower = threads * d.rules->context.thread_least;
   c.expected = threads * d.rules->context.thread + d.rules->context.driver;
-  c.upper = threads * d.rules->context.thread + d.rules->context.all_kernels;
-  if (o->eager_modules) {
+  c.upper = c.expected + d.rules->context.all_kernels;
+  if (o->eager_modules == VRAM_EAGER_CUDA10) {
+    c.lower += d.rules->context.cuda10_least;
+    c.expected += d.rules->context.cuda10_kernels;
+  } else if (o->eager_modules) {
     c.lower += d.rules->context.eager_least;
-    c.expected += d.rules->context.eager_kernels + (cudnn ? d.rules->context.eager_cudnn : 0);
+    c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
     c.expected += d.rules->context.lazy_kernels;
+  if (o->eager_modules && cudnn)
+    c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;
@@ -33536,7 +34305,7 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -33832,7 +34601,7 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
   uint32_t i, depth = 0, most = 1;
-  for (i = 0; o->checkpoint && i < o->ncheckpoint; i++) {
+  for (i = 0; o && o->checkpoint && i < o->ncheckpoint; i++) {
     const vram_range *r = o->checkpoint + i;
     if (!r->first || !r->last)
       break;
@@ -33850,7 +34619,7 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
 /* Convolutions may run without cuDNN, sample by sample and group by group. */
 static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *o) {
   return (o && o->cc && o->cc < 80) ||
-         vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
+         (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__CONV3D_HALF_SLOW);
 }
 
 /* How deep reentrant ones do, at most. */
@@ -33858,7 +34627,13 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
   const vram_checkpoint *b = g->checkpoint_first;
   while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
     b = b->next;
-  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+  return (b ? g->checkpoint_nested : 0) + (o && o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
+/* How many leaves that the program makes live at a time, at most: of this micro-batch, of the one
+   before, and of calls of checkpoint() that run again. */
+static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *o) {
+  return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -33882,6 +34657,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
   n += vram__keep_bytes(g) * 2;
+  if (g->nmade)
+    n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
+         g->nmade * 2 * sizeof(vram__tensor);
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -33983,7 +34761,7 @@ static void vram__step_set_options(vram__step *s) {
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
-  uint64_t leaves;
+  uint64_t leaves, made;
   uint32_t i;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
@@ -33998,8 +34776,17 @@ static int vram__step_take_arrays(vram__step *s) {
     return s->failed;
   s->variable[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
-  if (leaves > UINT32_MAX / 2)
+  made = g->nmade ? vram__leaves_made(g, s->o) : 0;
+  if (leaves + made > UINT32_MAX / 2)
     return VRAM_ERR_LIMIT;
+  s->leaf.made = made ? VRAM__LEAF | (uint32_t)leaves : UINT32_MAX;
+  s->leaf.nmade = (uint32_t)made;
+  leaves += made;
+  VRAM__TAKE(s->leaf.made_of, vram__made, made);
+  for (i = 0; i < made; i++) {
+    s->leaf.made_of[i].slot = 0;
+    s->leaf.made_of[i].edges = i + 1;
+  }
   s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
@@ -34014,7 +34801,7 @@ static int vram__step_take_arrays(vram__step *s) {
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
@@ -34055,19 +34842,20 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
-  s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0);
+  s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before, blocks, upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed)
+  if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
   if (run)
     run->after = run->ntape;
-  vram__phase_end(s, VRAM_PHASE_END);
+  if (s->phase == VRAM_PHASE_OPTIMIZER)
+    vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
-    if (s->loss.st) /* its history was played, or never will be */
+    if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
     vram__held_release(s, 0, s->nheld);
     vram__tensor_release(s, s->loss);
@@ -34170,7 +34958,7 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
-  return NULL;
+  return vram__training_misuse(g, o);
 }
 
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,

@@ -41,7 +41,7 @@ def in_dtype(module, dtypes):
         if id(t) not in new:
             made = t.detach().to(dtype)
             made = nn.Parameter(made, t.requires_grad) if isinstance(t, nn.Parameter) else made
-            new[id(t)] = made
+            new[id(t)] = t.vram_moved = made
         return new[id(t)]
 
     for prefix, m in module.named_modules():
@@ -59,6 +59,8 @@ def in_dtype(module, dtypes):
     finally:
         for owned, kept in before:
             owned.update(kept)
+            for t in kept.values():
+                vars(t).pop("vram_moved", None) if t is not None else None
         for m in flat:
             m._flat_weights = [getattr(m, n) for n in m._flat_weights_names]
 

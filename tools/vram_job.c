@@ -177,9 +177,9 @@ static int set_cudnn(job *j, const char *a, const char *v) {
 
 static int set_modules(job *j, const char *a, const char *v) {
   (void)a;
-  j->o.eager_modules = !strcmp(v, "eager");
+  j->o.eager_modules = !strcmp(v, "eager-cuda10") ? VRAM_EAGER_CUDA10 : !strcmp(v, "eager");
   return j->o.eager_modules || !strcmp(v, "lazy") ||
-         (cmd_bad("unknown loading of modules", v, "lazy or eager"), 0);
+         (cmd_bad("unknown loading of modules", v, "lazy, eager or eager-cuda10"), 0);
 }
 
 static int set_rules(job *j, const char *a, const char *v) {

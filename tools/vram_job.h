@@ -42,7 +42,8 @@
   "  --alloc-conf K:V,...  as in PYTORCH_CUDA_ALLOC_CONF\n"                                        \
   "  --cudnn expected|none workspaces of convolutions (default: expected)\n"                       \
   "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
-  "  --modules lazy|eager  CUDA_MODULE_LOADING (default: lazy)\n"                                  \
+  "  --modules lazy|eager|eager-cuda10\n"                                                          \
+  "                        CUDA_MODULE_LOADING (default: lazy), or CUDA 10\n"                      \
   "  --rules RULES         what PyTorch of that version allocates (vram list rules;\n"             \
   "                        default: the one that the text names, or the newest),\n"                \
   "                        or only what the formulas need: ideal\n"

@@ -35,6 +35,7 @@ typedef struct vram_range {
   const vram_node *first, *last;
 } vram_range;
 
+#define VRAM_EAGER_CUDA10 10       /* vram_step_options.eager_modules: PyTorch built with CUDA 10 */
 #define VRAM_NO_CONTEXT UINT64_MAX /* vram_step_options.context_bytes: count none */
 
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
@@ -66,7 +67,7 @@ typedef struct vram_step_options {
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
   vram_cudnn cudnn;       /* workspaces of convolutions */
   int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13 */
+                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
   uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),

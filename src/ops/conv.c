@@ -214,6 +214,8 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
+  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
+                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             vram__conv_is_dense(s->node);
@@ -489,7 +491,7 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vram_dims *x) {
   return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->device.cc >= 80 &&
-         !(s->device.rules->conv3d_half_slow && x->ndim == 5) &&
+         !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && x->ndim == 5) &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
 }

@@ -86,7 +86,13 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
 VRAM__FN void vram__micro_batches(vram__step *s);
+
+/* training.c */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__training_end(vram__step *s);
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
@@ -96,6 +102,8 @@ VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */

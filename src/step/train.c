@@ -48,7 +48,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  if (!s->o->zero_grad_late)
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
     vram__zero_grad_now(s);
 }
 
@@ -91,16 +91,20 @@ static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->step = s;
 }
 
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
+  p->numel = l->d->numel;
+  p->ndim = l->d->ndim;
+  p->size = l->d->v;
+  p->dtype = l->dt;
+}
+
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   uint32_t i, n = 0;
   for (i = 0; i < s->leaf.parameters; i++) {
-    const vram__leaf *l = s->leaf.at + i;
-    if (with_grad && !l->grad.d && !(s->leaf.known && s->leaf.past[i].had))
-      continue;
-    p[n].numel = l->d->numel;
-    p[n].ndim = l->d->ndim;
-    p[n].size = l->d->v;
-    p[n++].dtype = l->dt;
+    const vram__past *past = s->leaf.past + i;
+    const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had);
+    if (!with_grad || s->leaf.at[i].grad.d || had)
+      vram__optim_param_of(p + n++, s->leaf.at + i);
   }
   return n;
 }
@@ -128,6 +132,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
+  for (n = 0; s->g->nstep && !s->leaf.known && n < s->leaf.parameters; n++)
+    s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
   if (vram__optim_problem(&c, s->optim, n)) {
@@ -190,15 +196,14 @@ static void vram__optim_count_step(vram__step *s, const vram__optim_bytes *b) {
   vram__bytes_grow_and_shrink(s, b->end, b->end_blocks, b->state_large, VRAM_CATEGORY_OPTIMIZER);
 }
 
-VRAM__FN void vram__optim_now(vram__step *s) {
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
   const uint64_t used = s->used;
-  uint32_t n;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   if (s->scaler && !n) {
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
                       "no parameter has a gradient: GradScaler stops with an error (no inf checks "
@@ -206,7 +211,7 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     return;
   }
   c.first_step = s->o->first_step != 0;
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -217,4 +222,9 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     vram__optim_count_step(s, &b);
   if (!s->failed && s->o->first_step)
     s->r->optimizer_bytes += b.state;
+}
+
+VRAM__FN void vram__optim_now(vram__step *s) {
+  const uint32_t n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters);
 }

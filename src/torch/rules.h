@@ -2,12 +2,36 @@
 #pragma once
 #include "core/core.h"
 
+/* What a version does that another does not. */
+enum {
+  VRAM__RMS_NORM_FUSED = 1,  /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+  VRAM__COLON_VIEW = 2,      /* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
+  VRAM__LINEAR_VIEW = 4,     /* Linear.cpp, linear: of folded axes it is a view for autograd */
+  VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+  VRAM__ADAFACTOR = 16,      /* torch.optim has it */
+  VRAM__MUON = 32,           /* torch.optim has it */
+  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
+                                behind      where(..), else before it */
+  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
+  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+};
+
+/* How attention of ordinary ops is composed. */
+enum {
+  VRAM__MATH_PLAIN, /* in its own dtype, with softmax; boolean masks fill zeros */
+  VRAM__MATH_WHERE, /* 16 bits run in fp32, with _safe_softmax, which selects into a new tensor;
+                       masks are negated */
+  VRAM__MATH_SAFE   /* the same with masks as they are, and rows overwritten */
+};
+
 /* What the numbers of a step follow from, beside the rules that are code. Of each group stands here
    where its constants are in the sources of the version that a row is of; `measured`: in no source,
    found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
    selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
 typedef struct vram__rules {
   uint32_t since;                  /* of VRAM_RULES_TORCH_...: up to the next row */
+  uint32_t does;                   /* bits of the enum above */
   const char *cuda, *bitsandbytes; /* versions */
 
   /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
@@ -28,14 +52,14 @@ typedef struct vram__rules {
     uint8_t kept, lt_kept;
   } cublas;
 
-  uint8_t rms_norm_fused; /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
-
   struct {
     uint8_t cudnn_first; /* sdp_utils.cpp, priority_order: on Hopper and Blackwell */
     uint8_t device_seed; /* attention.cu: seed and offset are on the device without dropout, too */
     uint8_t flash_seed;  /* flash_api.cpp, mha_fwd: those of flash attention are */
     uint8_t gqa;         /* attention.cpp: scaled_dot_product_attention has enable_gqa, */
     uint8_t efficient_gqa; /* and can_use_mem_efficient_attention takes it */
+    uint8_t math;          /* attention.cpp, _scaled_dot_product_attention_math and
+                              convert_boolean_attn_mask:          VRAM__MATH_... */
   } attention;
 
   struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
@@ -43,17 +67,6 @@ typedef struct vram__rules {
     int64_t width_large, width;
     uint64_t dropout;
   } cudnn_attention;
-
-  uint8_t linear_view; /* Linear.cpp, linear: the result of folded axes is a view for autograd */
-
-  uint8_t embedding_fused; /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
-
-  uint8_t adafactor, muon; /* torch.optim has them */
-
-  uint8_t mask_last; /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind
-                        where(..), else before it */
-
-  uint8_t conv3d_half_slow; /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
 
   /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
@@ -152,20 +165,28 @@ typedef struct vram__rules {
   } four_bit;
 
   /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
-     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
-     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
+     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
+     thread and 29.75 MiB, at least 1.5 KiB a thread.
      Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
-     without cuDNN, which is 360 MiB on an A100. */
+     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
+     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
+     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
+     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
     uint64_t thread_least, thread, driver, lazy_kernels;
-    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+    uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
+    uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
+     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
+     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
+     operations for each of C*K at 19.5 TFLOP/s). */
   struct {
-    int64_t winograd_tile, fft_tile;
+    int64_t winograd_tile, fft_tile, fft_least;
+    uint64_t image_channels, narrow_channels;
   } cudnn_conv;
 } vram__rules;
