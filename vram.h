@@ -7899,7 +7899,9 @@ enum {
   VRAM__OP_ANY_DTYPE = 1024,  /* in a network: works on integers of the input */
   VRAM__OP_ANY_LAYOUT = 2048, /* in a network: cares for no axis */
   VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
-  VRAM__OP_RUNNING = 8192     /* has three more slots, for running statistics */
+  VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
+  VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
+  VRAM__OP_NUMBERS = 32768    /* and this for all but bools */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -8135,6 +8137,7 @@ VRAM__FN uint64_t vram__flops_none(const vram_node *n);
 VRAM__FN uint64_t vram__matrix_elements(const vram_node *n);
 VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
+VRAM__FN int vram__axes_filled(vram_graph *g, const vram_node *n, uint32_t first);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* order.c */
@@ -8445,8 +8448,8 @@ VRAM__FN vram_dtype vram__promote_result(uint32_t op, uint32_t nin, const vram__
     return nin == 1 && vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
   case VRAM__TYPES_NUMBER:
     return nin == 1 && dt == VRAM_BOOL ? VRAM_I64 : dt;
-  default:
-    return dt;
+  default: /* the absolute of a complex number is real */
+    return op != VRAM_OP_abs ? dt : dt == VRAM_C64 ? VRAM_F32 : dt == VRAM_C128 ? VRAM_F64 : dt;
   }
 }
 
@@ -8586,6 +8589,16 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count) {
     return 0;
   vram__memory_zero(n->param, count * sizeof *n->param);
   n->nparam = (uint16_t)count;
+  return 1;
+}
+
+/* Where PyTorch lets the batch be empty, but no axis from `first` on. */
+VRAM__FN int vram__axes_filled(vram_graph *g, const vram_node *n, uint32_t first) {
+  const vram_dims *x = n->in[0]->d;
+  uint32_t i;
+  for (i = first; i < x->ndim; i++)
+    if (!x->v[i])
+      return vram__node_error(g, n, "an axis of size 0 that is not the batch");
   return 1;
 }
 
@@ -9375,6 +9388,23 @@ VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
   return 0;
 }
 
+/* Integers of 8 bits are those of quantised networks. */
+static int vram__node_takes(vram_graph *g, const vram_node *n) {
+  const uint32_t traits = vram__op_traits(n);
+  uint32_t i;
+  if (!(traits & (VRAM__OP_FLOATS | VRAM__OP_NUMBERS)))
+    return 1;
+  for (i = 0; i < n->nin; i++) {
+    const vram_dtype dt = n->in[i]->dtype;
+    if (dt == VRAM_BOOL && (traits & VRAM__OP_NUMBERS))
+      return vram__node_error(g, n, "a tensor of bools");
+    if ((dt == VRAM_BOOL || dt == VRAM_I16 || dt == VRAM_I32 || dt == VRAM_I64) &&
+        (traits & VRAM__OP_FLOATS) && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+      return vram__node_error(g, n, "a tensor that is not floating point");
+  }
+  return 1;
+}
+
 static int vram__node_infer(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (!vram__op_at(n->op)->shape(g, n))
@@ -9384,7 +9414,7 @@ static int vram__node_infer(vram_graph *g, vram_node *n) {
       vram__graph_fail(g, VRAM_ERR_SYNTAX, "the op has fewer outputs than names");
       return 0;
     }
-  return 1;
+  return vram__node_takes(g, n);
 }
 
 /* An op that is written out: its lines are one after the other, ended by ; */
@@ -15563,6 +15593,7 @@ VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, const vram_
 
 /* pad.c */
 VRAM__FN uint32_t vram__pad_mode(int64_t word);
+VRAM__FN vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i);
 VRAM__FN vram__tensor vram__torch_narrow(vram__step *s, vram__tensor x, uint32_t axis,
                                          int64_t size);
 VRAM__FN vram__tensor vram__torch_pad(vram__step *s, vram__tensor x, const int64_t *pad, uint32_t k,
@@ -16209,11 +16240,13 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
-  if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
+  if (vram__kind_rank(dt) < 2 || n->op == VRAM_OP_abs) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
     vram__promote_add(&p, dt, n->in[0]->d->ndim);
     dt = vram__promote_result(n->op, 1, &p);
+    if ((n->flags & VRAM__INPLACE) && dt != n->in[0]->dtype)
+      return vram__node_error(g, n, "in place, but the result has another dtype");
   }
   vram__node_out_dims(n, 0, x, dt);
   return 1;
@@ -16279,6 +16312,9 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   if (!vram__bcast_fits(g, n, &first, &count))
     return 0;
   dt = vram__bcast_dtype(n, first, count);
+  if (dt == VRAM_BOOL && (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide ||
+                          vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
+    return vram__node_error(g, n, "a tensor of bools");
   if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
@@ -16324,7 +16360,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
-  const vram_dims *d[3];
+  const vram_dims *d[3] = {NULL, NULL, NULL};
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
   vram_dtype dt = in[0].dt;
   int same = dt == VRAM_F32 || vram__kind_rank(dt) >= 2;
@@ -16360,7 +16396,11 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   default:
     d[0] = vram__dims_pointwise(s, d, nin);
   }
-  y = vram__tensor_empty(s, d[0], dt);
+  if (op == VRAM_OP_abs && (dt == VRAM_C64 || dt == VRAM_C128)) { /* made complex, then copied */
+    y = vram__tensor_empty(s, d[0], dt == VRAM_C64 ? VRAM_F32 : VRAM_F64);
+    cast = vram__tensor_empty(s, d[0], dt);
+  } else
+    y = vram__tensor_empty(s, d[0], dt);
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
@@ -16607,8 +16647,8 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
 
 VRAM__OP_POINTWISE(add, "add", 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
                    "x1: grad; x0: grad");
-VRAM__OP_POINTWISE(sub, "sub subtract ~remainder ~fmod ~mod", 1, 2, bcast, NUMBER, none, ADD, 0,
-                   "scalar inplace alpha", "x1: neg(grad); x0: grad");
+VRAM__OP_POINTWISE(sub, "sub subtract ~remainder ~fmod ~mod", 1, 2, bcast, NUMBER, none, ADD,
+                   VRAM__OP_NUMBERS, "scalar inplace alpha", "x1: neg(grad); x0: grad");
 VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
                    "x1: mul(grad, x0); x0: mul(grad, x1)");
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
@@ -16627,7 +16667,7 @@ VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, 0, "",
 VRAM__OP(where, "", 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
 VRAM__OP(masked_fill, "", 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
          "inplace scalar");
-VRAM__OP_POINTWISE(lerp, "", 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace",
+VRAM__OP_POINTWISE(lerp, "", 2, 3, bcast, SAME, none, ANY, VRAM__OP_FLOATS, "scalar inplace",
                    "x1: scaled(grad); x0: scaled(grad)");
 VRAM__OP_POINTWISE(addcmul, "addcmul: x a b", 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul(grad, scaled(x1))");
@@ -16641,8 +16681,8 @@ VRAM__OP_POINTWISE(rsqrt, "rsqrt", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP
                    "inplace", "x0: mul(scaled(grad), powered(y))");
 VRAM__OP_POINTWISE(abs, "abs absolute", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, sign(x0))");
-VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: neg(grad)");
+VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, scaled(powered(x0)))");
 VRAM__OP_POINTWISE(sin, "sin ~tan ~atan ~sinh ~cosh", 1, 1, same, FLOAT, none, ACTIVATION,
@@ -16654,7 +16694,7 @@ VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY
 VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round ~floor ~ceil ~trunc ~frac", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: zeros_like(grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
                    "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, "eq", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
@@ -16671,7 +16711,7 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
          none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+    logaddexp, "logaddexp", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/view    ops whose output is a view */
@@ -17057,7 +17097,7 @@ static void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *
   else if (x[0].d->flags & VRAM__PLAIN)
     y[0] = vram__torch_view_as(s, x[0], d, VRAM__K_view, 0);
   else {
-    if (vram__op_at(n->op)->kind == VRAM__VIEW_STRICT &&
+    if (vram__op_at(n->op)->kind == VRAM__VIEW_STRICT && d->numel &&
         !vram__dims_view_strides(x[0].d, d->ndim, d->v, stride))
       vram__step_refuse(
           s, VRAM_ERR_UNSUPPORTED, n,
@@ -17492,6 +17532,8 @@ static int vram__shape_roll(vram_graph *g, vram_node *n) {
     vram__node_list(n, VRAM__KEY_shifts, &k);
     if (v ? k != c : k != 1)
       return vram__node_error(g, n, "as many shifts as dims are needed");
+    if (v && !n->in[0]->d->ndim)
+      return vram__node_error(g, n, "dims of a tensor without axes");
   }
   for (i = 0; i < c; i++)
     if (!vram__axis(g, v[i], n->in[0]->d->ndim, &a))
@@ -17910,6 +17952,20 @@ VRAM__OP(buffer, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, V
 
 /* >>ops/reduce    sums, means, extremes, products, variances, norms */
 
+/* An extreme of no values is none: an axis of size 0 must not be reduced, nor all without dim=. */
+static int vram__reduce_filled(vram_graph *g, const vram_node *n, uint32_t mask) {
+  const vram_dims *x = n->in[0]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  uint32_t i;
+  if (x->numel ||
+      (kind != VRAM__REDUCE_EXTREME && kind != VRAM__REDUCE_INDEX && kind != VRAM__REDUCE_SELECT))
+    return 1;
+  for (i = 0; i < x->ndim; i++)
+    if ((mask >> i & 1) && !x->v[i])
+      return vram__node_error(g, n, "an extreme of no values");
+  return 1;
+}
+
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c = 0, i, a, mask = 0, m = 0;
@@ -17931,6 +17987,8 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       size[m++] = x->v[i];
     else if (keep)
       size[m++] = 1;
+  if (!vram__reduce_filled(g, n, mask))
+    return 0;
   switch (vram__op_at(n->op)->kind) {
   case VRAM__REDUCE_PROD:
     if (c > 1)
@@ -18048,9 +18106,9 @@ static void vram__backward_nansum(vram__step *s, vram__grad_fn *f, vram__tensor 
   g.d = vram__dims_expanded(s, g.d, x.d->ndim, x.d->v);
   nan = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), VRAM_BOOL);
   number = vram__pointwise_empty1(s, nan);
-  vram__tensor_release(s, nan);
   to[0] = vram__pointwise_empty2(s, g, number);
   vram__tensor_release(s, number);
+  vram__tensor_release(s, nan);
 }
 
 static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__tensor b) {
@@ -18278,12 +18336,23 @@ static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__te
   vram__tensor_release(s, q);
 }
 
+static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
+  const vram__tensor max = vram__tensor_reduced(s, a, mask, 1, a.dt);
+  vram__tensor e, m;
+  vram__reduce_scratch(s, a, mask, a.dt, vram__dtype_size(a.dt), 4);
+  e = vram__pointwise_empty1(s, max);
+  m = vram__tensor_empty(s, max.d, VRAM_BOOL);
+  vram__tensor_release(s, m);
+  vram__tensor_release(s, e);
+  return max;
+}
+
 /* ReduceOps.cpp, logsumexp_out_impl */
 static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
                                     vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__tensor a = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]),
-               max, e, m;
+               max, e;
   vram__grad_fn *f;
   if (vram__kind_rank(a.dt) < 2) {
     e = a;
@@ -18291,13 +18360,10 @@ static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__ten
     vram__tensor_release(s, e);
   }
   f = vram__tape_record(s, n->op, &a, 1, 1, 2);
-  max = vram__tensor_reduced(s, a, mask, 1, a.dt);
-  vram__reduce_scratch(s, a, mask, a.dt, vram__dtype_size(a.dt), 4);
-  e = vram__pointwise_empty1(s, max);
-  m = vram__tensor_empty(s, max.d, VRAM_BOOL);
-  vram__tensor_release(s, m);
-  vram__tensor_release(s, e);
-  e = vram__pointwise_empty2(s, a, max);
+  max = vram__tensor_none();
+  if (a.d->numel) /* else there is no largest one */
+    max = vram__logsumexp_max(s, a, mask);
+  e = max.d ? vram__pointwise_empty2(s, a, max) : vram__pointwise_empty1(s, a);
   y[0] = vram__tensor_sum(s, e, mask, vram__reduce_keepdim(n), a.dt);
   vram__tensor_release(s, e);
   vram__tensor_release(s, max);
@@ -18546,7 +18612,8 @@ VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsu
          "dim! dtype");
 VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cumprod, each, ANY, 0,
          0, "dim! dtype");
-VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
+VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, VRAM__OP_NUMBERS,
+         "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 
 /* >>ops/sort    sort, topk, argmax, argmin */
@@ -18751,8 +18818,8 @@ static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(topk, "", 1, 1, topk, SAME, none, topk, topk, each, NONE, VRAM__SORT_TOPK, 0,
-         "k! dim largest sorted");
+VRAM__OP(topk, "", 1, 1, topk, SAME, none, topk, topk, each, NONE, VRAM__SORT_TOPK,
+         VRAM__OP_NUMBERS, "k! dim largest sorted");
 VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
 VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
          VRAM__REDUCE_INDEX, 0, "dim keepdim");
@@ -18851,6 +18918,12 @@ static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, 
     }
   if (a + used > x->ndim)
     return vram__node_error(g, n, "more index tensors than axes");
+  for (i = 0; i < m && idx[i];)
+    i++;
+  for (k = 0; i == m && k < used; k++)
+    if (!x->v[a + k] && n->in[1]->dtype != VRAM_BOOL && n->in[1]->dtype != VRAM_U8)
+      return vram__node_error(g, n, "an index into an axis of size 0");
+  k = 0;
   if (x->ndim - used + m > VRAM_MAX_AXES)
     return vram__node_error(g, n, "more than 8 axes");
   for (i = 0; i < a; i++)
@@ -18873,12 +18946,18 @@ static int vram__shape_index(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_index_put(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t k, m;
+  int64_t size[VRAM_MAX_AXES], whole[VRAM_MAX_AXES];
+  uint32_t k, m, i;
+  int fits;
   if (!vram__index_sizes(g, n, n->nin - 2, &k, size))
     return 0;
   m = k;
-  if (!vram__dims_broadcast(&k, size, n->in[n->nin - 1]->d) || k != m)
+  for (i = 0; i < k; i++)
+    whole[i] = size[i];
+  fits = vram__dims_broadcast(&k, size, n->in[n->nin - 1]->d) && k == m;
+  for (i = 0; fits && i < k; i++)
+    fits = size[i] == whole[i];
+  if (!fits)
     return vram__node_error(g, n, "values that do not broadcast to what is written");
   if (n->in[n->nin - 1]->dtype != n->in[0]->dtype)
     return vram__node_error(g, n, "values of another dtype");
@@ -18943,6 +19022,9 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn *f;
   in[0] = x[0];
   in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  if ((n->flags & VRAM__INPLACE) && n->nin > 2 && x[0].st == x[2].st && x[0].d == x[2].d)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "a tensor that is its own source: PyTorch stops with an error");
   vram__refuse_unlike(s, in, n->nin > 2 ? 2 : 1);
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
@@ -19687,6 +19769,8 @@ static void vram__backward_index_add_op(vram__step *s, vram__grad_fn *f, vram__t
   for (i = 0; i < g.d->ndim; i++)
     size[i] = i == a ? (int64_t)VRAM__SAVED(f)[0].d->numel : g.d->v[i];
   rows = vram__tensor_empty(s, vram__dims_in(s, g.d->ndim, size, NULL), g.dt);
+  if (rows.st) /* expand_as of the rows */
+    vram__slot_at(s, rows.st)->shown = 1;
   to[1] = vram__tensor_scaled(s, rows, f->aux != 0);
 }
 
@@ -19778,6 +19862,8 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (x->ndim >= VRAM_MAX_AXES)
     return vram__node_error(g, n, "more than 8 axes");
+  if (!vram__index_dtype(g, n, 0))
+    return 0;
   w[0] = VRAM__INT(n, num_embeddings, 0);
   w[1] = VRAM__INT(n, embedding_dim, 0);
   if (n->nin > 1) {
@@ -19936,6 +20022,9 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
   int64_t bags = n->out[0].d->v[0], all = (int64_t)x[0].d->numel;
   vram_dtype it = x[0].dt;
   vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 5);
+  if (f && max && w.dt == VRAM_BF16)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "embedding_bag with mode=max in bf16: PyTorch has no kernel for backward");
   offsets = given ? vram__tensor_retain(s, x[1])
                   : vram__tensor_empty(s, vram__dims_in(s, 1, &bags, NULL), it);
   in = x[0].d->ndim == 2 ? vram__torch_reshape(s, x[0], 1, &all) : vram__tensor_retain(s, x[0]);
@@ -20526,15 +20615,16 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
-VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
-VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS,
+         "");
+VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, VRAM__OP_FLOATS, "");
+VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS, "");
 VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
 VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
-VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0,
-         "alpha beta");
-VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0,
-         "alpha beta");
+VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
+         VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,
+         VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
@@ -21358,6 +21448,8 @@ static void vram__forward_cdist(vram__step *s, const vram_node *n, vram__tensor 
     size[i] = d->v[i];
     batch *= (uint64_t)size[i];
   }
+  if (!mode && !s->amp && vram__dtype_size(x[0].dt) == 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "cdist in 16 bits: PyTorch has no kernel");
   vram__fp32_begin(s, x, &c);
   if (mode && x[0].d->numel && x[1].d->numel) {
     p[0] = vram__cdist_points(s, c.in[0], d->ndim, size);
@@ -21460,9 +21552,10 @@ static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
          each, NONE, 0, 0, "dim");
-VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each, NONE, 0, 0,
-         "keepdim");
-VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0, 0, "p");
+VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each, NONE, 0,
+         VRAM__OP_NUMBERS, "keepdim");
+VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0,
+         VRAM__OP_FLOATS, "p");
 
 /* >>ops/linear    the linear layer */
 
@@ -21731,7 +21824,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
-         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT,
+         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
          "lora_dropout lora_bias lora_dtype dora rslora");
 
@@ -21938,8 +22031,8 @@ static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(bilinear, "", 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
-         "out_features! bias frozen weights dtype");
+VRAM__OP(bilinear, "", 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0,
+         VRAM__OP_FLOATS, "out_features! bias frozen weights dtype");
 
 /* >>ops/einsum    einsum as a product of two operands at a time */
 
@@ -22681,6 +22774,8 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
   in = x->v[lead - 1];
   if (!vram__conv_shape_read(g, n, in, &v))
     return 0;
+  if (v.transposed && !in)
+    return vram__node_error(g, n, "a transposed convolution of no channels");
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
   size[lead - 1] = v.c;
@@ -23130,25 +23225,28 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(conv1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1, VRAM__OP_OWNS,
+VRAM__OP(conv1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2, VRAM__OP_OWNS,
+VRAM__OP(conv2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3, VRAM__OP_OWNS,
+VRAM__OP(conv3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
 VRAM__OP(conv_transpose1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1 | VRAM__TRANSPOSED,
-         VRAM__OP_OWNS,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
 VRAM__OP(conv_transpose2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2 | VRAM__TRANSPOSED,
-         VRAM__OP_OWNS,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
 VRAM__OP(conv_transpose3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VRAM__TRANSPOSED,
-         VRAM__OP_OWNS,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
 
@@ -23518,8 +23616,12 @@ static int vram__shape_pad(vram_graph *g, vram_node *n) {
   if (word != VRAM__WORD("constant") &&
       (c / 2 > 3 || (x->ndim != c / 2 + 2 && (x->ndim != c / 2 + 1))))
     return vram__node_error(g, n, "a mode for another number of axes");
-  if (word == VRAM__WORD("circular") && x->ndim != c / 2 + 2)
-    return vram__node_error(g, n, "circular padding needs a batch axis");
+  if (n->in[0]->dtype == VRAM_BOOL &&
+      (word == VRAM__WORD("reflect") || word == VRAM__WORD("replicate")))
+    return vram__node_error(g, n, "a tensor of bools");
+  if ((word == VRAM__WORD("reflect") || word == VRAM__WORD("replicate")) &&
+      !vram__axes_filled(g, n, x->ndim - c / 2 - 1))
+    return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   for (i = 0; i < c; i++) {
@@ -23532,7 +23634,7 @@ static int vram__shape_pad(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "circular padding larger than the input");
     size[a] += v[i];
   }
-  for (i = 0; i < x->ndim; i++)
+  for (i = x->ndim - c / 2; i < x->ndim; i++)
     if (size[i] < (word == VRAM__WORD("constant") ? 0 : 1))
       return vram__node_error(g, n, "a pad that leaves nothing");
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
@@ -23718,6 +23820,8 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
     if (*to < 1)
       return vram__node_error(g, n, "a kernel larger than its padded input");
   }
+  if (!vram__axes_filled(g, n, lead - 1))
+    return 0;
   return vram__out_indexed(g, n, size);
 }
 
@@ -23732,9 +23836,11 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 }
 
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
-  uint32_t k = vram__op_axes(n);
+  const uint32_t k = vram__op_axes(n), lead = vram__axis_lead(g, n, k);
   int64_t to[3];
-  return vram__axis_lead(g, n, k) && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
+  if (lead && vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL && !vram__axes_filled(g, n, 1))
+    return 0;
+  return lead && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
          vram__shape_resize(g, n, k, to);
 }
 
@@ -23752,7 +23858,8 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3];
   int by_size = vram__node_list(n, VRAM__KEY_output_size, NULL) != NULL;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel) ||
+      !vram__axes_filled(g, n, 1))
     return 0;
   if (by_size == (vram__node_list(n, VRAM__KEY_output_ratio, NULL) != NULL))
     return vram__node_error(g, n, "one of output_size and output_ratio is needed");
@@ -23772,11 +23879,14 @@ static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel) ||
+      !vram__axes_filled(g, n, 1))
     return 0;
   for (i = 0; i < x->ndim; i++)
     if (n->in[1]->d->ndim != x->ndim || n->in[1]->d->v[i] != x->v[i])
       return vram__node_error(g, n, "indices of another shape");
+  if (n->in[1]->dtype != VRAM_I64)
+    return vram__node_error(g, n, "indices that are not i64");
   for (i = 0; i < k; i++)
     stride[i] = kernel[i];
   if (vram__node_list(n, VRAM__KEY_stride, NULL) &&
@@ -24069,36 +24179,39 @@ static void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__te
 static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
+  if (to[0].st) /* gather of what is flat, seen with the axes that it had */
+    vram__slot_at(s, to[0].st)->shown = 1;
 }
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1, 0,
-         "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2, 0,
-         "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3, 0,
-         "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1,
+         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2,
+         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3,
+         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(avg_pool1d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         1 | VRAM__POOL_AVERAGE, 0, "kernel_size! stride padding ceil_mode count_include_pad");
+         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         "kernel_size! stride padding ceil_mode count_include_pad");
 VRAM__OP(avg_pool2d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         2 | VRAM__POOL_AVERAGE, 0,
+         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(avg_pool3d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         3 | VRAM__POOL_AVERAGE, 0,
+         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(adaptive_avg_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
-         adaptive_avg_pool, each, AVG_POOL, 1, 0, "output_size!");
+         adaptive_avg_pool, each, AVG_POOL, 1, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_avg_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
-         adaptive_avg_pool, each, AVG_POOL, 2, 0, "output_size!");
+         adaptive_avg_pool, each, AVG_POOL, 2, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_avg_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
-         adaptive_avg_pool, each, AVG_POOL, 3, 0, "output_size!");
+         adaptive_avg_pool, each, AVG_POOL, 3, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_max_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 1, 0, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS, "output_size! return_indices");
 VRAM__OP(adaptive_max_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 2, 0, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS, "output_size! return_indices");
 VRAM__OP(adaptive_max_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 3, 0, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS, "output_size! return_indices");
 VRAM__OP_LINES(
     lp_pool1d, "", 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
@@ -24112,17 +24225,17 @@ VRAM__OP_LINES(
     "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP(fractional_max_pool2d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 2, 0,
+         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(fractional_max_pool3d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 3, 0,
+         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS,
          "kernel_size! output_size output_ratio return_indices");
-VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1, 0,
-         "kernel_size! stride padding output_size");
-VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2, 0,
-         "kernel_size! stride padding output_size");
-VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
-         "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1,
+         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2,
+         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3,
+         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
 
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 
@@ -24141,6 +24254,8 @@ static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   const int64_t *v = vram__node_list(n, VRAM__KEY_scale_factor, &c);
   if (x->ndim < 3 || x->ndim > 5)
     return vram__node_error(g, n, "interpolate of a tensor that has not 3, 4 or 5 axes");
+  if (word != VRAM__WORD("area") && !vram__axes_filled(g, n, 1))
+    return 0;
   for (i = 0; i < 7; i++)
     if (word == vram__word(modes[i].name, vram__text_len(modes[i].name)))
       break;
@@ -24197,7 +24312,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
   const int back = vram__op_at(n->op)->kind == VRAM__RESAMPLE_FOLD;
   uint32_t i, lead = vram__axis_lead(g, n, back ? 1 : 2);
   int64_t kernel[2], stride[2], pad[2], dil[2], hw[2], size[4], windows = 1, area;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, kernel) ||
+  if (!lead || !vram__axes_filled(g, n, lead - 1) ||
+      !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, kernel) ||
       !vram__shape_window(g, n, VRAM__KEY_stride, 2, 1, stride) ||
       !vram__shape_window(g, n, VRAM__KEY_padding, 2, 0, pad) ||
       !vram__shape_window(g, n, VRAM__KEY_dilation, 2, 1, dil))
@@ -24242,6 +24358,8 @@ static int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
       d->v[d->ndim - 1] != k)
     return vram__node_error(g, n,
                             "grid_sample needs [N,C,H,W] and [N,h,w,2], or an axis more and 3");
+  if (!vram__axes_filled(g, n, 2))
+    return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = i < 2 ? x->v[i] : d->v[i - 1];
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
@@ -24428,7 +24546,7 @@ VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:
          SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
 VRAM__OP(fold,
          "col2im!: x output_size:axes kernel_size:axes dilation:axes padding:axes stride:axes", 1,
-         1, fold, SAME, none, fold, fold, each, NONE, VRAM__RESAMPLE_FOLD, 0,
+         1, fold, SAME, none, fold, fold, each, NONE, VRAM__RESAMPLE_FOLD, VRAM__OP_FLOATS,
          "output_size! kernel_size! dilation padding stride");
 
 /* >>ops/activation    activations with more than a pointwise kernel: glu, prelu, rrelu */
@@ -24553,55 +24671,67 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP_POINTWISE(relu, "relu", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu, "relu", 1, 1, same, SAME, none, CLAMP,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
                    "x0: threshold_backward(y, grad)");
-VRAM__OP_POINTWISE(relu6, "relu6", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu6, "relu6", 1, 1, same, SAME, none, CLAMP,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
-VRAM__OP_POINTWISE(hardtanh, "hardtanh", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT,
-                   "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
+VRAM__OP_POINTWISE(hardtanh, "hardtanh", 1, 1, same, SAME, none, CLAMP,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace min_val max_val",
+                   "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, "leaky_relu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace negative_slope",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace negative_slope",
                    "x0: leaky_relu_backward(x0, grad); inplace x0: leaky_relu_backward(y, grad)");
-VRAM__OP_POINTWISE(elu, "elu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace alpha",
+VRAM__OP_POINTWISE(elu, "elu", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
-VRAM__OP_POINTWISE(celu, "celu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace alpha",
+VRAM__OP_POINTWISE(celu, "celu", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
-VRAM__OP_POINTWISE(selu, "selu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(selu, "selu", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
-VRAM__OP_POINTWISE(gelu, "gelu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "approximate", "x0: gelu_backward(grad, x0)");
-VRAM__OP_POINTWISE(silu, "silu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: silu_backward(grad, x0)");
-VRAM__OP_POINTWISE(mish, "mish", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mish_backward(grad, x0)");
+VRAM__OP_POINTWISE(gelu, "gelu", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "approximate",
+                   "x0: gelu_backward(grad, x0)");
+VRAM__OP_POINTWISE(silu, "silu", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: silu_backward(grad, x0)");
+VRAM__OP_POINTWISE(mish, "mish", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: mish_backward(grad, x0)");
 VRAM__OP_POINTWISE(sigmoid, "sigmoid", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: sigmoid_backward(grad, y)");
 VRAM__OP_POINTWISE(tanh, "tanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: tanh_backward(grad, y)");
 VRAM__OP_POINTWISE(hardsigmoid, "hardsigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: hardsigmoid_backward(grad, x0)");
-VRAM__OP_POINTWISE(hardswish, "hardswish", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: hardswish_backward(grad, x0)");
-VRAM__OP_POINTWISE(softplus, "softplus", 1, 1, same, SAME, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "beta threshold", "x0: softplus_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   "x0: hardsigmoid_backward(grad, x0)");
+VRAM__OP_POINTWISE(hardswish, "hardswish", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   "x0: hardswish_backward(grad, x0)");
+VRAM__OP_POINTWISE(softplus, "softplus", 1, 1, same, SAME, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "beta threshold",
+                   "x0: softplus_backward(grad, x0)");
 VRAM__OP_LINES(softsign, "", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "abs a x0; add b a scalar=1; drop a; div y x0 b");
 VRAM__OP_LINES(tanhshrink, "tanhshrink", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "tanh a x0; sub y x0 a");
 VRAM__OP_POINTWISE(softshrink, "softshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "lambd", "x0: softshrink_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   "x0: softshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardshrink, "hardshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "lambd", "x0: hardshrink_backward(grad, x0)");
-VRAM__OP_POINTWISE(threshold, "threshold", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace threshold value", "x0: threshold_backward(x0, grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   "x0: hardshrink_backward(grad, x0)");
+VRAM__OP_POINTWISE(threshold, "threshold", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace threshold value",
+                   "x0: threshold_backward(x0, grad)");
 VRAM__OP_POINTWISE(logsigmoid, "logsigmoid log_sigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "", "x0: with(buffer, log_sigmoid_backward(grad, x0))");
-VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, 0, "dim");
-VRAM__OP(prelu, "", 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, 0,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "",
+                   "x0: with(buffer, log_sigmoid_backward(grad, x0))");
+VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, VRAM__OP_FLOATS, "dim");
+VRAM__OP(prelu, "", 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, VRAM__OP_FLOATS,
          "num_parameters frozen weights dtype");
-VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, 0,
+VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, VRAM__OP_FLOATS,
          "lower upper inplace");
 
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
@@ -24689,7 +24819,7 @@ static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__
     b = vram__pointwise_empty1(s, noise);
   y = vram__torch_noise(s, x, noise, inplace);
   if (alpha) { /* add_ of b */
-    if (inplace && vram__tensor_fn(s, y))
+    if (inplace && vram__tensor_fn(s, y) != before)
       vram__history_rebase(s, &y, before);
     vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_clone, &y, 1, 1, 0), 0, &y);
   }
@@ -24728,18 +24858,22 @@ static void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "p inplace");
 VRAM__OP(dropout1d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_FEATURES | 1, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout2d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout3d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_FEATURES | 3, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_ALPHA, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(feature_alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_ALPHA | VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT,
+         VRAM__DROPOUT_FEATURES | 1, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS,
          "p inplace");
+VRAM__OP(dropout2d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS,
+         "p inplace");
+VRAM__OP(dropout3d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES | 3, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS,
+         "p inplace");
+VRAM__OP(alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_ALPHA, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS,
+         "p inplace");
+VRAM__OP(feature_alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_ALPHA | VRAM__DROPOUT_FEATURES,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "p inplace");
 
 /* >>ops/softmax    softmax, log_softmax, gumbel_softmax */
 
@@ -24830,12 +24964,12 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(softmax, "softmax!: x dim dtype", 1, 1, same, SAME, none, softmax, softmax, each, SOFTMAX,
-         0, 0, "dim! dtype");
+         0, VRAM__OP_FLOATS, "dim! dtype");
 VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 1, same, SAME, none, softmax, softmax, each,
-         SOFTMAX, 0, 0, "dim! dtype");
-VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0, 0,
-         "tau hard dim eps");
-VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, 0, "dim! dtype",
+         SOFTMAX, 0, VRAM__OP_FLOATS, "dim! dtype");
+VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0,
+         VRAM__OP_FLOATS, "tau hard dim eps");
+VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS, "dim! dtype",
                "neg a x0; softmax y a dim=@ dtype=@");
 
 /* >>ops/fft    Fourier transforms (ATen/native/SpectralOps.cpp, cuda/SpectralOps.cpp), complex
@@ -24951,6 +25085,23 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
+/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first? */
+static int vram__fft_embeds(const vram_dims *d) {
+  const int64_t *st = VRAM__STRIDE(d);
+  int64_t last = st[d->ndim - 1u];
+  uint32_t i;
+  if (last <= 0 || (d->v[0] != 1 && !st[0]))
+    return 0;
+  for (i = d->ndim - 2u; i > 0; i--) {
+    if (d->v[i] == 1)
+      continue;
+    if (st[i] <= 0 || st[i] % last)
+      return 0;
+    last = st[i];
+  }
+  return 1;
+}
+
 /* _exec_fft: axes that are not transformed become one, in the order of their strides, which may
    take a copy; the output, which is there, gets that order. */
 static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const uint32_t *axis,
@@ -24977,7 +25128,10 @@ static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const
   for (i = 0; i < n; i++)
     size[1 + i] = x.d->v[axis[i]];
   vram__upper_may_need(s, 2 * x.d->numel);
-  vram__tensor_release(s, vram__tensor_reshape(s, p, n + 1, size));
+  p = vram__tensor_reshape(s, p, n + 1, size);
+  if (!vram__fft_embeds(p.d))
+    vram__tensor_release(s, vram__tensor_empty(s, vram__dims_contiguous(s, p.d), p.dt));
+  vram__tensor_release(s, p);
   for (i = x.d->ndim; i-- > 0;) {
     stride[order[i]] = z;
     z *= y->d->v[order[i]];
@@ -25085,10 +25239,12 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor in;
+  vram__tensor whole, in;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
-  in = vram__fft_resized(s, x[0], &t);
+  whole = vram__torch_cast(s, x[0], x[0].dt == VRAM_BF16 ? VRAM_F32 : x[0].dt);
+  in = vram__fft_resized(s, whole, &t);
+  vram__tensor_release(s, whole);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
@@ -25267,6 +25423,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   uint32_t i, j, ndim = 0;
   if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a norm of a tensor that is not floating point");
+  if (vram__op_at(n->op)->kind == VRAM__NORM_GROUP && !vram__axes_filled(g, n, 1))
+    return 0;
   if (!vram__norm_weight_size(g, n, &ndim, size))
     return 0;
   for (i = 1; i < n->nin; i++) {
@@ -25408,6 +25566,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     vram__norm_release_args(s, in);
     return;
   }
+  if (!rms)
+    vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 5);
   copy = vram__norm_format_copy(s, in[0], 0);
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
@@ -25539,6 +25699,7 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   vram__norm_args(s, n, x, in);
   cl = vram__suggests_cl(in[0].d);
   k = vram__group_norm_of(in[0].d, groups);
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
   if (k.batch * k.channels / groups * k.area == 1)
     vram__norm_refuse_one_value(s, n);
@@ -25658,12 +25819,14 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
-         VRAM__NORM_LAYER, VRAM__OP_OWNS,
+         VRAM__NORM_LAYER, VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "normalized_shape! elementwise_affine bias eps frozen weights dtype");
 VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
-         VRAM__OP_OWNS, "normalized_shape! elementwise_affine eps frozen weights dtype");
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
+         "normalized_shape! elementwise_affine eps frozen weights dtype");
 VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
-         VRAM__NORM_GROUP, VRAM__OP_OWNS, "num_groups! affine eps frozen weights dtype");
+         VRAM__NORM_GROUP, VRAM__OP_OWNS | VRAM__OP_FLOATS,
+         "num_groups! affine eps frozen weights dtype");
 VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
          "size! alpha beta k");
 
@@ -25783,12 +25946,39 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
     vram__save_tensor(s, f, stats[i]);
 }
 
+/* _batch_norm_impl_index without values: input.clone() * weight[0] + bias[0] */
+static vram__tensor vram__batch_norm_nothing(vram__step *s, const vram__batch_norm *b) {
+  vram__tensor stats[2], y, t, first;
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    stats[i] = vram__tensor_vector(s, b->in[0].d->v[1], vram__acc_dtype(b->in[0].dt));
+  y = vram__torch_clone(s, b->in[0], vram__dims_dense(s, b->in[0].d));
+  for (i = 1; i < 3; i++) {
+    if (!b->in[i].d)
+      continue;
+    if (!b->in[i].d->numel)
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "batch_norm of no values and no channels: PyTorch refuses");
+    first = vram__torch_select(s, b->in[i], 0);
+    t = vram__op_call_binary(s, i == 1 ? VRAM_OP_mul : VRAM_OP_add, y, first);
+    vram__tensor_release(s, first);
+    vram__tensor_replace(s, &y, t);
+  }
+  vram__tensor_release(s, stats[0]);
+  vram__tensor_release(s, stats[1]);
+  return y;
+}
+
 /* Normalization.cpp, _batch_norm_impl_index */
 static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   vram__tensor *x = &b->in[0], stats[2], y;
   const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
+  if (!x->d->numel)
+    return vram__batch_norm_nothing(s, b);
+  if (x->dt == VRAM_F64)
+    vram__refuse_unlike(s, b->in, 3);
   if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
     *x = vram__torch_clone(s, *x, vram__norm_format(s, x->d, cl));
   else
@@ -25812,6 +26002,16 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   return y;
 }
 
+/* F._verify_batch_size: one value a channel */
+static int vram__batch_norm_is_one_value(const vram_dims *d) {
+  uint32_t i;
+  if (d->numel)
+    return d->numel == (uint64_t)d->v[1];
+  for (i = 0; i < d->ndim && (i == 1 || d->v[i] == 1);)
+    i++;
+  return i == d->ndim;
+}
+
 /* A contiguous input, a weight whose dims the statistics can have: nearly always. */
 static int vram__batch_norm_is_usual(const vram_dims *x, const vram_dims *w) {
   return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
@@ -25831,9 +26031,10 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
     b.running[1] = s->param[n->param[3]->index];
   }
   b.train = (s->train || !b.running[0].d) && VRAM__INT(n, training, 1);
-  if (b.train && x[0].d->numel == (uint64_t)x[0].d->v[1])
+  if (b.train && vram__batch_norm_is_one_value(x[0].d))
     vram__norm_refuse_one_value(s, n);
-  if (!b.train || !b.running[0].d || !b.in[2].d || !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
+  if (!b.train || !x[0].d->numel || !b.running[0].d || !b.in[2].d ||
+      !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
       !vram__batch_norm_fits_cudnn(s, x, &b.in[1], &b.in[2])) {
     y[0] = vram__torch_batch_norm(s, &b);
     return;
@@ -27319,7 +27520,7 @@ static void vram__torch_split(vram__step *s, vram__tensor x, uint32_t count, con
 }
 
 /* x[i] */
-static vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i) {
+VRAM__FN vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i) {
   int64_t attr[5];
   attr[0] = VRAM__KEY_dim | 1 << 8;
   attr[1] = 0;
@@ -27629,7 +27830,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
                                           const vram__tensor *qkv, vram__tensor mask) {
   static const uint8_t order[] = {2, 0, 1, 3};
   vram__sdpa p;
-  vram__tensor y;
+  vram__tensor y, held[4];
   int64_t size[4];
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
@@ -27651,7 +27852,11 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   for (i = s->amp ? 4 : 0; i-- > 0;)
     if (p.in[i].d)
       vram__tensor_replace(s, &p.in[i], vram__autocast_cast(s, p.in[i], s->amp));
+  for (i = 0; i < 4; i++) /* autocast holds what it cast */
+    held[i] = vram__tensor_retain(s, p.in[i]);
   y = vram__torch_sdpa(s, &p);
+  for (i = 0; i < 4; i++)
+    vram__tensor_release(s, held[i]);
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, qkv[i]);
   vram__tensor_replace(s, &y, vram__torch_permute(s, y, order));
@@ -28161,6 +28366,7 @@ static void vram__rnn_release(vram__step *s, vram__rnn_call *c) {
 
 static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__rnn_call c;
+  vram__tensor in[2];
   vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
@@ -28184,8 +28390,12 @@ static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x
   }
   for (i = 0; i < n->nparam; i++)
     c.w[i] = s->param[n->param[i]->index];
+  in[0] = x[0];
+  in[1] = c.w[0];
   if (s->amp)
     vram__rnn_cast_reflatten(s, &c);
+  else
+    vram__refuse_unlike(s, in, 2);
   f = vram__rnn_record(s, &c);
   vram__rnn_run(s, &c);
   vram__rnn_save(s, f, &c);
@@ -28483,20 +28693,23 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(lstm, "", 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM, VRAM__OP_FLAT,
+VRAM__OP(lstm, "", 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM,
+         VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights "
          "dtype");
-VRAM__OP(gru, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP_FLAT,
+VRAM__OP(gru, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU,
+         VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype");
-VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
+VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN,
+         VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
 VRAM__OP(lstm_cell, "", 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM,
-         0, "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU, 0,
-         "hidden_size! bias frozen weights dtype");
+         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU,
+         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
 VRAM__OP(rnn_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN,
-         0, "hidden_size! bias nonlinearity frozen weights dtype");
+         VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");
 
 /* >>ops/loss    losses */
 
@@ -28520,16 +28733,12 @@ enum {
 /* What every loss asks for. */
 static int vram__loss_check(vram_graph *g, vram_node *n) {
   const int64_t reduction = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  uint32_t i;
   if (reduction != VRAM__WORD("none") && reduction != VRAM__WORD("mean") &&
       reduction != VRAM__WORD("sum") &&
       !(reduction == VRAM__WORD("batchmean") && vram__op_at(n->op)->kind == VRAM__LOSS_KL_DIV))
     return vram__node_error(g, n, "reduction must be none, mean or sum");
   if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a loss of a tensor that is not floating point");
-  for (i = 0; i < n->nin; i++)
-    if (!n->in[i]->d->numel)
-      return vram__node_error(g, n, "a loss of an empty tensor");
   return 1;
 }
 
@@ -28569,6 +28778,8 @@ static int vram__shape_class_loss(vram_graph *g, vram_node *n) {
     return 0;
   if (!x->ndim)
     return vram__node_error(g, n, "a loss of a tensor without axes");
+  if (x->ndim > 1 && !x->v[1])
+    return vram__node_error(g, n, "a loss of no classes");
   ndim = vram__loss_class_sizes(x, size);
   if (target && vram__dtype_is_float(n->in[1]->dtype)) {
     if (vram__op_at(n->op)->kind == VRAM__LOSS_NLL || !vram__loss_has_sizes(target, x->ndim, x->v))
@@ -28719,7 +28930,9 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
 
 static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
   uint32_t i;
-  for (i = 0; i < count; i++)
+  for (i = 0; i < count / 2; i++)
+    vram__tensor_release(s, in[i]);
+  for (i = count; i-- > count / 2;) /* what the caller made: a list goes from its end */
     vram__tensor_release(s, in[i]);
 }
 
@@ -28731,6 +28944,12 @@ static vram__tensor vram__loss_kernel_reduce(vram__step *s, int kind, vram__tens
   vram__tensor other;
   if (none)
     return t;
+  if (!t.d->numel) { /* the number has a storage of its own */
+    other = kind == VRAM__LOSS_BCE ? vram__loss_sum_all(s, t, t.dt) : vram__tensor_none();
+    vram__tensor_replace(s, &t, vram__tensor_empty(s, s->scalar, t.dt));
+    vram__tensor_release(s, other);
+    return t;
+  }
   if (kind == VRAM__LOSS_HUBER) {
     vram__tensor_replace(s, &t, vram__loss_sum_all(s, t, t.dt));
     return t;
@@ -28775,6 +28994,9 @@ static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *
                  "binary_cross_entropy_with_logits)";
     s->failed = VRAM_ERR_UNSUPPORTED;
   }
+  if (kind == VRAM__LOSS_BCE && in[1].dt != in[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "a target of another dtype: PyTorch refuses (expected one dtype)");
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   d[0] = in[0].d;
   d[1] = in[1].d;
@@ -28866,6 +29088,8 @@ static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[4], first, second;
   vram__loss_args(s, n, x, 2, 0, in);
   s->amp = VRAM_DTYPE_NONE;
+  if (vram__kind_rank(in[1].dt) < 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "kl_div of integers: PyTorch refuses");
   if (VRAM__INT(n, log_target, 0)) {
     first = vram__op_call_binary(s, VRAM_OP_sub, in[1], in[0]);
     second = vram__op_call_unary(s, VRAM_OP_exp, in[1]);
@@ -29000,7 +29224,8 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
       vram__cosine_where(s, in[2], v[VRAM__COSINE_NEG], v[VRAM__COSINE_ZEROS]);
   y[0] = vram__op_call_binary(s, VRAM_OP_add, v[VRAM__COSINE_OUT_POS], v[VRAM__COSINE_OUT_NEG]);
   y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
-  vram__loss_release(s, v, VRAM__COSINE_LOCALS);
+  for (i = VRAM__COSINE_LOCALS; i-- > 0;)
+    vram__tensor_release(s, v[i]);
   s->amp = amp;
   for (i = 3; i-- > 0;) {
     vram__tensor_release(s, in[i]);
@@ -34108,6 +34333,12 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
+  if (s->scaler && !n) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "no parameter has a gradient: GradScaler stops with an error (no inf checks "
+                      "were recorded)");
+    return;
+  }
   c.first_step = s->o->first_step != 0;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
   c.all = all && !c.master ? &s->optim_all : NULL;
@@ -34400,6 +34631,21 @@ static void vram__keep_find(vram__step *s, uint32_t line, int gradients) {
   }
 }
 
+/* A tensor lets go of its graph before its own storage: of those from `first` on that one is last.
+ */
+static void vram__keep_last(vram__keeps *k, uint32_t first, uint32_t slot) {
+  vram__kept_storage own;
+  uint32_t i;
+  for (i = first; i < k->old[0].line && k->old[i].slot != slot;)
+    i++;
+  if (i >= k->old[0].line)
+    return;
+  own = k->old[i];
+  for (; i < k->old[0].line; i++)
+    k->old[i] = k->old[i + 1];
+  k->old[i] = own;
+}
+
 /* Backward is through: the values that variables hold become the storages that live because of
    them. Meanwhile each storage is held once more, so that none goes. */
 VRAM__FN void vram__keep_settle(vram__step *s) {
@@ -34412,14 +34658,16 @@ VRAM__FN void vram__keep_settle(vram__step *s) {
     st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
   }
   for (i = 0; i < k->count && !s->failed; i++) {
+    const vram__tensor t = k->now[i].t;
+    const uint32_t own = t.st ? vram__slot_at(s, t.st)->base : 0, first = k->old[0].line + 1;
     if (k->now[i].root && s->nheld) { /* what its graph holds */
       vram__held_release(s, 0, s->nheld);
       vram__keep_find(s, k->now[i].line, 1);
       vram__keep_find(s, k->now[i].line, 0);
     }
-    vram__tensor_release(s, k->now[i].t);
-    if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
-      vram__keep_find(s, k->now[i].line, 0);
+    vram__tensor_release(s, t);
+    vram__keep_find(s, k->now[i].line, 0);
+    vram__keep_last(k, first, own);
   }
   k->count = 0;
   for (i = 0; i < s->nslot; i++) {

@@ -16,6 +16,7 @@ VIEWS = "transpose permute slice select narrow expand unsqueeze squeeze reshape 
 COPIES = "cat stack roll flip repeat tile repeat_interleave contiguous clone to type_as".split()
 OTHER = "addcmul lerp where masked_fill div_mode floor_divide zeros rand fill bernoulli parameter softmax log_softmax layer_norm linear matmul dropout logical".split()
 FLOATS = ("f32", "bf16", "f16", "f64")
+COMPLEX = ("c64", "c128")
 
 
 class Value:
@@ -35,6 +36,7 @@ class Value:
 class Graph:
     def __init__(self, rng, nodes, ops, over):
         self.r, self.lines, self.v, self.n, self.budget, self.ops, self.over = rng, [], [], 0, nodes, ops, over
+        self.model, self.open = "", []  # what stands behind the model's name; what ends the blocks that are open, the outermost first
 
     def name(self):
         self.n += 1
@@ -67,6 +69,8 @@ class Graph:
             base[r.randrange(rank)] *= r.choice([10, 100, 128, 1000])
         while math.prod(base) > 2_000_000:
             base[base.index(max(base))] //= 10
+        if r.random() < 0.03:
+            base[r.randrange(rank)] = 0
         for i in range(r.choice([1, 2, 2, 3])):
             shape = list(base)
             if i and r.random() < 0.4:
@@ -497,6 +501,8 @@ class Graph:
         if not c:
             return False
         used = {c[-1]} | {v for v in c if r.random() < 0.3}
+        while self.open:
+            self.lines.append(self.open.pop())
         total = None
         for v in self.v:
             if v not in used:
@@ -516,7 +522,13 @@ class Graph:
         self.inputs()
         k = 0
         while k < self.budget:
-            if self.step():
+            count, lines = len(self.v), len(self.lines)
+            try:
+                done = self.step()
+            except (ValueError, IndexError):  # of an axis of size 0
+                done = False
+                del self.v[count:], self.lines[lines:]
+            if done:
                 k += 1
             elif self.r.random() < 0.02:
                 k += 1
@@ -526,7 +538,7 @@ class Graph:
 def conv(g):
     """a convolutional network: blocks with skips, pools, norms, squeeze-and-excitation, sometimes channels last"""
     r = g.r
-    n, c, h = r.choice([1, 2, 4]), r.choice([1, 3, 4, 8]), r.choice([7, 8, 14, 16, 20])
+    n, c, h = r.choice([1, 2, 4] * 8 + [0]), r.choice([1, 3, 4, 8]), r.choice([7, 8, 14, 16, 20])
     grad = r.random() < 0.5
     g.lines.append(f"input x0 f32 [{n},{c},{h},{h}]" + (" grad=1" if grad else ""))
     x = Value("x0", [n, c, h, h], "f32", leaf=True, grad=grad)
@@ -612,7 +624,7 @@ def conv(g):
 def transformer(g):
     """a transformer: attention by hand or fused, norms, gated and plain feed-forward, rotary positions, drops"""
     r = g.r
-    b, t, heads, hd = r.choice([1, 2, 3]), r.choice([4, 7, 16, 33]), r.choice([1, 2, 4]), r.choice([4, 8, 16])
+    b, t, heads, hd = r.choice([1, 2, 3] * 8 + [0]), r.choice([4, 7, 16, 33]), r.choice([1, 2, 4]), r.choice([4, 8, 16])
     d = heads * hd
     g.lines += [f"input x0 i64 [{b},{t}]", f"embedding e x0 num_embeddings=50 embedding_dim={d}", f"parameter pos shape=[{r.choice([1, b])},{t},{d}]" if r.random() < 0.5 else f"parameter pos shape=[{t},{d}]", "add h0 e pos"]
     x = Value("h0", [b, t, d], "f32", grad=True)
@@ -722,12 +734,17 @@ class Wide:
     def __init__(self, g):
         self.g, self.r = g, g.r
 
+    def tool(self, lines, *options):
+        """what the tool says to these lines, blocks that are open closed behind them"""
+        text = "\n".join([f"model x {self.g.model}", *lines, *reversed(self.g.open)]) + "\n"
+        return subprocess.run([TOOL, "estimate", "-", *options], input=text, capture_output=True, text=True)
+
     def add(self, op, outs, ins, keys="", **kw):
         """the results of one more line; None: it does not fit"""
         g, names = self.g, [self.g.name() for _ in range(outs)]
         keys = " ".join(f"{k}={v}" for k, v in keys.items()) if isinstance(keys, dict) else keys
         line = " ".join([op, ",".join(names)] + [v.name for v in ins] + ([keys] if keys else []))
-        p = subprocess.run([TOOL, "estimate", "-", "--csv", "--cc", "9.0"], input="\n".join(g.lines + [line]) + "\n", capture_output=True, text=True)
+        p = self.tool(g.lines + [line], "--csv", "--cc", "9.0")
         rows = {row[0]: row for row in csv.reader(io.StringIO(p.stdout)) if len(row) > 3}
         if p.returncode or any(n not in rows for n in names):
             return None
@@ -735,7 +752,7 @@ class Wide:
         made = []
         for n in names:
             shape, dtype = [int(z) for z in rows[n][2].strip("[]").split(",") if z], rows[n][3]
-            grad = kw.get("grad", any(v.grad for v in ins) or int(rows[names[0]][4]) > 0 and "frozen=1" not in keys) and dtype in FLOATS
+            grad = kw.get("grad", any(v.grad for v in ins) or int(rows[names[0]][4]) > 0 and "frozen=1" not in keys) and dtype in FLOATS + COMPLEX and "enable_grad" not in g.open
             made.append(Value(n, shape, dtype, leaf=kw.get("leaf", False), multi=outs > 1, grad=grad))
         if math.prod(made[0].shape) > 500_000:
             g.lines.pop()
@@ -750,17 +767,21 @@ class Wide:
     def shaped(self, op, shape, keys="", **kw):
         return self.one(op, [], f"shape=[{','.join(map(str, shape))}] {keys}".strip(), **kw)
 
-    def param(self, shape):
+    def param(self, shape, like=None):
+        """a tensor of this shape, mostly of that one's dtype"""
         kind = self.r.choice(["parameter", "parameter", "parameter frozen", "rand"])
+        keys = ["frozen=1"] if "frozen" in kind else []
+        if like and like.dtype != "f32" and like.dtype in FLOATS and self.r.random() < 0.9:
+            keys.append(f"dtype={like.dtype}")
         if kind == "rand":
-            return self.shaped("rand", shape, grad=False)
-        return self.shaped("parameter", shape, "frozen=1" if "frozen" in kind else "", leaf=True, grad="frozen" not in kind)
+            return self.shaped("rand", shape, " ".join(keys), grad=False)
+        return self.shaped("parameter", shape, " ".join(keys), leaf=True, grad="frozen" not in kind)
 
     def ints(self, shape):
         return self.shaped(self.r.choice(["zeros", "zeros", "full"]), shape, "dtype=i64", grad=False)
 
     def x(self, least=0, most=9, ok=lambda v: True, dtypes=None):
-        dtypes = dtypes or self.r.choice([("f32",)] * 6 + [FLOATS])
+        dtypes = dtypes or self.r.choice([("f32",)] * 4 + [FLOATS])
         return self.g.pick(lambda v: v.dtype in dtypes and least <= len(v.shape) <= most and ok(v))
 
     def keys(self, **choices):
@@ -796,8 +817,8 @@ class Wide:
         if r.random() < 0.15:
             w = [c, o // groups] if turned else [o, c // groups]
             size = k["kernel_size"] if isinstance(k["kernel_size"], str) else ",".join([str(k["kernel_size"])] * n)
-            w = self.param(w + [int(z) for z in size.split(",")])
-            b = self.param([o])
+            w = self.param(w + [int(z) for z in size.split(",")], x)
+            b = self.param([o], x)
             k.pop("frozen", None)
             k.pop("bias", None)
             return w and b and self.one(op, r.choice([[x, w], [x, w, b]]), k)
@@ -810,7 +831,7 @@ class Wide:
         o = r.choice([1, 2, 4, 5, 8, x.shape[-1] or 1])
         kind = r.random()
         if kind < 0.15:
-            w, b = self.param([o, x.shape[-1]]), self.param([o])
+            w, b = self.param([o, x.shape[-1]], x), self.param([o], x)
             return w and b and self.one("linear", r.choice([[x, w], [x, w, b]]), {"out_features": o})
         if kind < 0.25:
             y = self.g.pick(lambda v: v.float() and v.shape[:-1] == x.shape[:-1] and v.shape)
@@ -845,7 +866,7 @@ class Wide:
                     other.append(c)
                     sizes[c] = r.choice([1, 2, 3, 5])
             r.shuffle(other)
-            w = self.param([sizes[c] for c in other])
+            w = self.param([sizes[c] for c in other], x)
             out = [c for c in sizes if r.random() < 0.6]
             r.shuffle(out)
             ins = [(names, x), ("".join(other), w)]
@@ -861,12 +882,12 @@ class Wide:
             if r.random() < 0.3:
                 w = self.param(r.choice([[o, x.shape[-2] if len(x.shape) > 1 else n], [3, o, x.shape[-2] if len(x.shape) > 1 else n]]))
                 return w and self.one(op, [w, x])
-            w = self.param(w)
+            w = self.param(w, x)
             return w and self.one(op, [x, w])
         if op in ("mm", "addmm") and len(x.shape) == 2:
-            w, c = self.param([n, o]), self.param(r.choice([[o], [x.shape[0], o], [1, o], [x.shape[0], 1]]))
+            w, c = self.param([n, o], x), self.param(r.choice([[o], [x.shape[0], o], [1, o], [x.shape[0], 1]]), x)
         elif op in ("bmm", "baddbmm") and len(x.shape) == 3:
-            w, c = self.param([x.shape[0], n, o]), self.param(r.choice([[o], [x.shape[0], x.shape[1], o], [1, 1, o], [x.shape[1], o]]))
+            w, c = self.param([x.shape[0], n, o], x), self.param(r.choice([[o], [x.shape[0], x.shape[1], o], [1, 1, o], [x.shape[1], o]]), x)
         else:
             return
         if op in ("mm", "bmm"):
@@ -888,7 +909,7 @@ class Wide:
             n = r.randint(1, min(2, len(x.shape)))
             size = ",".join(map(str, x.shape[-n:]))
             if r.random() < 0.2:
-                w, b = self.param(x.shape[-n:]), self.param(x.shape[-n:])
+                w, b = self.param(x.shape[-n:], x), self.param(x.shape[-n:], x)
                 return w and b and self.one(op, [x, w, b] if op == "layer_norm" and r.random() < 0.5 else [x, w], {"normalized_shape": size})
             return self.one(op, [x], {"normalized_shape": size, **self.keys(elementwise_affine=[0, 1], frozen=[0, 1], **({"bias": [0, 1]} if op == "layer_norm" else {}))})
         if op == "group_norm":
@@ -971,7 +992,7 @@ class Wide:
             if r.random() < 0.15:
                 k["backend"] = r.choice(["math", "efficient"])
             if r.random() < 0.2 and "is_causal" not in k:
-                m = self.param([x.shape[-2], x.shape[-2]])
+                m = self.param([x.shape[-2], x.shape[-2]], x)
                 q = q + [m] if m else q
             return self.one("scaled_dot_product_attention", q, k)
         h = r.choice([k for k in range(1, 9) if x.shape[-1] and x.shape[-1] % k == 0] or [1])
@@ -1105,11 +1126,103 @@ class Wide:
             return self.one(op, [x], {"size": ",".join(map(str, size)), "stride": ",".join(map(str, stride)), **self.keys(storage_offset=[0, 1, 2])})
         shape = {"mv": x.shape[1:], "dot": x.shape, "cdist": x.shape[:-2] + [r.choice([1, 7, 30]), x.shape[-1]]}.get(op, x.shape)
         same = [v for v in self.g.v if v.shape == shape and v.dtype == x.dtype]
-        y = r.choice(same) if same and r.random() < 0.5 else self.param(shape) if x.dtype == "f32" else None
+        y = r.choice(same) if same and r.random() < 0.5 else self.param(shape, x)
         if not y:
             return
         k = {"cosine_similarity": {"dim": r.randrange(-n, n)}, "pairwise_distance": self.keys(keepdim=[0, 1])}.get(op, {})
         return self.one(op, [x, y], k)
+
+    def spectral(self):
+        """Fourier transforms and complex tensors"""
+        r = self.r
+        op = r.choice("fft rfft rfft irfft complex view_as_real view_as_complex unary binary view sum".split())
+        z = self.g.pick(lambda v: v.dtype in COMPLEX)
+        if op in ("irfft", "view_as_real", "unary", "binary", "view", "sum"):
+            if not z:
+                return
+            n = len(z.shape)
+            if op == "view":
+                return self.g.view(r.choice(VIEWS)) and self.tool(self.g.lines, "--csv").returncode == 0
+            if op == "unary":
+                return self.one(r.choice(["abs", "neg", "clone", "detach", "exp", "square"]), [z])
+            if op == "binary":
+                same = [v for v in self.g.v if v.shape == z.shape and v.dtype != "bool"]
+                return self.one(r.choice(["add", "sub", "mul", "mul"]), r.sample([z, r.choice(same)], 2))
+            if op == "sum":
+                return self.one("sum", [z], {"dim": r.randrange(n)} if n and r.random() < 0.6 else {})
+            if op == "irfft" and n and z.shape[-1] < 2:
+                return
+            return self.one(op, [z], {} if op == "view_as_real" else self.keys(dim=[-1, r.randrange(n)] if n else [-1]))
+        x = self.x(1, dtypes=("f32", "f32", "f64"))
+        if not x:
+            return
+        n = len(x.shape)
+        if op == "complex":
+            same = [v for v in self.g.v if v.shape == x.shape and v.dtype == x.dtype]
+            return self.one(op, [x, r.choice(same)])
+        if op == "view_as_complex":
+            return x.shape[-1] == 2 and self.one(op, [x], leaf=x.leaf)
+        y = z if op == "fft" and z else x
+        n = len(y.shape)
+        d = r.sample(range(n), r.randint(1, min(3, n)))
+        k = {"dim": ",".join(map(str, d))} if r.random() < 0.6 else {}
+        return self.one("fft" if y is z else "rfft", [y], {**k, **({} if y is z else self.keys(onesided=[0, 1] if len(d) == 1 or not k else [1]))})
+
+    def normed(self):
+        """a weight in two parts, as torch.nn.utils.weight_norm has it"""
+        r, x = self.r, self.x(1, dtypes=FLOATS)
+        if not x:
+            return
+        o, d = r.choice([1, 3, 8]), r.choice([0, 0, 1])
+        v = self.param([o, x.shape[-1]], x)
+        g = v and self.param([1 if a != d else z for a, z in enumerate([o, x.shape[-1]])], x)
+        w = g and self.one("weight_norm", [v, g], {"dim": d})
+        return w and self.one("linear", [x, w], {"out_features": o})
+
+    def close(self):
+        """the innermost block ends; a checkpoint gives what it has computed, or some of it"""
+        g, r = self.g, self.r
+        end = g.open.pop()
+        if end == "end":
+            at = max(i for i, line in enumerate(g.lines) if line.startswith("checkpoint"))
+            inside = [line.split() for line in g.lines[at + 1 :]]
+            made = {n for w in inside if w[0] not in ("end", "checkpoint", "no_grad", "enable_grad", "autocast", "next", "loop") for n in w[1].split(",")}
+            made |= {p.split("=")[0] for w in inside if w[0] == "loop" for p in w[2:]}
+            made -= {v.name for v in g.v if v.leaf}
+            here = [v for v in g.v if v.name in made]
+            if here and ("reentrant=1" in g.lines[at] or r.random() < 0.5):
+                out = r.sample(here, min(len(here), r.choice([1, 1, 2, 3])))
+                end += " " + " ".join(v.name for v in out)
+                g.v = [v for v in g.v if v.name not in made or v in out]
+        g.lines.append(end)
+        return True
+
+    def block(self):
+        """a line that opens or closes: autocast off, no_grad, a checkpoint; keep"""
+        g, r = self.g, self.r
+        kind = r.choice("close close close autocast no_grad checkpoint checkpoint keep".split())
+        if kind == "keep":
+            if any(c.startswith("end") for c in g.open):
+                return
+            g.lines.append("keep " + r.choice(g.v).name)
+            return True
+        if kind == "close":
+            return g.open and self.close()
+        end = {"autocast": "autocast on", "no_grad": "enable_grad", "checkpoint": "end"}[kind]
+        if end in g.open or "enable_grad" in g.open or len(g.open) > 2:
+            return
+        if kind != "checkpoint":
+            g.lines.append(f"{kind} off" if kind == "autocast" else kind)
+        else:
+            args = r.sample(g.v, min(len(g.v), r.choice([0, 1, 1, 2])))
+            keys = " reentrant=1" if r.random() < 0.4 else r.choice([""] * 6 + [" early_stop=0"])
+            keys += r.choice([""] * 6 + [" preserve_rng_state=0"])
+            g.lines.append(" ".join(["checkpoint", *(v.name for v in args)]) + keys)
+        g.open.append(end)
+        line = self.activation() or self.linear() or self.pointwise()  # a block is not empty
+        if not line:
+            g.open.pop()
+        return line
 
     def reduction(self):
         r, x = self.r, self.g.pick(lambda v: True)
@@ -1168,8 +1281,7 @@ class Wide:
         others = [v for v in g.v if v.float() and v.shape == x.shape and not v.grad and v.dtype == x.dtype]
         ins = [x] + ([r.choice(others)] if others and op != "cross_entropy" and op != "nll_loss" and r.random() < 0.5 else [])
         g.lines.append(f"{op} {y} {' '.join(v.name for v in ins)}{k}")
-        p = subprocess.run([TOOL, "estimate", "-", "--train", "sgd", "--no-table"], input="\n".join(g.lines) + "\n", capture_output=True, text=True)
-        if p.returncode:
+        if self.tool(g.lines, "--train", "sgd", "--no-table").returncode:
             g.lines.pop()
             return
         g.v.append(Value(y, [], "f32" if x.dtype != "f64" else "f64", grad=True))
@@ -1179,13 +1291,13 @@ class Wide:
         g, r = self.g, self.r
         if not (g.view(r.choice(VIEWS)) if r.random() < 0.65 else g.copy(r.choice(COPIES))):
             return
-        p = subprocess.run([TOOL, "estimate", "-", "--csv"], input="\n".join(g.lines) + "\n", capture_output=True, text=True)
-        return p.returncode == 0
+        return self.tool(g.lines, "--csv").returncode == 0
 
 
 def wide(g):
     """every op with every key, drawn on what there is"""
     r, w = g.r, Wide(g)
+    g.model = f"dtype={r.choice(['bf16', 'bf16', 'f16', 'f64'])}" if r.random() < 0.06 else ""
     for i in range(r.choice([1, 1, 2, 3])):
         rank = r.choice([0, 1, 2, 2, 3, 3, 4, 4, 4, 5])
         shape = [r.choice([1, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16]) for _ in range(rank)]
@@ -1193,14 +1305,16 @@ def wide(g):
             shape[r.randrange(rank)] = 0
         dtype = "f32" if i == 0 else r.choices(["f32", "bf16", "f16", "f64", "i64", "bool"], [60, 12, 6, 6, 10, 6])[0]
         grad = dtype in FLOATS and r.random() < 0.7
-        g.lines.append(f"input x{i} {dtype} [{','.join(map(str, shape))}]" + (" grad=1" if grad else ""))
-        g.v.append(Value(f"x{i}", shape, dtype, leaf=True, grad=grad))
-    draw = [w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.distance, w.reduction, w.create, w.loop, w.view, w.view]
+        named = "model" if g.model and dtype == "f32" else dtype
+        g.lines.append(f"input x{i} {named} [{','.join(map(str, shape))}]" + (" grad=1" if grad else ""))
+        g.v.append(Value(f"x{i}", shape, g.model[6:] if named == "model" else dtype, leaf=True, grad=grad))
+    blocks = [w.block] * r.choice([0, 0, 1, 4])
+    draw = blocks + [w.spectral, w.normed, w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.distance, w.reduction, w.create, w.loop, w.view, w.view]
     k = 0
     for _ in range(20 * g.budget):
         if k >= g.budget:
             break
-        count, lines = len(g.v), len(g.lines)
+        count, lines, closers = len(g.v), len(g.lines), list(g.open)
         try:
             ok = r.choice(draw)()
         except (ValueError, IndexError):  # nothing to choose from
@@ -1209,6 +1323,9 @@ def wide(g):
             k += 1
         else:
             del g.v[count:], g.lines[lines:]
+            g.open = closers
+    while g.open:
+        w.close()
     if r.random() < 0.3:
         w.loss()
     return g.finish()
@@ -1229,13 +1346,13 @@ def main():
         seed = a.seed + i
         rng = random.Random(f"{a.style} {a.nodes} {a.ops} {a.inplace} {seed}")
         while True:
-            nodes = a.nodes or rng.choice([2, 3, 4, 6, 8, 12, 16, 24])
+            nodes = a.nodes or rng.choice([2, 3, 4, 6, 8, 12, 16, 24, 40])
             g = Graph(rng, nodes, [x for x in a.ops.split(",") if x], a.inplace)
             if {"free": Graph.free, "conv": conv, "transformer": transformer, "wide": wide}[a.style](g):
                 break
         name = f"{a.style}_{seed}"
         with open(os.path.join(a.o, name + ".vram"), "w") as f:
-            f.write("\n".join([f"model {name}"] + g.lines) + "\n")
+            f.write("\n".join([f"model {name} {g.model}".strip()] + g.lines) + "\n")
 
 
 if __name__ == "__main__":

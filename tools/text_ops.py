@@ -577,6 +577,26 @@ def create(l):
     return getattr(torch, l.op)(shape[0] if l.op == "arange" else shape, dtype=dtype, device="cuda")
 
 
+@call("fft", "rfft", "irfft")
+def transform(l):
+    """a real tensor's whole spectrum is what torch.fft.fft gives of it"""
+    name = "fft" if l.op == "rfft" and not l.flag("onesided", 1) else l.op
+    dim, size = l.sizes("dim"), l.sizes("size")
+    if len(dim or size or [0]) > 1:
+        return getattr(torch.fft, name + "n")(l.x, size, dim)
+    return getattr(torch.fft, name)(l.x, size and size[0], dim[0] if dim else -1)
+
+
+@call("as_strided")
+def as_strided(l):
+    return l.x.as_strided(l.sizes("size"), l.sizes("stride"), l.size("storage_offset"))
+
+
+@call("sign")
+def sign(l):
+    return l.x.sign_() if l.flag("inplace", 0) else torch.sign(l.x)
+
+
 @call("parameter")
 def parameter(l):
     if l.name not in l.program.P:

@@ -181,7 +181,9 @@ enum {
   VRAM__OP_ANY_DTYPE = 1024,  /* in a network: works on integers of the input */
   VRAM__OP_ANY_LAYOUT = 2048, /* in a network: cares for no axis */
   VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
-  VRAM__OP_RUNNING = 8192     /* has three more slots, for running statistics */
+  VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
+  VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
+  VRAM__OP_NUMBERS = 32768    /* and this for all but bools */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -417,6 +419,7 @@ VRAM__FN uint64_t vram__flops_none(const vram_node *n);
 VRAM__FN uint64_t vram__matrix_elements(const vram_node *n);
 VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
+VRAM__FN int vram__axes_filled(vram_graph *g, const vram_node *n, uint32_t first);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* order.c */

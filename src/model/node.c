@@ -177,6 +177,23 @@ VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
   return 0;
 }
 
+/* Integers of 8 bits are those of quantised networks. */
+static int vram__node_takes(vram_graph *g, const vram_node *n) {
+  const uint32_t traits = vram__op_traits(n);
+  uint32_t i;
+  if (!(traits & (VRAM__OP_FLOATS | VRAM__OP_NUMBERS)))
+    return 1;
+  for (i = 0; i < n->nin; i++) {
+    const vram_dtype dt = n->in[i]->dtype;
+    if (dt == VRAM_BOOL && (traits & VRAM__OP_NUMBERS))
+      return vram__node_error(g, n, "a tensor of bools");
+    if ((dt == VRAM_BOOL || dt == VRAM_I16 || dt == VRAM_I32 || dt == VRAM_I64) &&
+        (traits & VRAM__OP_FLOATS) && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+      return vram__node_error(g, n, "a tensor that is not floating point");
+  }
+  return 1;
+}
+
 static int vram__node_infer(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (!vram__op_at(n->op)->shape(g, n))
@@ -186,7 +203,7 @@ static int vram__node_infer(vram_graph *g, vram_node *n) {
       vram__graph_fail(g, VRAM_ERR_SYNTAX, "the op has fewer outputs than names");
       return 0;
     }
-  return 1;
+  return vram__node_takes(g, n);
 }
 
 /* An op that is written out: its lines are one after the other, ended by ; */

@@ -128,6 +128,16 @@ VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count) {
   return 1;
 }
 
+/* Where PyTorch lets the batch be empty, but no axis from `first` on. */
+VRAM__FN int vram__axes_filled(vram_graph *g, const vram_node *n, uint32_t first) {
+  const vram_dims *x = n->in[0]->d;
+  uint32_t i;
+  for (i = first; i < x->ndim; i++)
+    if (!x->v[i])
+      return vram__node_error(g, n, "an axis of size 0 that is not the batch");
+  return 1;
+}
+
 /* The input of a pooling has k axes behind channels, and a batch or none: how many lead them. */
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k) {
   const vram_dims *x = n->in[0]->d;

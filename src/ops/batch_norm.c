@@ -115,12 +115,39 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
     vram__save_tensor(s, f, stats[i]);
 }
 
+/* _batch_norm_impl_index without values: input.clone() * weight[0] + bias[0] */
+static vram__tensor vram__batch_norm_nothing(vram__step *s, const vram__batch_norm *b) {
+  vram__tensor stats[2], y, t, first;
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    stats[i] = vram__tensor_vector(s, b->in[0].d->v[1], vram__acc_dtype(b->in[0].dt));
+  y = vram__torch_clone(s, b->in[0], vram__dims_dense(s, b->in[0].d));
+  for (i = 1; i < 3; i++) {
+    if (!b->in[i].d)
+      continue;
+    if (!b->in[i].d->numel)
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "batch_norm of no values and no channels: PyTorch refuses");
+    first = vram__torch_select(s, b->in[i], 0);
+    t = vram__op_call_binary(s, i == 1 ? VRAM_OP_mul : VRAM_OP_add, y, first);
+    vram__tensor_release(s, first);
+    vram__tensor_replace(s, &y, t);
+  }
+  vram__tensor_release(s, stats[0]);
+  vram__tensor_release(s, stats[1]);
+  return y;
+}
+
 /* Normalization.cpp, _batch_norm_impl_index */
 static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   vram__tensor *x = &b->in[0], stats[2], y;
   const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
+  if (!x->d->numel)
+    return vram__batch_norm_nothing(s, b);
+  if (x->dt == VRAM_F64)
+    vram__refuse_unlike(s, b->in, 3);
   if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
     *x = vram__torch_clone(s, *x, vram__norm_format(s, x->d, cl));
   else
@@ -144,6 +171,16 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   return y;
 }
 
+/* F._verify_batch_size: one value a channel */
+static int vram__batch_norm_is_one_value(const vram_dims *d) {
+  uint32_t i;
+  if (d->numel)
+    return d->numel == (uint64_t)d->v[1];
+  for (i = 0; i < d->ndim && (i == 1 || d->v[i] == 1);)
+    i++;
+  return i == d->ndim;
+}
+
 /* A contiguous input, a weight whose dims the statistics can have: nearly always. */
 static int vram__batch_norm_is_usual(const vram_dims *x, const vram_dims *w) {
   return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
@@ -163,9 +200,10 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
     b.running[1] = s->param[n->param[3]->index];
   }
   b.train = (s->train || !b.running[0].d) && VRAM__INT(n, training, 1);
-  if (b.train && x[0].d->numel == (uint64_t)x[0].d->v[1])
+  if (b.train && vram__batch_norm_is_one_value(x[0].d))
     vram__norm_refuse_one_value(s, n);
-  if (!b.train || !b.running[0].d || !b.in[2].d || !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
+  if (!b.train || !x[0].d->numel || !b.running[0].d || !b.in[2].d ||
+      !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
       !vram__batch_norm_fits_cudnn(s, x, &b.in[1], &b.in[2])) {
     y[0] = vram__torch_batch_norm(s, &b);
     return;

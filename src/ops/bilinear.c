@@ -202,5 +202,5 @@ static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(bilinear, "", 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
-         "out_features! bias frozen weights dtype");
+VRAM__OP(bilinear, "", 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0,
+         VRAM__OP_FLOATS, "out_features! bias frozen weights dtype");

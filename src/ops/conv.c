@@ -102,6 +102,8 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
   in = x->v[lead - 1];
   if (!vram__conv_shape_read(g, n, in, &v))
     return 0;
+  if (v.transposed && !in)
+    return vram__node_error(g, n, "a transposed convolution of no channels");
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
   size[lead - 1] = v.c;
@@ -551,24 +553,27 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(conv1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1, VRAM__OP_OWNS,
+VRAM__OP(conv1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2, VRAM__OP_OWNS,
+VRAM__OP(conv2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3, VRAM__OP_OWNS,
+VRAM__OP(conv3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
 VRAM__OP(conv_transpose1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1 | VRAM__TRANSPOSED,
-         VRAM__OP_OWNS,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
 VRAM__OP(conv_transpose2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2 | VRAM__TRANSPOSED,
-         VRAM__OP_OWNS,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
 VRAM__OP(conv_transpose3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VRAM__TRANSPOSED,
-         VRAM__OP_OWNS,
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");

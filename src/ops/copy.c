@@ -12,6 +12,8 @@ static int vram__shape_roll(vram_graph *g, vram_node *n) {
     vram__node_list(n, VRAM__KEY_shifts, &k);
     if (v ? k != c : k != 1)
       return vram__node_error(g, n, "as many shifts as dims are needed");
+    if (v && !n->in[0]->d->ndim)
+      return vram__node_error(g, n, "dims of a tensor without axes");
   }
   for (i = 0; i < c; i++)
     if (!vram__axis(g, v[i], n->in[0]->d->ndim, &a))

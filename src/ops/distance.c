@@ -241,6 +241,8 @@ static void vram__forward_cdist(vram__step *s, const vram_node *n, vram__tensor 
     size[i] = d->v[i];
     batch *= (uint64_t)size[i];
   }
+  if (!mode && !s->amp && vram__dtype_size(x[0].dt) == 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "cdist in 16 bits: PyTorch has no kernel");
   vram__fp32_begin(s, x, &c);
   if (mode && x[0].d->numel && x[1].d->numel) {
     p[0] = vram__cdist_points(s, c.in[0], d->ndim, size);
@@ -343,6 +345,7 @@ static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
          each, NONE, 0, 0, "dim");
-VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each, NONE, 0, 0,
-         "keepdim");
-VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0, 0, "p");
+VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each, NONE, 0,
+         VRAM__OP_NUMBERS, "keepdim");
+VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0,
+         VRAM__OP_FLOATS, "p");

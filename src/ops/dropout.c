@@ -84,7 +84,7 @@ static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__
     b = vram__pointwise_empty1(s, noise);
   y = vram__torch_noise(s, x, noise, inplace);
   if (alpha) { /* add_ of b */
-    if (inplace && vram__tensor_fn(s, y))
+    if (inplace && vram__tensor_fn(s, y) != before)
       vram__history_rebase(s, &y, before);
     vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_clone, &y, 1, 1, 0), 0, &y);
   }
@@ -123,15 +123,19 @@ static void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "p inplace");
 VRAM__OP(dropout1d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_FEATURES | 1, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout2d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout3d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_FEATURES | 3, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_ALPHA, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(feature_alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
-         VRAM__DROPOUT_ALPHA | VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT,
+         VRAM__DROPOUT_FEATURES | 1, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS,
          "p inplace");
+VRAM__OP(dropout2d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS,
+         "p inplace");
+VRAM__OP(dropout3d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES | 3, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS,
+         "p inplace");
+VRAM__OP(alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_ALPHA, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS,
+         "p inplace");
+VRAM__OP(feature_alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_ALPHA | VRAM__DROPOUT_FEATURES,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "p inplace");

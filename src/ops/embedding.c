@@ -7,6 +7,8 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (x->ndim >= VRAM_MAX_AXES)
     return vram__node_error(g, n, "more than 8 axes");
+  if (!vram__index_dtype(g, n, 0))
+    return 0;
   w[0] = VRAM__INT(n, num_embeddings, 0);
   w[1] = VRAM__INT(n, embedding_dim, 0);
   if (n->nin > 1) {
@@ -165,6 +167,9 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
   int64_t bags = n->out[0].d->v[0], all = (int64_t)x[0].d->numel;
   vram_dtype it = x[0].dt;
   vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 5);
+  if (f && max && w.dt == VRAM_BF16)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "embedding_bag with mode=max in bf16: PyTorch has no kernel for backward");
   offsets = given ? vram__tensor_retain(s, x[1])
                   : vram__tensor_empty(s, vram__dims_in(s, 1, &bags, NULL), it);
   in = x[0].d->ndim == 2 ? vram__torch_reshape(s, x[0], 1, &all) : vram__tensor_retain(s, x[0]);

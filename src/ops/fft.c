@@ -112,6 +112,23 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
+/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first? */
+static int vram__fft_embeds(const vram_dims *d) {
+  const int64_t *st = VRAM__STRIDE(d);
+  int64_t last = st[d->ndim - 1u];
+  uint32_t i;
+  if (last <= 0 || (d->v[0] != 1 && !st[0]))
+    return 0;
+  for (i = d->ndim - 2u; i > 0; i--) {
+    if (d->v[i] == 1)
+      continue;
+    if (st[i] <= 0 || st[i] % last)
+      return 0;
+    last = st[i];
+  }
+  return 1;
+}
+
 /* _exec_fft: axes that are not transformed become one, in the order of their strides, which may
    take a copy; the output, which is there, gets that order. */
 static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const uint32_t *axis,
@@ -138,7 +155,10 @@ static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const
   for (i = 0; i < n; i++)
     size[1 + i] = x.d->v[axis[i]];
   vram__upper_may_need(s, 2 * x.d->numel);
-  vram__tensor_release(s, vram__tensor_reshape(s, p, n + 1, size));
+  p = vram__tensor_reshape(s, p, n + 1, size);
+  if (!vram__fft_embeds(p.d))
+    vram__tensor_release(s, vram__tensor_empty(s, vram__dims_contiguous(s, p.d), p.dt));
+  vram__tensor_release(s, p);
   for (i = x.d->ndim; i-- > 0;) {
     stride[order[i]] = z;
     z *= y->d->v[order[i]];
@@ -246,10 +266,12 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor in;
+  vram__tensor whole, in;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
-  in = vram__fft_resized(s, x[0], &t);
+  whole = vram__torch_cast(s, x[0], x[0].dt == VRAM_BF16 ? VRAM_F32 : x[0].dt);
+  in = vram__fft_resized(s, whole, &t);
+  vram__tensor_release(s, whole);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */

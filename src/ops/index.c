@@ -91,6 +91,12 @@ static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, 
     }
   if (a + used > x->ndim)
     return vram__node_error(g, n, "more index tensors than axes");
+  for (i = 0; i < m && idx[i];)
+    i++;
+  for (k = 0; i == m && k < used; k++)
+    if (!x->v[a + k] && n->in[1]->dtype != VRAM_BOOL && n->in[1]->dtype != VRAM_U8)
+      return vram__node_error(g, n, "an index into an axis of size 0");
+  k = 0;
   if (x->ndim - used + m > VRAM_MAX_AXES)
     return vram__node_error(g, n, "more than 8 axes");
   for (i = 0; i < a; i++)
@@ -113,12 +119,18 @@ static int vram__shape_index(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_index_put(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t k, m;
+  int64_t size[VRAM_MAX_AXES], whole[VRAM_MAX_AXES];
+  uint32_t k, m, i;
+  int fits;
   if (!vram__index_sizes(g, n, n->nin - 2, &k, size))
     return 0;
   m = k;
-  if (!vram__dims_broadcast(&k, size, n->in[n->nin - 1]->d) || k != m)
+  for (i = 0; i < k; i++)
+    whole[i] = size[i];
+  fits = vram__dims_broadcast(&k, size, n->in[n->nin - 1]->d) && k == m;
+  for (i = 0; fits && i < k; i++)
+    fits = size[i] == whole[i];
+  if (!fits)
     return vram__node_error(g, n, "values that do not broadcast to what is written");
   if (n->in[n->nin - 1]->dtype != n->in[0]->dtype)
     return vram__node_error(g, n, "values of another dtype");
@@ -183,6 +195,9 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn *f;
   in[0] = x[0];
   in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  if ((n->flags & VRAM__INPLACE) && n->nin > 2 && x[0].st == x[2].st && x[0].d == x[2].d)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "a tensor that is its own source: PyTorch stops with an error");
   vram__refuse_unlike(s, in, n->nin > 2 ? 2 : 1);
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)

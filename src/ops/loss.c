@@ -21,16 +21,12 @@ enum {
 /* What every loss asks for. */
 static int vram__loss_check(vram_graph *g, vram_node *n) {
   const int64_t reduction = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  uint32_t i;
   if (reduction != VRAM__WORD("none") && reduction != VRAM__WORD("mean") &&
       reduction != VRAM__WORD("sum") &&
       !(reduction == VRAM__WORD("batchmean") && vram__op_at(n->op)->kind == VRAM__LOSS_KL_DIV))
     return vram__node_error(g, n, "reduction must be none, mean or sum");
   if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a loss of a tensor that is not floating point");
-  for (i = 0; i < n->nin; i++)
-    if (!n->in[i]->d->numel)
-      return vram__node_error(g, n, "a loss of an empty tensor");
   return 1;
 }
 
@@ -70,6 +66,8 @@ static int vram__shape_class_loss(vram_graph *g, vram_node *n) {
     return 0;
   if (!x->ndim)
     return vram__node_error(g, n, "a loss of a tensor without axes");
+  if (x->ndim > 1 && !x->v[1])
+    return vram__node_error(g, n, "a loss of no classes");
   ndim = vram__loss_class_sizes(x, size);
   if (target && vram__dtype_is_float(n->in[1]->dtype)) {
     if (vram__op_at(n->op)->kind == VRAM__LOSS_NLL || !vram__loss_has_sizes(target, x->ndim, x->v))
@@ -220,7 +218,9 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
 
 static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
   uint32_t i;
-  for (i = 0; i < count; i++)
+  for (i = 0; i < count / 2; i++)
+    vram__tensor_release(s, in[i]);
+  for (i = count; i-- > count / 2;) /* what the caller made: a list goes from its end */
     vram__tensor_release(s, in[i]);
 }
 
@@ -232,6 +232,12 @@ static vram__tensor vram__loss_kernel_reduce(vram__step *s, int kind, vram__tens
   vram__tensor other;
   if (none)
     return t;
+  if (!t.d->numel) { /* the number has a storage of its own */
+    other = kind == VRAM__LOSS_BCE ? vram__loss_sum_all(s, t, t.dt) : vram__tensor_none();
+    vram__tensor_replace(s, &t, vram__tensor_empty(s, s->scalar, t.dt));
+    vram__tensor_release(s, other);
+    return t;
+  }
   if (kind == VRAM__LOSS_HUBER) {
     vram__tensor_replace(s, &t, vram__loss_sum_all(s, t, t.dt));
     return t;
@@ -276,6 +282,9 @@ static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *
                  "binary_cross_entropy_with_logits)";
     s->failed = VRAM_ERR_UNSUPPORTED;
   }
+  if (kind == VRAM__LOSS_BCE && in[1].dt != in[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "a target of another dtype: PyTorch refuses (expected one dtype)");
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   d[0] = in[0].d;
   d[1] = in[1].d;
@@ -367,6 +376,8 @@ static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[4], first, second;
   vram__loss_args(s, n, x, 2, 0, in);
   s->amp = VRAM_DTYPE_NONE;
+  if (vram__kind_rank(in[1].dt) < 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "kl_div of integers: PyTorch refuses");
   if (VRAM__INT(n, log_target, 0)) {
     first = vram__op_call_binary(s, VRAM_OP_sub, in[1], in[0]);
     second = vram__op_call_unary(s, VRAM_OP_exp, in[1]);
@@ -501,7 +512,8 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
       vram__cosine_where(s, in[2], v[VRAM__COSINE_NEG], v[VRAM__COSINE_ZEROS]);
   y[0] = vram__op_call_binary(s, VRAM_OP_add, v[VRAM__COSINE_OUT_POS], v[VRAM__COSINE_OUT_NEG]);
   y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
-  vram__loss_release(s, v, VRAM__COSINE_LOCALS);
+  for (i = VRAM__COSINE_LOCALS; i-- > 0;)
+    vram__tensor_release(s, v[i]);
   s->amp = amp;
   for (i = 3; i-- > 0;) {
     vram__tensor_release(s, in[i]);

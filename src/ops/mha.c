@@ -158,7 +158,7 @@ static void vram__torch_split(vram__step *s, vram__tensor x, uint32_t count, con
 }
 
 /* x[i] */
-static vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i) {
+VRAM__FN vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i) {
   int64_t attr[5];
   attr[0] = VRAM__KEY_dim | 1 << 8;
   attr[1] = 0;
@@ -468,7 +468,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
                                           const vram__tensor *qkv, vram__tensor mask) {
   static const uint8_t order[] = {2, 0, 1, 3};
   vram__sdpa p;
-  vram__tensor y;
+  vram__tensor y, held[4];
   int64_t size[4];
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
@@ -490,7 +490,11 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   for (i = s->amp ? 4 : 0; i-- > 0;)
     if (p.in[i].d)
       vram__tensor_replace(s, &p.in[i], vram__autocast_cast(s, p.in[i], s->amp));
+  for (i = 0; i < 4; i++) /* autocast holds what it cast */
+    held[i] = vram__tensor_retain(s, p.in[i]);
   y = vram__torch_sdpa(s, &p);
+  for (i = 0; i < 4; i++)
+    vram__tensor_release(s, held[i]);
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, qkv[i]);
   vram__tensor_replace(s, &y, vram__torch_permute(s, y, order));

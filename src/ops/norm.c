@@ -52,6 +52,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   uint32_t i, j, ndim = 0;
   if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a norm of a tensor that is not floating point");
+  if (vram__op_at(n->op)->kind == VRAM__NORM_GROUP && !vram__axes_filled(g, n, 1))
+    return 0;
   if (!vram__norm_weight_size(g, n, &ndim, size))
     return 0;
   for (i = 1; i < n->nin; i++) {
@@ -193,6 +195,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
     vram__norm_release_args(s, in);
     return;
   }
+  if (!rms)
+    vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 5);
   copy = vram__norm_format_copy(s, in[0], 0);
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
@@ -324,6 +328,7 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   vram__norm_args(s, n, x, in);
   cl = vram__suggests_cl(in[0].d);
   k = vram__group_norm_of(in[0].d, groups);
+  vram__refuse_unlike(s, in, 3);
   f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
   if (k.batch * k.channels / groups * k.area == 1)
     vram__norm_refuse_one_value(s, n);
@@ -443,11 +448,13 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
-         VRAM__NORM_LAYER, VRAM__OP_OWNS,
+         VRAM__NORM_LAYER, VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "normalized_shape! elementwise_affine bias eps frozen weights dtype");
 VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
-         VRAM__OP_OWNS, "normalized_shape! elementwise_affine eps frozen weights dtype");
+         VRAM__OP_OWNS | VRAM__OP_FLOATS,
+         "normalized_shape! elementwise_affine eps frozen weights dtype");
 VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
-         VRAM__NORM_GROUP, VRAM__OP_OWNS, "num_groups! affine eps frozen weights dtype");
+         VRAM__NORM_GROUP, VRAM__OP_OWNS | VRAM__OP_FLOATS,
+         "num_groups! affine eps frozen weights dtype");
 VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
          "size! alpha beta k");

@@ -154,6 +154,7 @@ VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, const vram_
 
 /* pad.c */
 VRAM__FN uint32_t vram__pad_mode(int64_t word);
+VRAM__FN vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i);
 VRAM__FN vram__tensor vram__torch_narrow(vram__step *s, vram__tensor x, uint32_t axis,
                                          int64_t size);
 VRAM__FN vram__tensor vram__torch_pad(vram__step *s, vram__tensor x, const int64_t *pad, uint32_t k,

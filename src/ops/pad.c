@@ -15,8 +15,12 @@ static int vram__shape_pad(vram_graph *g, vram_node *n) {
   if (word != VRAM__WORD("constant") &&
       (c / 2 > 3 || (x->ndim != c / 2 + 2 && (x->ndim != c / 2 + 1))))
     return vram__node_error(g, n, "a mode for another number of axes");
-  if (word == VRAM__WORD("circular") && x->ndim != c / 2 + 2)
-    return vram__node_error(g, n, "circular padding needs a batch axis");
+  if (n->in[0]->dtype == VRAM_BOOL &&
+      (word == VRAM__WORD("reflect") || word == VRAM__WORD("replicate")))
+    return vram__node_error(g, n, "a tensor of bools");
+  if ((word == VRAM__WORD("reflect") || word == VRAM__WORD("replicate")) &&
+      !vram__axes_filled(g, n, x->ndim - c / 2 - 1))
+    return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   for (i = 0; i < c; i++) {
@@ -29,7 +33,7 @@ static int vram__shape_pad(vram_graph *g, vram_node *n) {
       return vram__node_error(g, n, "circular padding larger than the input");
     size[a] += v[i];
   }
-  for (i = 0; i < x->ndim; i++)
+  for (i = x->ndim - c / 2; i < x->ndim; i++)
     if (size[i] < (word == VRAM__WORD("constant") ? 0 : 1))
       return vram__node_error(g, n, "a pad that leaves nothing");
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);

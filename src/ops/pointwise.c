@@ -14,11 +14,13 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
-  if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
+  if (vram__kind_rank(dt) < 2 || n->op == VRAM_OP_abs) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
     vram__promote_add(&p, dt, n->in[0]->d->ndim);
     dt = vram__promote_result(n->op, 1, &p);
+    if ((n->flags & VRAM__INPLACE) && dt != n->in[0]->dtype)
+      return vram__node_error(g, n, "in place, but the result has another dtype");
   }
   vram__node_out_dims(n, 0, x, dt);
   return 1;
@@ -84,6 +86,9 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   if (!vram__bcast_fits(g, n, &first, &count))
     return 0;
   dt = vram__bcast_dtype(n, first, count);
+  if (dt == VRAM_BOOL && (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide ||
+                          vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
+    return vram__node_error(g, n, "a tensor of bools");
   if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
@@ -129,7 +134,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   vram__grad_fn *f = (plan & VRAM__PLAN_GRADIENT) || kind == VRAM_OP_floor_divide
                          ? vram__tape_record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan))
                          : NULL;
-  const vram_dims *d[3];
+  const vram_dims *d[3] = {NULL, NULL, NULL};
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
   vram_dtype dt = in[0].dt;
   int same = dt == VRAM_F32 || vram__kind_rank(dt) >= 2;
@@ -165,7 +170,11 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   default:
     d[0] = vram__dims_pointwise(s, d, nin);
   }
-  y = vram__tensor_empty(s, d[0], dt);
+  if (op == VRAM_OP_abs && (dt == VRAM_C64 || dt == VRAM_C128)) { /* made complex, then copied */
+    y = vram__tensor_empty(s, d[0], dt == VRAM_C64 ? VRAM_F32 : VRAM_F64);
+    cast = vram__tensor_empty(s, d[0], dt);
+  } else
+    y = vram__tensor_empty(s, d[0], dt);
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
@@ -412,8 +421,8 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
 
 VRAM__OP_POINTWISE(add, "add", 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
                    "x1: grad; x0: grad");
-VRAM__OP_POINTWISE(sub, "sub subtract ~remainder ~fmod ~mod", 1, 2, bcast, NUMBER, none, ADD, 0,
-                   "scalar inplace alpha", "x1: neg(grad); x0: grad");
+VRAM__OP_POINTWISE(sub, "sub subtract ~remainder ~fmod ~mod", 1, 2, bcast, NUMBER, none, ADD,
+                   VRAM__OP_NUMBERS, "scalar inplace alpha", "x1: neg(grad); x0: grad");
 VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
                    "x1: mul(grad, x0); x0: mul(grad, x1)");
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
@@ -432,7 +441,7 @@ VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, 0, "",
 VRAM__OP(where, "", 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
 VRAM__OP(masked_fill, "", 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
          "inplace scalar");
-VRAM__OP_POINTWISE(lerp, "", 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace",
+VRAM__OP_POINTWISE(lerp, "", 2, 3, bcast, SAME, none, ANY, VRAM__OP_FLOATS, "scalar inplace",
                    "x1: scaled(grad); x0: scaled(grad)");
 VRAM__OP_POINTWISE(addcmul, "addcmul: x a b", 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul(grad, scaled(x1))");
@@ -446,8 +455,8 @@ VRAM__OP_POINTWISE(rsqrt, "rsqrt", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP
                    "inplace", "x0: mul(scaled(grad), powered(y))");
 VRAM__OP_POINTWISE(abs, "abs absolute", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, sign(x0))");
-VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: neg(grad)");
+VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, scaled(powered(x0)))");
 VRAM__OP_POINTWISE(sin, "sin ~tan ~atan ~sinh ~cosh", 1, 1, same, FLOAT, none, ACTIVATION,
@@ -459,7 +468,7 @@ VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY
 VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round ~floor ~ceil ~trunc ~frac", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: zeros_like(grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
                    "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, "eq", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
@@ -476,5 +485,5 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
          none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+    logaddexp, "logaddexp", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");

@@ -43,6 +43,8 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
     if (*to < 1)
       return vram__node_error(g, n, "a kernel larger than its padded input");
   }
+  if (!vram__axes_filled(g, n, lead - 1))
+    return 0;
   return vram__out_indexed(g, n, size);
 }
 
@@ -57,9 +59,11 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 }
 
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
-  uint32_t k = vram__op_axes(n);
+  const uint32_t k = vram__op_axes(n), lead = vram__axis_lead(g, n, k);
   int64_t to[3];
-  return vram__axis_lead(g, n, k) && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
+  if (lead && vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL && !vram__axes_filled(g, n, 1))
+    return 0;
+  return lead && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
          vram__shape_resize(g, n, k, to);
 }
 
@@ -77,7 +81,8 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3];
   int by_size = vram__node_list(n, VRAM__KEY_output_size, NULL) != NULL;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel) ||
+      !vram__axes_filled(g, n, 1))
     return 0;
   if (by_size == (vram__node_list(n, VRAM__KEY_output_ratio, NULL) != NULL))
     return vram__node_error(g, n, "one of output_size and output_ratio is needed");
@@ -97,11 +102,14 @@ static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel) ||
+      !vram__axes_filled(g, n, 1))
     return 0;
   for (i = 0; i < x->ndim; i++)
     if (n->in[1]->d->ndim != x->ndim || n->in[1]->d->v[i] != x->v[i])
       return vram__node_error(g, n, "indices of another shape");
+  if (n->in[1]->dtype != VRAM_I64)
+    return vram__node_error(g, n, "indices that are not i64");
   for (i = 0; i < k; i++)
     stride[i] = kernel[i];
   if (vram__node_list(n, VRAM__KEY_stride, NULL) &&
@@ -394,36 +402,39 @@ static void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__te
 static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
+  if (to[0].st) /* gather of what is flat, seen with the axes that it had */
+    vram__slot_at(s, to[0].st)->shown = 1;
 }
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1, 0,
-         "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2, 0,
-         "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3, 0,
-         "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1,
+         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2,
+         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3,
+         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(avg_pool1d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         1 | VRAM__POOL_AVERAGE, 0, "kernel_size! stride padding ceil_mode count_include_pad");
+         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         "kernel_size! stride padding ceil_mode count_include_pad");
 VRAM__OP(avg_pool2d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         2 | VRAM__POOL_AVERAGE, 0,
+         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(avg_pool3d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         3 | VRAM__POOL_AVERAGE, 0,
+         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(adaptive_avg_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
-         adaptive_avg_pool, each, AVG_POOL, 1, 0, "output_size!");
+         adaptive_avg_pool, each, AVG_POOL, 1, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_avg_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
-         adaptive_avg_pool, each, AVG_POOL, 2, 0, "output_size!");
+         adaptive_avg_pool, each, AVG_POOL, 2, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_avg_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
-         adaptive_avg_pool, each, AVG_POOL, 3, 0, "output_size!");
+         adaptive_avg_pool, each, AVG_POOL, 3, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_max_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 1, 0, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS, "output_size! return_indices");
 VRAM__OP(adaptive_max_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 2, 0, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS, "output_size! return_indices");
 VRAM__OP(adaptive_max_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 3, 0, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS, "output_size! return_indices");
 VRAM__OP_LINES(
     lp_pool1d, "", 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
@@ -437,14 +448,14 @@ VRAM__OP_LINES(
     "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP(fractional_max_pool2d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 2, 0,
+         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(fractional_max_pool3d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 3, 0,
+         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS,
          "kernel_size! output_size output_ratio return_indices");
-VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1, 0,
-         "kernel_size! stride padding output_size");
-VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2, 0,
-         "kernel_size! stride padding output_size");
-VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
-         "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1,
+         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2,
+         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3,
+         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");

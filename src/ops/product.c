@@ -534,14 +534,15 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
-VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
-VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS,
+         "");
+VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, VRAM__OP_FLOATS, "");
+VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS, "");
 VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
 VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
-VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0,
-         "alpha beta");
-VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0,
-         "alpha beta");
+VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
+         VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,
+         VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");

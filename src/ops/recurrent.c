@@ -392,6 +392,7 @@ static void vram__rnn_release(vram__step *s, vram__rnn_call *c) {
 
 static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__rnn_call c;
+  vram__tensor in[2];
   vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
@@ -415,8 +416,12 @@ static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x
   }
   for (i = 0; i < n->nparam; i++)
     c.w[i] = s->param[n->param[i]->index];
+  in[0] = x[0];
+  in[1] = c.w[0];
   if (s->amp)
     vram__rnn_cast_reflatten(s, &c);
+  else
+    vram__refuse_unlike(s, in, 2);
   f = vram__rnn_record(s, &c);
   vram__rnn_run(s, &c);
   vram__rnn_save(s, f, &c);
@@ -714,17 +719,20 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(lstm, "", 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM, VRAM__OP_FLAT,
+VRAM__OP(lstm, "", 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM,
+         VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights "
          "dtype");
-VRAM__OP(gru, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP_FLAT,
+VRAM__OP(gru, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU,
+         VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype");
-VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
+VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN,
+         VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
 VRAM__OP(lstm_cell, "", 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM,
-         0, "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU, 0,
-         "hidden_size! bias frozen weights dtype");
+         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU,
+         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
 VRAM__OP(rnn_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN,
-         0, "hidden_size! bias nonlinearity frozen weights dtype");
+         VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");

@@ -1,6 +1,20 @@
 /* >>ops/reduce    sums, means, extremes, products, variances, norms */
 #include "ops/ops.h"
 
+/* An extreme of no values is none: an axis of size 0 must not be reduced, nor all without dim=. */
+static int vram__reduce_filled(vram_graph *g, const vram_node *n, uint32_t mask) {
+  const vram_dims *x = n->in[0]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  uint32_t i;
+  if (x->numel ||
+      (kind != VRAM__REDUCE_EXTREME && kind != VRAM__REDUCE_INDEX && kind != VRAM__REDUCE_SELECT))
+    return 1;
+  for (i = 0; i < x->ndim; i++)
+    if ((mask >> i & 1) && !x->v[i])
+      return vram__node_error(g, n, "an extreme of no values");
+  return 1;
+}
+
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c = 0, i, a, mask = 0, m = 0;
@@ -22,6 +36,8 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       size[m++] = x->v[i];
     else if (keep)
       size[m++] = 1;
+  if (!vram__reduce_filled(g, n, mask))
+    return 0;
   switch (vram__op_at(n->op)->kind) {
   case VRAM__REDUCE_PROD:
     if (c > 1)
@@ -139,9 +155,9 @@ static void vram__backward_nansum(vram__step *s, vram__grad_fn *f, vram__tensor 
   g.d = vram__dims_expanded(s, g.d, x.d->ndim, x.d->v);
   nan = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), VRAM_BOOL);
   number = vram__pointwise_empty1(s, nan);
-  vram__tensor_release(s, nan);
   to[0] = vram__pointwise_empty2(s, g, number);
   vram__tensor_release(s, number);
+  vram__tensor_release(s, nan);
 }
 
 static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__tensor b) {
@@ -369,12 +385,23 @@ static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__te
   vram__tensor_release(s, q);
 }
 
+static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
+  const vram__tensor max = vram__tensor_reduced(s, a, mask, 1, a.dt);
+  vram__tensor e, m;
+  vram__reduce_scratch(s, a, mask, a.dt, vram__dtype_size(a.dt), 4);
+  e = vram__pointwise_empty1(s, max);
+  m = vram__tensor_empty(s, max.d, VRAM_BOOL);
+  vram__tensor_release(s, m);
+  vram__tensor_release(s, e);
+  return max;
+}
+
 /* ReduceOps.cpp, logsumexp_out_impl */
 static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
                                     vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__tensor a = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]),
-               max, e, m;
+               max, e;
   vram__grad_fn *f;
   if (vram__kind_rank(a.dt) < 2) {
     e = a;
@@ -382,13 +409,10 @@ static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__ten
     vram__tensor_release(s, e);
   }
   f = vram__tape_record(s, n->op, &a, 1, 1, 2);
-  max = vram__tensor_reduced(s, a, mask, 1, a.dt);
-  vram__reduce_scratch(s, a, mask, a.dt, vram__dtype_size(a.dt), 4);
-  e = vram__pointwise_empty1(s, max);
-  m = vram__tensor_empty(s, max.d, VRAM_BOOL);
-  vram__tensor_release(s, m);
-  vram__tensor_release(s, e);
-  e = vram__pointwise_empty2(s, a, max);
+  max = vram__tensor_none();
+  if (a.d->numel) /* else there is no largest one */
+    max = vram__logsumexp_max(s, a, mask);
+  e = max.d ? vram__pointwise_empty2(s, a, max) : vram__pointwise_empty1(s, a);
   y[0] = vram__tensor_sum(s, e, mask, vram__reduce_keepdim(n), a.dt);
   vram__tensor_release(s, e);
   vram__tensor_release(s, max);

@@ -16,6 +16,8 @@ static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   const int64_t *v = vram__node_list(n, VRAM__KEY_scale_factor, &c);
   if (x->ndim < 3 || x->ndim > 5)
     return vram__node_error(g, n, "interpolate of a tensor that has not 3, 4 or 5 axes");
+  if (word != VRAM__WORD("area") && !vram__axes_filled(g, n, 1))
+    return 0;
   for (i = 0; i < 7; i++)
     if (word == vram__word(modes[i].name, vram__text_len(modes[i].name)))
       break;
@@ -72,7 +74,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
   const int back = vram__op_at(n->op)->kind == VRAM__RESAMPLE_FOLD;
   uint32_t i, lead = vram__axis_lead(g, n, back ? 1 : 2);
   int64_t kernel[2], stride[2], pad[2], dil[2], hw[2], size[4], windows = 1, area;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, kernel) ||
+  if (!lead || !vram__axes_filled(g, n, lead - 1) ||
+      !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, kernel) ||
       !vram__shape_window(g, n, VRAM__KEY_stride, 2, 1, stride) ||
       !vram__shape_window(g, n, VRAM__KEY_padding, 2, 0, pad) ||
       !vram__shape_window(g, n, VRAM__KEY_dilation, 2, 1, dil))
@@ -117,6 +120,8 @@ static int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
       d->v[d->ndim - 1] != k)
     return vram__node_error(g, n,
                             "grid_sample needs [N,C,H,W] and [N,h,w,2], or an axis more and 3");
+  if (!vram__axes_filled(g, n, 2))
+    return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = i < 2 ? x->v[i] : d->v[i - 1];
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
@@ -303,5 +308,5 @@ VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:
          SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
 VRAM__OP(fold,
          "col2im!: x output_size:axes kernel_size:axes dilation:axes padding:axes stride:axes", 1,
-         1, fold, SAME, none, fold, fold, each, NONE, VRAM__RESAMPLE_FOLD, 0,
+         1, fold, SAME, none, fold, fold, each, NONE, VRAM__RESAMPLE_FOLD, VRAM__OP_FLOATS,
          "output_size! kernel_size! dilation padding stride");

@@ -367,6 +367,8 @@ static void vram__backward_index_add_op(vram__step *s, vram__grad_fn *f, vram__t
   for (i = 0; i < g.d->ndim; i++)
     size[i] = i == a ? (int64_t)VRAM__SAVED(f)[0].d->numel : g.d->v[i];
   rows = vram__tensor_empty(s, vram__dims_in(s, g.d->ndim, size, NULL), g.dt);
+  if (rows.st) /* expand_as of the rows */
+    vram__slot_at(s, rows.st)->shown = 1;
   to[1] = vram__tensor_scaled(s, rows, f->aux != 0);
 }
 

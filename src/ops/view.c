@@ -382,7 +382,7 @@ static void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *
   else if (x[0].d->flags & VRAM__PLAIN)
     y[0] = vram__torch_view_as(s, x[0], d, VRAM__K_view, 0);
   else {
-    if (vram__op_at(n->op)->kind == VRAM__VIEW_STRICT &&
+    if (vram__op_at(n->op)->kind == VRAM__VIEW_STRICT && d->numel &&
         !vram__dims_view_strides(x[0].d, d->ndim, d->v, stride))
       vram__step_refuse(
           s, VRAM_ERR_UNSUPPORTED, n,

@@ -95,6 +95,21 @@ static void vram__keep_find(vram__step *s, uint32_t line, int gradients) {
   }
 }
 
+/* A tensor lets go of its graph before its own storage: of those from `first` on that one is last.
+ */
+static void vram__keep_last(vram__keeps *k, uint32_t first, uint32_t slot) {
+  vram__kept_storage own;
+  uint32_t i;
+  for (i = first; i < k->old[0].line && k->old[i].slot != slot;)
+    i++;
+  if (i >= k->old[0].line)
+    return;
+  own = k->old[i];
+  for (; i < k->old[0].line; i++)
+    k->old[i] = k->old[i + 1];
+  k->old[i] = own;
+}
+
 /* Backward is through: the values that variables hold become the storages that live because of
    them. Meanwhile each storage is held once more, so that none goes. */
 VRAM__FN void vram__keep_settle(vram__step *s) {
@@ -107,14 +122,16 @@ VRAM__FN void vram__keep_settle(vram__step *s) {
     st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
   }
   for (i = 0; i < k->count && !s->failed; i++) {
+    const vram__tensor t = k->now[i].t;
+    const uint32_t own = t.st ? vram__slot_at(s, t.st)->base : 0, first = k->old[0].line + 1;
     if (k->now[i].root && s->nheld) { /* what its graph holds */
       vram__held_release(s, 0, s->nheld);
       vram__keep_find(s, k->now[i].line, 1);
       vram__keep_find(s, k->now[i].line, 0);
     }
-    vram__tensor_release(s, k->now[i].t);
-    if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
-      vram__keep_find(s, k->now[i].line, 0);
+    vram__tensor_release(s, t);
+    vram__keep_find(s, k->now[i].line, 0);
+    vram__keep_last(k, first, own);
   }
   k->count = 0;
   for (i = 0; i < s->nslot; i++) {

@@ -269,6 +269,12 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
+  if (s->scaler && !n) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "no parameter has a gradient: GradScaler stops with an error (no inf checks "
+                      "were recorded)");
+    return;
+  }
   c.first_step = s->o->first_step != 0;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
   c.all = all && !c.master ? &s->optim_all : NULL;
