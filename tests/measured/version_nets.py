@@ -166,7 +166,7 @@ class Losses(nn.Module):
         loss = F.cross_entropy(a, classes, ignore_index=3) + F.nll_loss(F.log_softmax(b, -1), classes)
         loss = loss + F.smooth_l1_loss(c, aim) + F.kl_div(F.log_softmax(d, -1), F.softmax(aim, -1), reduction="batchmean")
         loss = loss + F.cosine_embedding_loss(d, e, torch.ones(x.shape[0], device=x.device))
-        loss = loss + F.huber_loss(e, aim) + F.soft_margin_loss(c, aim) + self.mix(a, b).abs().max(dim=-1).values.sum()
+        loss = loss + F.huber_loss(e, aim) + F.l1_loss(c, aim) + self.mix(a, b).abs().max(dim=-1).values.sum()
         return loss + F.cosine_similarity(a, e, dim=-1).sum() + torch.where(aim > 0, b, c).std()
 
 
