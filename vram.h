@@ -11234,15 +11234,17 @@ enum {
   VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
   VRAM__ADAFACTOR = 16,      /* torch.optim has it */
   VRAM__MUON = 32,           /* torch.optim has it */
-  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
-                                behind where(..), else before it */
-  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
-  VRAM__UPSAMPLE_F32 = 1024, /* autocast_mode.h, AT_FORALL_FP32: interpolate is in the list */
-  VRAM__CUDNN_PAIRS = 4096,  /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
-  VRAM__FLASH_1 = 2048,      /* sdp_utils.cpp: flash attention of the first generation, which comes
-                                behind      memory-efficient attention where there are few queries */
-  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
-  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+  /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind where(..), else
+     before it */
+  VRAM__MASK_LAST = 64,
+  VRAM__CONV3D_HALF_SLOW = 128, /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+  VRAM__RNN_BF16 = 256,         /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512,    /* attention.cpp, preprocess_mask: before it is aligned */
+  VRAM__UPSAMPLE_F32 = 1024,    /* autocast_mode.h, AT_FORALL_FP32: interpolate is in the list */
+  /* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
+     attention where there are few queries */
+  VRAM__FLASH_1 = 2048,
+  VRAM__CUDNN_PAIRS = 4096 /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
 };
 
 /* How attention of ordinary ops is composed. */
@@ -12374,7 +12376,7 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
-   that is named; of 2.1 to 2.3 nothing was measured. */
+   that is named. */
 static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
@@ -12411,7 +12413,7 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* cuDNN's attention: dropout of a multiple of one sixteenth */
+    /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace */
     {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
@@ -12419,7 +12421,8 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
-    /* memory-efficient attention: seed and offset on the device, heads that share a key */
+    /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
+       for cuDNN's attention */
     {VRAM_RULES_TORCH_2_14, VRAM__DOES_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},

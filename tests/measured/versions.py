@@ -142,21 +142,16 @@ def measure(kept, source, options):
     if not os.path.exists(text):
         return f"| {short} | {options} | not exported: {last_line(name + '.err')} |"
     record = ["--measured", name + ".json"] if os.path.exists(name + ".json") else [*words, *step, "--record", name + ".json"]
-    if measured_text(text):
-        record += ["--text", text]
-    call(measure_torch.main, [*record, "--markdown"], name + ".out", name + ".err")
+    call(measure_torch.main, [*record, "--text", text, "--markdown"], name + ".out", name + ".err")
     with open(name + ".out") as f:
         row = f.read().strip()
     return row.replace(words[0], short, 1) if row else f"| {short} | {options} | {last_line(name + '.err')} |"
 
 
-def measured_text(text):
-    """a text of a module that gives a tensor lacks the sum that is its loss; then the measurement exports its own"""
-    return True
-
-
 def main():
     words = sys.argv[1:]
+    if "-h" in words or "--help" in words:
+        sys.exit(__doc__)
     kept = words[1] if words[:1] == ["-o"] else None
     pattern = (words[2:] if kept else words)[:1] or ["."]
     warnings.simplefilter("ignore")
