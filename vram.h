@@ -1844,6 +1844,7 @@
 #define vram_graph_adapt VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapt)
 #define vram_graph_adapted_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapted_bytes)
 #define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
+#define vram_graph_backward VRAM__JOIN(VRAM_NAMESPACE, vram_graph_backward)
 #define vram_graph_checkpoint VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint)
 #define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
@@ -1856,6 +1857,9 @@
 #define vram_graph_parse VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse)
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
+#define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
+#define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
+#define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
@@ -1922,6 +1926,7 @@
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
 #define vram_step_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_step_bytes)
 #define vram_step_live VRAM__JOIN(VRAM_NAMESPACE, vram_step_live)
+#define vram_step_parameters VRAM__JOIN(VRAM_NAMESPACE, vram_step_parameters)
 #define vram_step_plan VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan)
 #define vram_step_plan_free VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan_free)
 #define vram_step_rules VRAM__JOIN(VRAM_NAMESPACE, vram_step_rules)
@@ -2340,7 +2345,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B)
+  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B)
 
 /* clang-format on */
 
@@ -2428,10 +2433,11 @@ struct vram_param {
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   vram_dtype dtype : 8;
-  uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
-  uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
-  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
-                       from before the model was prepared for training */
+  uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                       that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2458,9 +2464,9 @@ typedef struct vram_graph {
   uint32_t name_len;
   vram_rules rules; /* that the text names; VRAM_RULES_TORCH: none */
   vram_node *first, *last;
-  vram_param *param_first, *param_last;
-  uint32_t param_room; /* behind the last one, for so many more */
-  vram_value **input;  /* the model's inputs */
+  vram_param *param_first, *param_last; /* in the order in which optimizers go through them */
+  uint32_t param_room;                  /* behind the last one, for so many more */
+  vram_value **input;                   /* the model's inputs */
   uint32_t ninput, nnode, nvalue, nparam, noutput;
   uint32_t ndim;
   struct {
@@ -2473,17 +2479,20 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
-  struct vram__owned *owned; /* what modules own; NULL: nothing */
-  uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
-  uint32_t holds;            /* nodes whose functions hold what they were given */
+  struct vram__owned *owned;                    /* what modules own; NULL: nothing */
+  uint32_t rnn_dropout;                         /* recurrent nets with dropout */
+  struct vram__adapt *adapt;                    /* of vram_graph_adapt; NULL: nothing */
+  struct vram__moved *moved_first, *moved_last; /* parameters of `order` lines */
+  uint32_t holds;     /* nodes whose functions hold what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t nkept;                               /* values that `keep` lines name, */
+  uint32_t nmade;                               /* and `requires_grad` lines */
+  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast_off; /* new nodes do not take part in autocast */
   vram_value *root;     /* the first output: what backward starts from */
@@ -2557,6 +2566,20 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
 /* Here variables of the loop around the model take these values (out = model(x)), and hold them
    until the next step comes here. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an
+   input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
+   changes. */
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* A whole training step by calls. backward: v.backward(retain_graph=retain) here, instead of one
+   backward from the first output behind the forward pass. zero_grad, step: here an optimizer drops
+   the gradients of its parameters, or makes its step, instead of one for all at the begin and the
+   end. names: its modules or parameters (nodes of these names, or whose names go on behind a
+   point), with spaces between; NULL: all. */
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain);
+VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names);
+VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
@@ -2643,7 +2666,16 @@ typedef enum vram_optim_impl { /* the default: what PyTorch picks on CUDA */
   X(sgd_momentum_8bit)                                                                             \
   X(rmsprop_8bit)                                                                                  \
   X(adagrad_8bit)                                                                                  \
-  X(lion_8bit)
+  X(lion_8bit)                                                                                     \
+  X(paged_adam_8bit)                                                                               \
+  X(paged_adamw_8bit)                                                                              \
+  X(paged_lion_8bit)                                                                               \
+  X(adamw_32bit)                                                                                   \
+  X(lion_32bit)                                                                                    \
+  X(paged_adamw_32bit)                                                                             \
+  X(paged_lion_32bit)                                                                              \
+  X(galore_adamw)                                                                                  \
+  X(lomo)
 
 typedef enum vram_optimizer {
 #define VRAM__X(name) VRAM_OPTIM_##name,
@@ -3117,7 +3149,8 @@ typedef struct vram_live {
 
 /* What one node of the forward pass did. */
 typedef struct vram_node_report {
-  uint64_t params;       /* elements of its own parameters */
+  uint64_t params;       /* elements of its own parameters, */
+  uint64_t trainable;    /* and of those that get a gradient */
   uint64_t output_bytes; /* of its outputs' storages that are its own (0 for views and in place) */
   uint64_t saved_bytes;  /* first kept for backward by it */
   uint64_t live_bytes;   /* requested in all when it has returned */
@@ -3132,11 +3165,20 @@ typedef enum vram_cudnn {
   VRAM_CUDNN_NONE /* convolutions run without */
 } vram_cudnn;
 
+/* A copy of the model whose weights are averages, which a step updates last. */
+typedef enum vram_ema {
+  VRAM_EMA_NONE,
+  VRAM_EMA_FOREACH, /* torch.optim.swa_utils.AveragedModel with multi_avg_fn */
+  VRAM_EMA_LOOP,    /* the same with avg_fn */
+  VRAM_EMA_TIMM     /* timm.utils.ModelEmaV2: buffers, too */
+} vram_ema;
+
 /* Nodes from first to last, in execution order. */
 typedef struct vram_range {
   const vram_node *first, *last;
 } vram_range;
 
+#define VRAM_EAGER_CUDA10 10       /* vram_step_options.eager_modules: PyTorch built with CUDA 10 */
 #define VRAM_NO_CONTEXT UINT64_MAX /* vram_step_options.context_bytes: count none */
 
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
@@ -3145,15 +3187,21 @@ typedef struct vram_step_options {
   vram_rules rules;
   vram_optimizer optimizer; /* with train */
   vram_optim_impl optim_impl;
-  int weight_decay;             /* L2 weight decay that is added to the gradient */
-  int capturable;               /* the optimizer's option: what it counts stays on the device */
-  int first_step;               /* 0: steady step, optimizer state exists */
-  vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
-  int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
-  uint32_t accumulate;          /* micro-batches, 0 or 1: one */
-  int keep_grads;               /* zero_grad(set_to_none=False), or none at all */
-  int zero_grad_late;           /* zero_grad() stands between forward and backward */
+  int weight_decay;    /* L2 weight decay that is added to the gradient */
+  int capturable;      /* the optimizer's option: what it counts stays on the device */
+  int first_step;      /* 0: steady step, optimizer state exists */
+  vram_dtype amp;      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
+  vram_dtype dtype;    /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
+  int master_weights;  /* the optimizer works on fp32 copies of low-precision parameters */
+  uint32_t accumulate; /* micro-batches, 0 or 1: one */
+  int keep_grads;      /* zero_grad(set_to_none=False), or none at all */
+  int zero_grad_late;  /* zero_grad() stands between forward and backward */
+  vram_optim_impl clip_grad_norm; /* torch.nn.utils.clip_grad_norm_ before the optimizer's step,
+                                     with foreach or as a loop; 0: none */
+  int optimizer_in_backward; /* a hook behind each accumulated gradient makes its parameter's step
+                                and lets go of it (register_post_accumulate_grad_hook) */
+  uint32_t galore_rank;      /* galore_adamw: of the projections; 0: 128 */
+  vram_ema ema;              /* averaged weights */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
@@ -3168,7 +3216,7 @@ typedef struct vram_step_options {
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
   vram_cudnn cudnn;       /* workspaces of convolutions */
   int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13 */
+                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
   uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
@@ -3362,10 +3410,12 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 
 /* Reads "A..B,C..D" (text, never NULL): names of nodes, of any output. A range is from an A to the
    next B; a name inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]".
-   Ranges may lie inside one another. *count becomes the number of ranges; at most cap are written
-   to list, which may be NULL where cap is 0. *err, if not NULL, says why not:
+   Ranges may lie inside one another. "layers": one range for each layer, the nodes whose names are
+   the same up to their first number ("model.layers.3"), or that lie in one round of a loop. *count
+   becomes the number of ranges; at most cap are written to list, which may be NULL where cap is 0.
+   *err, if not NULL, says why not:
      VRAM_ERR_SYNTAX  no range, or one without its two dots or its names
-     VRAM_ERR_NAME    a node that there is not
+     VRAM_ERR_NAME    a node that there is not, or no layers
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
@@ -3373,6 +3423,18 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
+
+/* What the modules of a model own: elements, and their bytes in a step. Of quantised weights the
+   elements are those before, the bytes with scales and tables. */
+typedef struct vram_parameters {
+  uint64_t trainable, frozen, quantised;
+  uint64_t trainable_bytes, frozen_bytes, quantised_bytes, buffers_bytes;
+} vram_parameters;
+
+/* Counts them, as numbers that wrap where the model is larger than a step allows. o NULL: all
+   zero. */
+VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options *o,
+                                   vram_parameters *to);
 
 /* The rules that a step of these options goes by: never VRAM_RULES_TORCH. o NULL: all zero. */
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o);
@@ -4663,6 +4725,8 @@ VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
 
 /* a * b, or VRAM_OVERFLOW. */
 VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b) {
+  if ((a | b) <= UINT32_MAX / 2) /* most are: no division */
+    return a * b;
   if (a == VRAM_OVERFLOW || b == VRAM_OVERFLOW || (a && b > (uint64_t)VRAM_MAX_BYTES / a))
     return VRAM_OVERFLOW;
   return a * b;
@@ -7660,7 +7724,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__LOSS 4u      /* node: a loss */
 #define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u   /* node: may write to its first input */
-#define VRAM__DROPS 32u    /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__DROPS 32u    /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
 #define VRAM__GRAD 1u      /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u    /* value: named by `output` */
@@ -7711,6 +7775,11 @@ typedef struct vram__promote {
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
+  VRAM__OP_requires_grad,
+  VRAM__OP_backward,
+  VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_zero_grad,
+  VRAM__OP_step,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -7950,7 +8019,8 @@ typedef struct vram__loop {
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
   uint32_t blocks; /* `checkpoint` blocks around it */
-  uint8_t full;    /* autocast was off in front of it */
+  uint8_t full;    /* autocast was off in front of it, */
+  uint8_t no_grad; /* or no_grad on */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -8020,6 +8090,11 @@ typedef struct vram__parser {
   uint8_t required[VRAM_OP_COUNT][VRAM__REQUIRED + 1];
 } vram__parser;
 
+/* training.c */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
+                                              uint32_t nname);
+
 /* error.c */
 VRAM__COLD VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
 VRAM__COLD VRAM__FN void vram__error_more(vram_graph *g, const char *z);
@@ -8061,6 +8136,10 @@ VRAM__FN uint64_t vram__matrix_elements(const vram_node *n);
 VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
+
+/* order.c */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v);
+VRAM__FN void vram__graph_reorder(vram_graph *g);
 
 /* graph.c */
 VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
@@ -8172,9 +8251,9 @@ static inline vram__span vram__span_all(const char *text) {
   return s;
 }
 
-/* Is n a line about lifetimes alone? */
+/* Is n a line about lifetimes alone, or about what a value is? */
 static inline int vram__node_is_lifetime(const vram_node *n) {
-  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
+  return n->op >= VRAM__OP_drop && n->op <= VRAM__OP_requires_grad;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
@@ -8988,6 +9067,11 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
   return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
 }
 
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_requires_grad, v, n,
+                               "a value that is to want a gradient is NULL");
+}
+
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
   return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }
@@ -9241,13 +9325,31 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   return vram__node_new(g, &r);
 }
 
-/* A `drop` or `keep` line. */
+/* May a `requires_grad` line name v? */
+static int vram__value_may_want(vram_graph *g, const vram_value *v) {
+  if (!v->node)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of an input (expected grad=1 behind it)");
+  else if (vram__op_traits(v->node) & VRAM__OP_PARAM)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a parameter or buffer");
+  else if (vram__kind_rank(v->dtype) < 2)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a value that is not floating point");
+  return !g->error.code;
+}
+
+/* A `drop`, `keep` or `requires_grad` line. */
 VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
-  vram_node *n = vram__node_drop(g, op, in, nin);
+  vram_node *n;
+  uint32_t i;
+  for (i = 0; op == VRAM__OP_requires_grad && i < nin; i++)
+    if (!vram__value_may_want(g, in[i]))
+      return NULL;
+  n = vram__node_drop(g, op, in, nin);
   if (n)
     n->flags |= VRAM__DROPS;
   if (n && op == VRAM__OP_keep)
     g->nkept += nin;
+  if (n && op == VRAM__OP_requires_grad)
+    g->nmade += nin;
   return n;
 }
 
@@ -9572,6 +9674,91 @@ VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
   for (b = n->block; b; b = b->up)
     count++;
   return count;
+}
+
+/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step
+ */
+
+/* v.backward() */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain) {
+  vram_node *n;
+  if (g->checkpoint_open)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, retain ? VRAM__OP_retained : VRAM__OP_backward, &v, 1);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  g->nbackward++;
+  return n;
+}
+
+/* A `zero_grad` or `step` line. What it names are modules or parameters, which need not be there
+   yet: the node's inputs are values that nothing makes and that have only their names. */
+VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
+                                              uint32_t nname) {
+  vram_value *in[64];
+  vram_node *n;
+  uint32_t i;
+  if (nname > 64)
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 names");
+  for (i = 0; i < nname && !g->error.code; i++) {
+    vram_value *v = (vram_value *)vram__graph_take(g, sizeof *v);
+    if (!v)
+      return NULL;
+    vram__memory_zero(v, sizeof *v);
+    v->name = vram__graph_keep_text(g, name[i].text, name[i].len);
+    v->name_len = (uint8_t)name[i].len;
+    v->last = UINT32_MAX;
+    in[i] = v;
+  }
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, op, in, nname);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  if (op == VRAM__OP_step)
+    g->nstep++;
+  else
+    g->nzero_grad++;
+  return n;
+}
+
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain) {
+  if (!v)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
+  else
+    vram__training_backward(g, v, retain);
+  return g->error.code;
+}
+
+/* The names of a call as a line of that op. */
+static vram_result vram__training_names(vram_graph *g, uint32_t op, const char *names) {
+  const char *at = names ? names : "";
+  vram__span name[65];
+  uint32_t n = 0;
+  while (*at && !g->error.code) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from && n < 65) {
+      name[n] = vram__span_of(from, at);
+      if (!vram__span_is_name(name[n++]))
+        vram__graph_fail(g, VRAM_ERR_NAME, "not the name of a module or parameter");
+    }
+    at += *at == ' ';
+  }
+  if (!g->error.code)
+    vram__training_names_line(g, op, name, n);
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_zero_grad, names);
+}
+
+VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_step, names);
 }
 
 /* >>model/size    numbers, sizes and dtypes of the text form */
@@ -10205,10 +10392,11 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
-  const vram__span all = vram__span_all("all-linear");
+  vram__span all;
   int head, good = 1;
   if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
+  all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
          vram__adapt_names(vram__span_all("lm_head"), name);
   vram__adapt_candidate(a, name);
@@ -10249,6 +10437,73 @@ VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
 /* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
   return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+}
+
+/* >>model/order    parameters in the order of the module, where the program uses them in another
+ * one */
+
+/* A parameter that comes behind `after`. */
+typedef struct vram__moved {
+  struct vram__moved *next;
+  vram_param *param, *after;
+} vram__moved;
+
+static int vram__order_param(vram_graph *g, vram_param *p) {
+  vram__moved *m;
+  if (p->is_moved) {
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names these parameters already");
+    return 0;
+  }
+  m = (vram__moved *)vram__graph_take(g, sizeof *m);
+  if (!m)
+    return 0;
+  m->next = NULL;
+  m->param = p;
+  m->after = g->param_last;
+  p->is_moved = 1;
+  if (g->moved_last)
+    g->moved_last->next = m;
+  else
+    g->moved_first = m;
+  g->moved_last = m;
+  return 1;
+}
+
+/* What the node of v owns comes behind all parameters that there are. 0: an error. */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v) {
+  vram_node *n = v->node;
+  uint32_t i, own = 0;
+  for (i = 0; n && i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n) {
+      if (!vram__order_param(g, n->param[i]))
+        return 0;
+      own++;
+    }
+  if (!own)
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names what has no parameters of its own");
+  return own != 0;
+}
+
+/* All lines were read: the list of parameters gets its order. */
+VRAM__FN void vram__graph_reorder(vram_graph *g) {
+  vram_param *p = g->param_first, *next, **end = &g->param_first;
+  vram__moved *m = g->moved_first;
+  if (!m)
+    return;
+  g->param_room = 0; /* the last one of the list is no longer the last in memory */
+  for (; p; p = next) {
+    next = p->next;
+    if (!p->is_moved) {
+      *end = g->param_last = p;
+      end = &p->next;
+    }
+    for (; m && m->after == p; m = m->next) {
+      *end = g->param_last = m->param;
+      end = &m->param->next;
+    }
+  }
+  *end = NULL;
+  g->moved_first = g->moved_last = NULL;
 }
 
 /* >>model/parse    the lines of the text form */
@@ -10589,6 +10844,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
@@ -10628,7 +10884,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output`, `drop` or `keep` line; 0: an error. */
+/* The names of an `output`, `drop`, `keep` or `requires_grad` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -10646,7 +10902,7 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-/* A `drop` or `keep` line. */
+/* A `drop`, `keep` or `requires_grad` line. */
 static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -10686,6 +10942,69 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
                              "the end of the line");
   p->g->no_grad = no_grad;
   return 1;
+}
+
+/* `backward NAME retain=1` */
+static int vram__backward_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *v;
+  vram_node *n;
+  int retain = 0;
+  if (p->blocks)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
+  if (!vram__parse_token(p))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward of nothing", "a value");
+  v = vram__parse_value(p, p->token);
+  if (!v)
+    return 0;
+  if (vram__parse_token(p)) {
+    retain = vram__parse_word_is(p, "retain=1");
+    if ((!retain && !vram__parse_word_is(p, "retain=0")) || vram__parse_token(p))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                               "retain=1 or nothing");
+  }
+  if (p->names_only)
+    return 1;
+  n = vram__training_backward(p->g, v, retain);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->line = p->line;
+  return 1;
+}
+
+/* A `zero_grad` or `step` line. */
+static int vram__parameters_line(vram__parser *p, uint32_t op) {
+  const char *const at = p->token.text;
+  vram__span name[64];
+  vram_node *node;
+  uint32_t n = 0;
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token,
+                               "names of modules or parameters, or nothing: all");
+    if (n == 64)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 64 names", NULL);
+    name[n++] = p->token;
+  }
+  if (p->names_only)
+    return 1;
+  node = vram__training_names_line(p->g, op, name, n);
+  if (!node)
+    return vram__parse_located(p, at);
+  node->line = p->line;
+  return 1;
+}
+
+/* An `order` line. */
+static int vram__order_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  uint32_t i;
+  for (i = 0; i < count && !p->names_only; i++)
+    if (!vram__graph_order(p->g, in[i]))
+      return vram__parse_located(p, at);
+  return count != 0;
 }
 
 static int vram__infer_line(vram__parser *p) {
@@ -10790,6 +11109,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->ncarried = 0;
   loop->blocks = p->blocks;
   loop->full = p->g->autocast_off;
+  loop->no_grad = p->g->no_grad != 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -10848,6 +11168,10 @@ static int vram__next_line(vram__parser *p) {
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "autocast is not as it was where the loop began",
                               loop->full ? "autocast off" : "autocast on");
+  if (p->g->no_grad != loop->no_grad)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "no_grad is not as it was where the loop began",
+                              loop->no_grad ? "no_grad" : "enable_grad");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -10961,37 +11285,51 @@ static int vram__autocast_line(vram__parser *p) {
 
 /* ---- a text ---- */
 
+static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
+static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_requires_grad(vram__parser *p) {
+  return vram__lifetime_line(p, VRAM__OP_requires_grad);
+}
+static int vram__parse_zero_grad(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_zero_grad);
+}
+static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
+static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
+static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
+
+/* Lines that are no ops. */
+static const struct {
+  char word[16];
+  int (*line)(vram__parser *p);
+} vram__statements[] = {
+    {"backward", vram__backward_line},
+    {"zero_grad", vram__parse_zero_grad},
+    {"step", vram__parse_step},
+    {"model", vram__model_line},
+    {"rules", vram__rules_line},
+    {"dim", vram__dim_line},
+    {"input", vram__input_line},
+    {"output", vram__output_line},
+    {"infer", vram__infer_line},
+    {"drop", vram__parse_drop},
+    {"keep", vram__parse_keep},
+    {"requires_grad", vram__parse_requires_grad},
+    {"order", vram__order_line},
+    {"no_grad", vram__parse_no_grad},
+    {"enable_grad", vram__parse_enable_grad},
+    {"loop", vram__loop_line},
+    {"next", vram__next_line},
+    {"checkpoint", vram__checkpoint_line},
+    {"end", vram__end_line},
+    {"autocast", vram__autocast_line},
+};
+
 static int vram__parse_statement(vram__parser *p) {
-  if (vram__parse_word_is(p, "model"))
-    return vram__model_line(p);
-  if (vram__parse_word_is(p, "rules"))
-    return vram__rules_line(p);
-  if (vram__parse_word_is(p, "dim"))
-    return vram__dim_line(p);
-  if (vram__parse_word_is(p, "input"))
-    return vram__input_line(p);
-  if (vram__parse_word_is(p, "output"))
-    return vram__output_line(p);
-  if (vram__parse_word_is(p, "infer"))
-    return vram__infer_line(p);
-  if (vram__parse_word_is(p, "drop"))
-    return vram__lifetime_line(p, VRAM__OP_drop);
-  if (vram__parse_word_is(p, "keep"))
-    return vram__lifetime_line(p, VRAM__OP_keep);
-  if (vram__parse_word_is(p, "no_grad"))
-    return vram__grad_line(p, 1);
-  if (vram__parse_word_is(p, "enable_grad"))
-    return vram__grad_line(p, 0);
-  if (vram__parse_word_is(p, "loop"))
-    return vram__loop_line(p);
-  if (vram__parse_word_is(p, "next"))
-    return vram__next_line(p);
-  if (vram__parse_word_is(p, "checkpoint"))
-    return vram__checkpoint_line(p);
-  if (vram__parse_word_is(p, "end"))
-    return vram__end_line(p);
-  if (vram__parse_word_is(p, "autocast"))
-    return vram__autocast_line(p);
+  uint32_t i;
+  for (i = 0; i < sizeof vram__statements / sizeof *vram__statements; i++)
+    if (*vram__statements[i].word == *p->token.text &&
+        vram__parse_word_is(p, vram__statements[i].word))
+      return vram__statements[i].line(p);
   return vram__op_line(p);
 }
 
@@ -11028,8 +11366,10 @@ static int vram__parse_complete(vram__parser *p) {
       vram__error_no_dim(g, p->set[i].name ? p->set[i].name : "(batch)");
       return 0;
     }
-  if (g->root)
+  if (g->root) {
+    vram__graph_reorder(g);
     return vram__adapt_complete(g);
+  }
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
@@ -11382,9 +11722,12 @@ typedef struct vram__rules {
     int64_t threads, tile, elements, grid, cooperative;
   } batch_norm;
 
+  uint64_t foreach_chunk; /* MultiTensorApply.cuh: elements of a tensor that one block works on */
+
   struct { /* bitsandbytes, optim/optimizer.py: fewest elements that are kept in 8 bits
-              (min_8bit_size), elements with one scale (blocksize) */
-    uint64_t least, block;
+              (min_8bit_size), elements with one scale (blocksize), and that a paged optimizer
+              keeps in managed memory (get_state_buffer) */
+    uint64_t least, block, paged;
   } eight_bit;
 
   struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always
@@ -11395,21 +11738,29 @@ typedef struct vram__rules {
   } four_bit;
 
   /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
-     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
-     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
+     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
+     thread and 29.75 MiB, at least 1.5 KiB a thread.
      Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
-     without cuDNN, which is 360 MiB on an A100. */
+     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
+     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
+     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
+     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
     uint64_t thread_least, thread, driver, lazy_kernels;
-    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+    uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
+    uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
+     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
+     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
+     operations for each of C*K at 19.5 TFLOP/s). */
   struct {
-    int64_t winograd_tile, fft_tile;
+    int64_t winograd_tile, fft_tile, fft_least;
+    uint64_t image_channels, narrow_channels;
   } cudnn_conv;
 } vram__rules;
 
@@ -11467,7 +11818,8 @@ struct vram__grad_fn {
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t nsaved;
-  uint8_t done, flag;
+  uint8_t done; /* its backward has run: 1; 2: and let go of what it had saved */
+  uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
   uint8_t inner; /* aux is the record of an operation inside this one */
@@ -11490,13 +11842,16 @@ typedef struct vram__leaf {
   vram__tensor grad; /* .grad */
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
-  vram_dtype dt;
+  vram_dtype dt : 8;
+  uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
   uint64_t bytes;           /* of its storage, */
   uint32_t with;            /* which is that of leaf with - 1; 0: its own */
   uint8_t had;              /* there is one */
+  uint8_t stepped;          /* a `step` line took one, whatever became of it */
+  uint8_t let_go;           /* there was one until its step was made in backward */
 } vram__past;
 
 typedef struct vram__cast { /* autocast's cached copy of a leaf */
@@ -11630,6 +11985,7 @@ typedef struct vram__kept_storage {
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
   uint32_t line;
+  uint8_t root; /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */
@@ -11666,7 +12022,8 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale; /* something that may be saved was overwritten in place */
+  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -11686,7 +12043,14 @@ typedef struct vram__calls {
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
 
-/* Parameters and inputs that want a gradient. */
+/* A tensor that the program makes a leaf while it runs. Autograd's AccumulateGrad holds it as long
+   as a record leads there. */
+typedef struct vram__made {
+  uint32_t slot;  /* 0: free */
+  uint32_t edges; /* records that lead to it; of a free one: the next that is free */
+} vram__made;
+
+/* Parameters and inputs that want a gradient, and values that the program makes leaves. */
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
@@ -11694,14 +12058,21 @@ typedef struct vram__leaves {
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
   vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
   uint32_t room;
+  uint32_t made; /* VRAM__LEAF and the first that is made while the program runs; more than any
+                    edge: there are none */
+  uint32_t nmade, made_free; /* so many may live at a time; the first that does not */
+  vram__made *made_of;
   vram__past *past;
-  vram__cast *cast;    /* NULL: no autocast */
-  uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
-  vram__total had;     /* the storages of all gradients */
-  uint8_t known;       /* `past` is known from a step before */
-  uint8_t shared;      /* two gradients lie on one storage */
-  uint8_t all_had;     /* every trainable parameter got a gradient, */
-  uint8_t missing;     /* or one did not, so it has no optimizer state */
+  vram__cast *cast;                                /* NULL: no autocast */
+  uint32_t first_cast;                             /* the newest leaf with a cached copy, + 1 */
+  vram__total had;                                 /* the storages of all gradients */
+  void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
+  uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
+  uint64_t largest; /* gradient that such a hook let go */
+  uint8_t known;    /* `past` is known from a step before */
+  uint8_t shared;   /* two gradients lie on one storage */
+  uint8_t all_had;  /* every trainable parameter got a gradient, */
+  uint8_t missing;  /* or one did not, so it has no optimizer state */
 } vram__leaves;
 
 /* The libraries of matrix products. */
@@ -11760,6 +12131,8 @@ struct vram__step {
   vram__tensor *gin;            /* gradients for the inputs of the running backward node */
   vram__tensor *args, *results; /* inputs and outputs of the running node */
   const vram_value *root;       /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;           /* `backward` lines so far */
+  uint64_t saved_most;          /* saved bytes at one of them */
   uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
@@ -11948,6 +12321,13 @@ VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_
                                       uint32_t mask);
 VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
 
+/* leaf.c */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t);
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge);
+VRAM__FN void vram__leaves_settle(vram__step *s);
+
 /* autocast.c */
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
@@ -11976,6 +12356,7 @@ typedef struct vram__cudnn_conv {
   int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
+  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -12214,6 +12595,8 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
   e->out = out;
   if (vram__is_grad_fn(fn))
     vram__grad_fn_at(s, fn)->refs++;
+  else if (fn >= s->leaf.made)
+    vram__leaf_hold(s, fn);
 }
 
 /* Input i of f is t. */
@@ -12263,6 +12646,7 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
+  l->let_go = 0;
 }
 
 /* What there is of leaf i beside that. */
@@ -12357,11 +12741,13 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* efficient */ {32, 128, 16, 16, 256, 200}, \
     /* layer_norm */ {65536, 32768}, \
     /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8}, \
-    /* eight_bit */ {4096, 256}, \
+    /* foreach_chunk */ 65536, \
+    /* eight_bit */ {4096, 256, 100000}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
-    /* cudnn_conv */ {4, 32}
+    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+     629145600, 363855872, 691011584, 587202560, 1992294400}, \
+    /* cudnn_conv */ {4, 32, 5, 4, 61}
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
@@ -12846,6 +13232,8 @@ static VRAM__APART void vram__slot_free_made(vram__step *s, uint32_t i, uint32_t
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
   const uint32_t fn = st->fn;
+  if (fn >= s->leaf.made)
+    vram__leaf_gone(s, fn);
   if (st->base != i) {
     vram__view_free(s, i);
     return;
@@ -13657,6 +14045,76 @@ VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_
     s->call.mute = 1;
 }
 
+/* >>torch/leaf    tensors that become leaves while the program runs: requires_grad_() */
+
+static inline vram__made *vram__made_at(const vram__step *s, uint32_t edge) {
+  return s->leaf.made_of + (edge - s->leaf.made);
+}
+
+/* t wants a gradient from here on; if nothing that wants one made it, it is a leaf. */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t) {
+  const uint32_t i = s->leaf.made_free, leaf = (s->leaf.made & ~VRAM__LEAF) + i;
+  if (!t.st || (t.st & VRAM__LEAF) || vram__slot_at(s, t.st)->req)
+    return;
+  if (i == s->leaf.nmade) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  s->leaf.made_free = s->leaf.made_of[i].edges;
+  s->leaf.made_of[i].slot = t.st;
+  s->leaf.made_of[i].edges = 0;
+  vram__leaf_set(s, leaf, t.d, t.dt);
+  vram__leaf_spread(s, leaf);
+  vram__slot_at(s, t.st)->fn = VRAM__LEAF | leaf;
+  vram__slot_at(s, t.st)->req = 1;
+}
+
+/* One more record leads there. */
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge) {
+  vram__made *m = vram__made_at(s, edge);
+  if (!m->edges++)
+    vram__slot_retain(s, m->slot);
+}
+
+/* One less; after backward the loss has taken over what they held. */
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge) {
+  vram__made *m = vram__made_at(s, edge);
+  if (m->slot && m->edges && --m->edges == 0)
+    vram__slot_release(s, m->slot);
+}
+
+/* The tensor goes, and its gradient before it. */
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge) {
+  vram__leaf *l = s->leaf.at + (edge & ~VRAM__LEAF);
+  const vram__tensor grad = l->grad;
+  vram__made_at(s, edge)->slot = 0;
+  vram__made_at(s, edge)->edges = s->leaf.made_free;
+  s->leaf.made_free = edge - s->leaf.made;
+  l->grad = vram__tensor_none();
+  vram__tensor_release(s, grad);
+}
+
+/* Backward is through: what records still lead to lives as long as the graph, which the loss
+   holds. The leaves that were made last are nearest to it. */
+VRAM__FN void vram__leaves_settle(vram__step *s) {
+  uint32_t i = s->leaf.nmade;
+  while (i-- && !s->failed) {
+    vram__made *m = s->leaf.made_of + i;
+    vram__tensor t;
+    if (!m->slot || !m->edges)
+      continue;
+    if (s->nheld == s->held_room) {
+      s->failed = VRAM_ERR_MEMORY;
+      return;
+    }
+    m->edges = 0;
+    t.st = m->slot;
+    t.d = vram__slot_at(s, m->slot)->d;
+    t.dt = s->leaf.at[(s->leaf.made & ~VRAM__LEAF) + i].dt;
+    s->held[s->nheld++] = t;
+  }
+}
+
 /* >>torch/tape    autograd's records, what they save and how they end */
 
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
@@ -13818,15 +14276,18 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
     uint32_t i;
     s->tape.gone = f->deps;
     f->flag = 0;
-    if (f->done)
+    if (f->done && s->leaf.made == UINT32_MAX) /* all that it leads to is done */
       continue;
     if (destroyed)
       vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
-      if (!e || (e & VRAM__LEAF))
+      if (!e || (e & VRAM__LEAF)) {
+        if (e >= s->leaf.made)
+          vram__leaf_let_go(s, e);
         continue;
+      }
       if (--vram__grad_fn_at(s, e)->refs == 0) {
         vram__grad_fn_at(s, e)->deps = s->tape.gone;
         s->tape.gone = e;
@@ -14151,7 +14612,8 @@ VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x) {
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
-  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF)) {
+  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF) &&
+      ((x.st & VRAM__LEAF) || !vram__slot_at(s, x.st)->of)) {
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
@@ -14645,19 +15107,46 @@ static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv 
   return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
 }
 
-/* Lower: a convolution without workspace always runs. Expected: what the heuristics take most
-   often. In fp32 filters of 3x3 go through Winograd's transforms (kernels of VGG-16 in
-   pytorch/pytorch#49207; reserved bytes of VGG-16 and Inception v3 on an A100), others through
-   tensor cores if the device has them for the dtype, what remains needs next to nothing
-   (IMPLICIT_PRECOMP_GEMM). Upper: the largest of all, at least each tensor once in fp32, as kernels
-   that split a sum add up in it. */
+/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
+   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
+   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
+   few channels are not worth transforming. */
+static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
+  if (n[0] <= few || n[1] <= few)
+    return 0;
+  return d->cc < 80 || d->cc % 10 ||
+         vram__product_or_overflow(n[0], n[1]) <=
+             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+}
+
+/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
+   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
+   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
+   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
+   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
+                                    uint64_t winograd, uint64_t fft) {
+  const int64_t least = d->rules->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last)
+    return vram__conv_copies(d, c);
+  if (c->pointwise)
+    return 0;
+  if (winograd && vram__conv_prefers_winograd(d, c))
+    return winograd;
+  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
+    return fft;
+  return vram__conv_copies(d, c);
+}
+
+/* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
+   tensor once in fp32, as kernels that split a sum add up in it. */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t winograd = vram__conv_winograd(d->rules, c);
   const uint64_t fft = vram__conv_fft(d->rules, c);
   vram_bounds w;
   w.lower = 0;
-  w.expected =
-      c->dt == VRAM_F32 && !c->channels_last && winograd ? winograd : vram__conv_copies(d, c);
+  w.expected = vram__conv_expected(d, c, winograd, fft);
   w.upper = vram__product_or_overflow(c->elements, 4);
   if (w.upper < winograd)
     w.upper = winograd;
@@ -14740,6 +15229,12 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   vram__gradient_count(s, b);
 }
 
+/* Did the program make this leaf while it ran? */
+static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
+  return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
+}
+
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
 static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
                                                       vram__tensor *t) {
   if (t->d && l->grad.d)
@@ -14757,8 +15252,8 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
-    if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
+      vram__slot_at(s, l->grad.st)->shown = 0; /* detached, it is no view */
+    if (l->grad.st && (l < s->leaf.at + s->leaf.count || vram__leaf_is_made(s, l)))
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
@@ -14768,9 +15263,12 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
   vram__storage *b = vram__slot_at(s, t->st);
-  if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
-      !(l->d->flags & VRAM__DENSE)) {
+  if (s->leaf.accumulated || s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d ||
+      b->base != t->st || b->refs != 1 || !(l->d->flags & VRAM__DENSE) ||
+      l >= s->leaf.at + s->leaf.count) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    if (s->leaf.accumulated && l < s->leaf.at + s->leaf.parameters)
+      s->leaf.accumulated(s, l);
     return;
   }
   l->grad = *t;
@@ -15054,6 +15552,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 /* quantised.c */
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
                                             vram__tensor b);
@@ -17315,8 +17814,11 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
   to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
+/* autocast=0: the program converts only where autocast is off. */
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, VRAM_F32) : x[1].dt;
+  const vram_dtype dt = s->amp && !VRAM__INT(n, autocast, 1) ? x[0].dt
+                        : n->nin == 1                        ? vram__step_key_dtype(s, n, VRAM_F32)
+                                                             : x[1].dt;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
@@ -17347,7 +17849,7 @@ VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0
 VRAM__OP(clone, "clone", 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 VRAM__OP(to, "", 1, 1, same, SAME, none, to, none, each, SAME, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype!");
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype! autocast");
 VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 
 /* >>ops/create    ops that make values from nothing; parameters and buffers */
@@ -20158,6 +20660,22 @@ VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
+/* Is p a quantised weight, of so many elements, or what says how to read one (none)? */
+VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements) {
+  const vram_node *n = p->node;
+  const int weight = n->op == VRAM_OP_linear && n->param[VRAM__LINEAR_WEIGHT] == p;
+  *elements = 0;
+  if (n->op != VRAM_OP_linear || (!weight && p->kind != VRAM__BUFFER))
+    return 0;
+  if (!vram__node_list(n, VRAM__KEY_quant, NULL))
+    return 0;
+  if (weight) {
+    const vram__quantised q = vram__node_quantised(n);
+    *elements = (uint64_t)q.out * (uint64_t)q.in;
+  }
+  return 1;
+}
+
 /* The model's dtype is here that which the weights were loaded in. */
 static vram_dtype vram__quantised_dtype(const vram__step *s, vram_dtype dt) {
   return dt == VRAM_DTYPE_MODEL ? s->loaded : dt;
@@ -22286,6 +22804,8 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
+  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
+                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             vram__conv_is_dense(s->node);
@@ -29202,15 +29722,23 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_keep = VRAM__NO_OP("keep"),
-                          vram__op_end = VRAM__NO_OP("end");
+static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),
+                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"),
+                                            VRAM__NO_OP("backward"),      VRAM__NO_OP("zero_grad"),
+                                            VRAM__NO_OP("step"),          VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
-        & vram__op_drop,
-    &vram__op_keep, &vram__op_end};
+        & vram__no_ops[0],
+    vram__no_ops + 1,
+    vram__no_ops + 2,
+    vram__no_ops + 3,
+    vram__no_ops + 4,
+    vram__no_ops + 5,
+    vram__no_ops + 6,
+    vram__no_ops + 7};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -29399,6 +29927,7 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
+  uint32_t rank; /* of the projection of its gradient; 0: none */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -29409,6 +29938,7 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -29444,6 +29974,16 @@ VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_pa
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
                                vram__optim_bytes *out);
 
+/* in_backward.c */
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o);
+VRAM__FN int vram__in_backward_is(const vram_step_options *o);
+VRAM__FN void vram__in_backward_begin(vram__step *s);
+VRAM__FN void vram__in_backward_end(vram__step *s);
+
+/* average.c */
+VRAM__FN void vram__average_put(vram__step *s);
+VRAM__FN void vram__average_update(vram__step *s);
+
 /* backward.c */
 VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
@@ -29475,10 +30015,17 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
+VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
 VRAM__FN void vram__micro_batches(vram__step *s);
+
+/* training.c */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__training_end(vram__step *s);
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
@@ -29488,6 +30035,10 @@ VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
+VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
+VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */
@@ -29551,7 +30102,9 @@ enum {
   VRAM__OPTIM_MATRIX = 2,     /* takes only parameters of two axes; the others are left out */
   VRAM__OPTIM_SPLIT = 4,      /* foreach: a group is split into matrices and vectors */
   VRAM__OPTIM_CAPTURABLE = 8, /* has the option `capturable` */
-  VRAM__OPTIM_DECOUPLED = 16  /* weight decay is decoupled: no temporaries */
+  VRAM__OPTIM_DECOUPLED = 16, /* weight decay is decoupled: no temporaries */
+  VRAM__OPTIM_IN_BACKWARD = 32, /* each parameter's step is made in backward */
+  VRAM__OPTIM_PROJECTS = 64     /* gradients of some matrices are projected; those come last */
 };
 
 typedef struct vram__optim_row {
@@ -29577,6 +30130,9 @@ typedef struct vram__optim_row {
   X(MATRICES, "matrices")                                                                          \
   X(GRAM, "gram")                                                                                  \
   X(BLOCKS, "blocks")                                                                              \
+  X(RESIDENT, "resident")                                                                          \
+  X(LOW, "low")                                                                                    \
+  X(BASIS, "basis")                                                                                \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -29595,7 +30151,8 @@ typedef struct vram__optim_row {
   X(MATRIX, 16, "matrix")                                                                          \
   X(LARGE, 32, "large")                                                                            \
   X(LOW_PRECISION, 64, "low_precision")                                                            \
-  X(ONCE, 128, "once")
+  X(ONCE, 128, "once")                                                                             \
+  X(PROJECTED, 256, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -29628,7 +30185,7 @@ enum {
   VRAM__OPTIM_LAST,  /* a takes the last tensor of b, the rest goes */
   VRAM__OPTIM_STATE, /* of size b */
   VRAM__OPTIM_BRIEF, /* a tensor of size b that goes at once */
-  VRAM__OPTIM_IF,    /* one of the conditions a holds (b: none), else on by c */
+  VRAM__OPTIM_IF,    /* one of the parameter's conditions a holds (b: none), else on by c */
   VRAM__OPTIM_JUMP,  /* on by c */
   VRAM__OPTIM_EACH   /* those between here and c from here for each parameter, then on by c */
 };
@@ -29657,6 +30214,11 @@ typedef struct vram__optim_code {
 
 /* optimizers.c */
 VRAM__FN const vram__optim_row *vram__optim_row_of(uint32_t optimizer);
+
+static inline uint8_t vram__optim_flags(const vram_step_options *o) {
+  const vram__optim_row *row = vram__optim_row_of((uint32_t)o->optimizer);
+  return row ? row->flags : 0;
+}
 
 /* optim_words.c */
 VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
@@ -29690,14 +30252,17 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               parameter without axes meets a number in f32 on the device (capturable)
    COUNT      numel; rows: numbers that a reduction over the last axis leaves; columns: over the one
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
-              itself; blocks: of 256 elements; 256
+              itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
+              tensor in managed memory; low: of the projected gradient; basis: of what
+              projects it; 256
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
               capturable; of the parameter: matrix (two axes or more), large (4,096 elements or
-              more), low_precision (f16, bf16), once (the first time that it is asked) */
+              more), low_precision (f16, bf16), once (the first time that it is asked), projected
+              (GaLore projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
@@ -29997,10 +30562,49 @@ static const char vram__8bit_init2[] =
     "  state1 = state(f32[numel]); state2 = state(f32[numel]);"
     "}";
 
+static const char vram__paged_8bit_init1[] =
+    "if large {"
+    "  if once { qmap1 = state(f32[256]); }"
+    "  state1 = state(u8[resident]); absmax1 = state(f32[blocks]);"
+    "} else {"
+    "  state1 = state(f32[numel]);"
+    "}";
+static const char vram__paged_8bit_init2[] =
+    "if large {"
+    "  if once { qmap1 = state(f32[256]); qmap2 = state(f32[256]); }"
+    "  state1 = state(u8[resident]); state2 = state(u8[resident]);"
+    "  absmax1 = state(f32[blocks]); absmax2 = state(f32[blocks]);"
+    "} else {"
+    "  state1 = state(f32[numel]); state2 = state(f32[numel]);"
+    "}";
+
+/* GaLoreAdamW of galore_torch 1.0. Its first step, and each 200th, decomposes the gradient in f32
+   (torch.linalg.svd); of f32 the square factor stays, as what projects is a view of it. */
+static const char vram__galore_adamw[] =
+    "local grad;"
+    "free grad;"
+    "if projected {"
+    "  if first_step {"
+    "    if low_precision { matrix = new(f32[numel]); }"
+    "    copy = new(f32[numel]); factor = new(f32[numel]); free copy;"
+    "    if low_precision { square = new(f32[gram]); projector = state(own[basis]); free square; }"
+    "    else { projector = state(own[gram]); }"
+    "    free factor, matrix;"
+    "  }"
+    "  grad = new(own[low]) using cublas;"
+    "  if first_step { exp_avg = state(own[low]); exp_avg_sq = state(own[low]); }"
+    "  denom = new(own[low]); norm_grad = new(own[low]);"
+    "  product = new(param) using cublas; scaled = new(param); free product;"
+    "  norm_grad = move(scaled);"
+    "} else {"
+    "  if first_step { exp_avg = state(param); exp_avg_sq = state(param); }"
+    "  denom = new(param); norm_grad = new(param);"
+    "}";
+
 /* In the order of VRAM_OPTIMIZERS: name; state; what PyTorch picks on CUDA; flags; init; recipes of
    foreach, loop and fused ("": nothing is allocated, NULL: there is none).
    Measured: torch.optim of PyTorch 2.15; lion with lion-pytorch 0.2.5 (foreach: timm 1.0.31, one
-   chunk); *_8bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after timm 1.0.31). */
+   chunk); *_8bit, *_32bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after timm 1.0.31). */
 #define VRAM__FOREACH VRAM_OPTIM_IMPL_FOREACH
 #define VRAM__LOOP VRAM_OPTIM_IMPL_LOOP
 #define VRAM__CAPTURABLE VRAM__OPTIM_CAPTURABLE
@@ -30068,6 +30672,21 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"rmsprop_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
     {"adagrad_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
     {"lion_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
+    {"paged_adam_8bit", "state1 state2 absmax1 absmax2", VRAM__LOOP, 0, vram__paged_8bit_init2,
+     {NULL, "", NULL}},
+    {"paged_adamw_8bit", "state1 state2 absmax1 absmax2", VRAM__LOOP, 0, vram__paged_8bit_init2,
+     {NULL, "", NULL}},
+    {"paged_lion_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__paged_8bit_init1, {NULL, "", NULL}},
+    {"adamw_32bit", "state1 state2", VRAM__LOOP, 0,
+     "state1 = state(f32[numel]); state2 = state(f32[numel]);", {NULL, "", NULL}},
+    {"lion_32bit", "state1", VRAM__LOOP, 0, "state1 = state(f32[numel]);", {NULL, "", NULL}},
+    {"paged_adamw_32bit", "state1 state2", VRAM__LOOP, 0,
+     "state1 = state(f32[resident]); state2 = state(f32[resident]);", {NULL, "", NULL}},
+    {"paged_lion_32bit", "state1", VRAM__LOOP, 0, "state1 = state(f32[resident]);",
+     {NULL, "", NULL}},
+    {"galore_adamw", "projector exp_avg exp_avg_sq", VRAM__LOOP, VRAM__OPTIM_PROJECTS |
+     VRAM__OPTIM_DECOUPLED, "", {NULL, vram__galore_adamw, NULL}},
+    {"lomo", "", VRAM__LOOP, VRAM__OPTIM_IN_BACKWARD, "", {NULL, "", NULL}},
 };
 #undef VRAM__FOREACH
 #undef VRAM__LOOP
@@ -30329,7 +30948,8 @@ static void vram__optim_words_if(vram__optim_code *c, uint32_t depth) {
   }
   c->asks_parameter = 1;
   from = c->count;
-  vram__optim_words_emit(c, VRAM__OPTIM_IF, (uint8_t)asked, (uint8_t)negated);
+  vram__optim_words_emit(c, VRAM__OPTIM_IF, (uint8_t)(asked / VRAM__OPTIM_IF_MATRIX),
+                         (uint8_t)negated);
   vram__optim_words_block(c, depth);
   if (vram__optim_words_take(c, "else")) {
     const uint32_t over = c->count;
@@ -30490,6 +31110,16 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     return vram__optim_batch(p, 2) * vram__optim_axis(p, 1);
   case VRAM__OPTIM_MATRICES:
     return vram__optim_batch(p, 2);
+  case VRAM__OPTIM_LOW:
+    rows = vram__optim_axis(p, 2);
+    columns = vram__optim_axis(p, 1);
+    return p->rank * (rows > columns ? rows : columns);
+  case VRAM__OPTIM_BASIS:
+    rows = vram__optim_axis(p, 2);
+    columns = vram__optim_axis(p, 1);
+    return p->rank * (rows < columns ? rows : columns);
+  case VRAM__OPTIM_RESIDENT:
+    return p->numel < rules->eight_bit.paged ? p->numel : 0;
   case VRAM__OPTIM_BLOCKS:
     return vram__div_up_u64(p->numel, rules->eight_bit.block);
   case VRAM__OPTIM_GRAM:
@@ -30784,7 +31414,7 @@ static void vram__optim_last(vram__optim_run *r, vram__optim_held *to, vram__opt
 }
 
 /* Does one of these conditions hold for a parameter? */
-static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i) {
+static int vram__optim_holds(vram__optim_run *r, uint32_t conditions, uint32_t i) {
   const vram__optim_param *p = &r->p[i];
   uint32_t hold = 0;
   if (p->ndim > 1)
@@ -30793,6 +31423,8 @@ static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i)
     hold |= VRAM__OPTIM_IF_LARGE;
   if (vram__dtype_size(p->dtype) < 4)
     hold |= VRAM__OPTIM_IF_LOW_PRECISION;
+  if (p->rank)
+    hold |= VRAM__OPTIM_IF_PROJECTED;
   if ((conditions & VRAM__OPTIM_IF_ONCE) && !r->asked) {
     hold |= VRAM__OPTIM_IF_ONCE;
     r->asked = 1;
@@ -30829,7 +31461,7 @@ static void vram__optim_play(vram__optim_run *r, const vram__optim_instruction *
           vram__optim_alloc_briefly(r, vram__optim_size(r, i, x->b), 0);
       break;
     case VRAM__OPTIM_IF:
-      if (vram__optim_holds(r, x->a, from) == x->b)
+      if (vram__optim_holds(r, (uint32_t)x->a * VRAM__OPTIM_IF_MATRIX, from) == x->b)
         next = x->c;
       break;
     case VRAM__OPTIM_JUMP:
@@ -30928,6 +31560,84 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
     }
   }
   r->filter = 0;
+}
+
+/* ---- clip_grad_norm_ (torch/nn/utils/clip_grad.py) */
+
+/* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
+   each chunk, the norms. */
+static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
+  vram__optim_held parts;
+  uint64_t chunks = 0, tensors = 0;
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (vram__optim_match(r, i)) {
+      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      tensors++;
+    }
+  vram__optim_clear(&parts);
+  vram__optim_push(r, &parts, 8 * (tensors + 1));
+  vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
+  for (i = 0; i < tensors; i++)
+    vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+  vram__optim_release(r, &parts);
+}
+
+static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (vram__optim_match(r, i)) {
+      vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+      vram__optim_workspace(r, i, VRAM__OPTIM_REDUCE_ALL);
+    }
+}
+
+/* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
+static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, uint64_t each) {
+  vram__optim_held stack, total, sum, reciprocal, coefficient, clamped;
+  vram__optim_reduction x = {1, 0, 0, 4};
+  vram__optim_held *const held[] = {&stack, &total, &sum, &reciprocal, &coefficient, &clamped};
+  uint32_t i;
+  for (i = 0; i < sizeof held / sizeof *held; i++)
+    vram__optim_clear(held[i]);
+  x.inputs = (int64_t)r->n;
+  x.bytes = each > 4 ? 8 : 4;
+  vram__optim_push(r, &stack, each * r->n);
+  vram__optim_push(r, &total, each);
+  vram__optim_reduce(r, &x);
+  vram__optim_release(r, &stack);
+  vram__optim_release(r, norms);
+  vram__optim_push(r, &sum, each);
+  vram__optim_push(r, &reciprocal, each);
+  vram__optim_push(r, &coefficient, each);
+  vram__optim_release(r, &reciprocal);
+  vram__optim_release(r, &sum);
+  vram__optim_push(r, &clamped, each);
+  vram__optim_release(r, &coefficient);
+  vram__optim_release(r, &clamped);
+  vram__optim_release(r, &total);
+}
+
+/* Groups of one dtype as the optimizer has them; numbers of f16 and bf16 together are f32. */
+static void vram__optim_clip(vram__optim_run *r) {
+  vram_dtype dtype[VRAM_DTYPE_COUNT];
+  const uint32_t dtypes = vram__optim_dtypes(r, dtype);
+  vram__optim_held norms;
+  uint64_t each = 0;
+  uint32_t k;
+  vram__optim_clear(&norms);
+  for (k = dtypes; k-- > 0;) {
+    const uint64_t size = vram__dtype_size(dtype[k]);
+    each = !each || size > each ? size : size == each && size < 4 ? 4 : each;
+    r->dtype = dtype[k];
+    r->filter = dtypes > 1;
+    if (r->c->clip == VRAM_OPTIM_IMPL_LOOP)
+      vram__optim_clip_loop(r, &norms);
+    else
+      vram__optim_clip_foreach(r, &norms);
+  }
+  r->filter = 0;
+  vram__optim_clip_total(r, &norms, each);
 }
 
 static void vram__optim_play_body(vram__optim_run *r) {
@@ -31059,6 +31769,8 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
+    if (c->clip)
+      vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
       vram__optim_play_init(&r, r.row->init);
@@ -31172,7 +31884,8 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
   uint32_t i, seen;
-  f->done = 1;
+  if (!s->tape.retain)
+    f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
   s->node = f->node;
   while (slot != end && !slot->g.d)
@@ -31191,7 +31904,7 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
       vram__tensor_release(s, slot->g);
       slot->g.d = NULL;
     }
-  if (f->nsaved || f->inner)
+  if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
@@ -31202,6 +31915,14 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
 }
 
+/* A record whose backward ran before, or whose saved tensors come and go. */
+static VRAM__COLD void vram__backward_refuse(vram__step *s, const vram__grad_fn *f) {
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    f->done ? "backward through a graph a second time: PyTorch stops with an error "
+                              "(expected retain=1 on the backward line before)"
+                            : "retain=1 where backward runs through a checkpoint block");
+}
+
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
@@ -31209,7 +31930,10 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
-    if (f->flag && !f->done)
+    if (f->flag &&
+        (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
+      vram__backward_refuse(s, f);
+    else if (f->flag)
       vram__backward_record(s, f);
   }
 }
@@ -31336,11 +32060,17 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
 static void vram__report_node_name(vram__step *s, const vram_node *n) {
   vram_node_report *r = s->o->nodes + n->index;
   uint32_t i, own = 0;
-  r->params = r->output_bytes = 0;
+  uint64_t weight;
+  r->params = r->trainable = r->output_bytes = 0;
   r->dtype = VRAM_DTYPE_NONE;
-  for (i = 0; i < n->nparam; i++)
-    if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
-      r->params += n->param[i]->d->numel;
+  for (i = 0; i < n->nparam; i++) {
+    const vram_param *p = n->param[i];
+    if (!p || p->node != n || p->kind == VRAM__BUFFER)
+      continue;
+    r->params += vram__param_quantised(p, &weight) ? weight : p->d->numel;
+    if (p->kind == VRAM__PARAM)
+      r->trainable += p->d->numel;
+  }
   for (i = 0; i < n->nout; i++) {
     vram__tensor t = s->variable[s->name_of[n->out[i].index]].t;
     if (!i)
@@ -31483,6 +32213,19 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
     vram__cuts_count_node(s, n);
 }
 
+/* A `requires_grad` line. */
+static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    if (s->grad)
+      vram__history_refresh(s, t);
+    vram__leaf_make(s, *t);
+  }
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
@@ -31498,6 +32241,10 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
+    else if (n->op == VRAM__OP_requires_grad)
+      vram__requires_grad_line(s, n);
+    else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
+      vram__training_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -31595,11 +32342,79 @@ static const char *vram__range_end(const char *p, const char **dots) {
   return end;
 }
 
+/* The layer that a node belongs to: its name up to the first number ("model.layers.3"), in a loop
+   the outermost round, too. */
+typedef struct vram__layer {
+  vram__span name; /* len 0: no number in it */
+  const vram__round *round;
+} vram__layer;
+
+static vram__layer vram__layer_of(const vram_node *n) {
+  vram__layer layer;
+  const vram__span label = vram__node_label(n);
+  uint32_t at = 0, begin;
+  layer.name = vram__span_of(label.text, label.text);
+  layer.round = n->round;
+  while (layer.round && layer.round->up)
+    layer.round = layer.round->up;
+  while (at < label.len) {
+    for (begin = at; at < label.len && label.text[at] >= '0' && label.text[at] <= '9';)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.')) {
+      layer.name.len = at;
+      return layer;
+    }
+    while (at < label.len && label.text[at] != '.')
+      at++;
+    at++;
+  }
+  return layer;
+}
+
+static int vram__layer_same(const vram__layer *a, const vram__layer *b) {
+  return a->round == b->round && a->name.len == b->name.len &&
+         vram__text_equal(a->name.text, b->name.text, a->name.len);
+}
+
+/* Every run of nodes of one layer. */
+static uint32_t vram__ranges_layers(const vram_graph *g, vram_range *list, uint32_t cap) {
+  const vram_node *n, *first = NULL, *last = NULL;
+  vram__layer layer = VRAM_ZERO_INIT, open = VRAM_ZERO_INIT;
+  uint32_t count = 0;
+  for (n = g->first;; n = vram__line_end_of(n)->next) {
+    if (n && vram__node_is_lifetime(n))
+      continue;
+    if (n)
+      layer = vram__layer_of(n);
+    if (n && first && vram__layer_same(&layer, &open)) {
+      last = n;
+      continue;
+    }
+    if (first != last) {
+      if (count < cap) {
+        list[count].first = first;
+        list[count].last = last;
+      }
+      count++;
+    }
+    if (!n)
+      return count;
+    first = last = layer.name.len || layer.round ? n : NULL;
+    open = layer;
+  }
+}
+
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err) {
   const vram_node *n;
   const char *p, *dots, *end;
   *count = 0;
+  if (vram__text_is(text, vram__text_len(text), "layers")) {
+    *count = vram__ranges_layers(g, list, cap);
+    return *count ? VRAM_OK
+                  : vram__range_error(err, VRAM_ERR_NAME,
+                                      "no node has a layer's number in its name", text, text);
+  }
   for (p = text;; p = end + 1) { /* every name is one */
     int found = 0;
     end = vram__range_end(p, &dots);
@@ -32479,7 +33294,7 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 }
 
 /* A parameter's dtype in this run. */
-static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
+VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
   return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
 }
 
@@ -32631,6 +33446,173 @@ VRAM__FN void vram__step_begin(vram__step *s) {
     vram__leaf_spread(s, i);
 }
 
+/* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
+
+/* What a text with such lines does not go together with; NULL: nothing. */
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o) {
+  if (!o->train)
+    return NULL;
+  if (!g->nbackward)
+    return g->nstep || g->nzero_grad ? "step or zero_grad lines without a backward line" : NULL;
+  if (o->accumulate > 1)
+    return "micro-batches of a text that has backward lines of its own";
+  if (o->checkpoint_segments > 1 || o->ncheckpoint)
+    return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
+           "blocks)";
+  if (g->nstep > 1 && o->amp == VRAM_F16)
+    return "GradScaler with several step lines";
+  return NULL;
+}
+
+/* Is p one of the parameters that the line names? */
+static int vram__line_names(const vram_node *n, const vram_param *p) {
+  const vram__span label = vram__node_label(p->node);
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    const vram_value *v = n->in[i];
+    if (label.len >= v->name_len && vram__text_equal(label.text, v->name, v->name_len) &&
+        (label.len == v->name_len || label.text[v->name_len] == '.' ||
+         label.text[v->name_len] == '/'))
+      return 1;
+  }
+  return !n->nin;
+}
+
+/* The leaf that p is; NULL: none. */
+static vram__leaf *vram__leaf_of(const vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  const uint32_t fn = t.st & VRAM__LEAF ? t.st : t.st ? vram__slot_at(s, t.st)->fn : 0;
+  return p->kind == VRAM__PARAM && (fn & VRAM__LEAF) ? s->leaf.at + (fn & ~VRAM__LEAF) : NULL;
+}
+
+/* Storages that records still hold for backward are the saved ones; others no longer are. */
+static void vram__saved_recount(vram__step *s) {
+  uint32_t i, at;
+  if (s->r->saved_bytes > s->saved_most)
+    s->saved_most = s->r->saved_bytes;
+  s->r->saved_bytes = 0;
+  for (i = 0; i < s->nslot; i++)
+    vram__slot_at(s, vram__slot_number(s, i))->saved = 0;
+  for (at = s->tape.last; at; at = vram__grad_fn_at(s, at)->prev) {
+    vram__grad_fn *f = vram__grad_fn_at(s, at);
+    for (i = 0; i < f->nsaved; i++)
+      if (VRAM__SAVED(f)[i].st)
+        vram__saved_count(s, vram__slot_at(s, VRAM__SAVED(f)[i].st));
+  }
+}
+
+static int vram__is_training_line(const vram_node *n) {
+  return n && n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step;
+}
+
+/* The phase of line n begins. Between it and another such line is no part of a forward pass. */
+static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase phase) {
+  if (vram__is_training_line(vram__node_before(n)))
+    s->phase = phase;
+  else
+    vram__phase_end(s, phase);
+}
+
+static void vram__backward_here(vram__step *s, const vram_node *n) {
+  vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
+  const uint64_t cast = vram__autocast_leave(s);
+  if (cast > s->r->autocast_cache_bytes)
+    s->r->autocast_cache_bytes = cast;
+  vram__history_refresh(s, t);
+  if (!vram__is_grad_fn(vram__tensor_fn(s, *t))) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
+                      "backward of a value that needs no gradient: PyTorch stops with an error");
+    return;
+  }
+  if (s->cuts) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
+                      "a chain with backward lines cannot be cut");
+    return;
+  }
+  vram__training_phase(s, n, VRAM_PHASE_BACKWARD);
+  if (s->o->zero_grad_late && !s->g->nzero_grad && !s->nbackward++)
+    vram__zero_grad_now(s);
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  s->grad = 0;
+  s->gin = vram__backward_room(s);
+  if (s->failed)
+    return;
+  s->tape.retain = n->op == VRAM__OP_retained;
+  s->node = s->scaler ? n->in[0]->node : NULL;
+  if (s->scaler)
+    vram__scaled_backward(s, *t);
+  else
+    vram__backward(s, *t);
+  s->tape.retain = 0;
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+  vram__saved_recount(s);
+}
+
+static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0;
+  vram__training_phase(s, n, VRAM_PHASE_ZERO_GRAD);
+  for (p = s->g->param_first; p; p = p->next) {
+    vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    found += l != NULL;
+    if (!l || s->o->keep_grads)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+  }
+  if (!found)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a zero_grad line that names no trainable parameter");
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+}
+
+/* Does anything but ends of lifetimes follow the line? */
+static int vram__training_goes_on(const vram_node *n) {
+  do
+    n = n->next;
+  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
+  return n != NULL;
+}
+
+static void vram__step_here(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0, count = 0;
+  vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    found += l != NULL;
+    if (!l || !l->grad.d)
+      continue;
+    s->leaf.past[l - s->leaf.at].stepped = 1;
+    vram__optim_param_of(s->optim + count++, l);
+  }
+  if (!found)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a step line that names no trainable parameter");
+  else
+    vram__optim_step_now(s, count, count == s->leaf.parameters);
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
+}
+
+/* One of these lines, in training. */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
+  const uint8_t grad = s->grad, cat = s->cat;
+  if (n->op == VRAM__OP_zero_grad)
+    vram__zero_grad_here(s, n);
+  else if (n->op == VRAM__OP_step)
+    vram__step_here(s, n);
+  else
+    vram__backward_here(s, n);
+  s->grad = grad;
+  s->cat = cat;
+}
+
+/* The step has been played, but for an optimizer that the text does not name. */
+VRAM__FN void vram__training_end(vram__step *s) {
+  if (s->phase == VRAM_PHASE_FORWARD)
+    vram__phase_end(s, VRAM_PHASE_FORWARD);
+  if (s->saved_most > s->r->saved_bytes)
+    s->r->saved_bytes = s->saved_most;
+}
+
 /* >>step/micro    micro-batches: forward, loss scaling, backward; those that are like others
    A micro-batch that begins in the state in which an earlier one began goes as that one went, and
    so on: one round of them is played, and what it counts is multiplied. */
@@ -32650,10 +33632,9 @@ static void vram__forward_leave(vram__step *s) {
 
 /* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
    with the growth tracker. */
-static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor in[2], y;
   vram__grad_fn *f;
-  s->node = s->root->node;
   if (!s->scale.d) {
     s->cat = VRAM_CATEGORY_OTHER;
     s->scale = vram__tensor_empty(s, s->scalar, VRAM_F32);
@@ -32679,6 +33660,8 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   const vram_node *n;
   uint32_t i;
+  if (s->leaf.nmade)
+    vram__leaves_settle(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
@@ -32715,6 +33698,11 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     vram__tensor_release(s, old);
   }
   s->grad = 0;
+  if (s->train && s->g->nbackward) {
+    vram__training_end(s);
+    vram__micro_batch_end(s, loss);
+    return;
+  }
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
   if (s->o->zero_grad_late && first)
     vram__zero_grad_now(s);
@@ -32722,10 +33710,12 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
   s->gin = vram__backward_room(s);
   if (s->failed)
     return;
+  s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
+  vram__in_backward_end(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }
@@ -32931,7 +33921,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  if (!s->o->zero_grad_late)
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
     vram__zero_grad_now(s);
 }
 
@@ -32958,7 +33948,7 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.extra += large * VRAM_SMALL_POOL_BYTES;
 }
 
-static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
+VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   vram__memory_zero(c, sizeof *c);
   c->optim = (uint8_t)s->o->optimizer;
   c->impl = (uint8_t)s->o->optim_impl;
@@ -32970,26 +33960,78 @@ static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
+  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
 
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
+  p->numel = l->d->numel;
+  p->ndim = l->d->ndim;
+  p->size = l->d->v;
+  p->dtype = l->dt;
+  p->rank = 0;
+}
+
+/* No matrix has a rank beyond its smaller side. */
+static uint64_t vram__optim_rank(const vram_dims *d, uint64_t rank) {
+  const uint64_t rows = (uint64_t)d->v[0], columns = (uint64_t)d->v[1];
+  const uint64_t most = rows < columns ? rows : columns;
+  return rank < most ? rank : most;
+}
+
+/* The weight of a linear layer that is not the last one: galore_torch's examples take those of
+   attention and of the MLPs. */
+static int vram__optim_projects(const vram_param *p, const vram_node *head) {
+  return p->node->op == VRAM_OP_linear && p->node != head && p->d->ndim == 2 &&
+         p->node->param[0] == p;
+}
+
+static const vram_node *vram__optim_head(const vram__step *s) {
+  const vram_param *p;
+  const vram_node *head = NULL;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->node->op == VRAM_OP_linear && (!head || p->node->index > head->index))
+      head = p->node;
+  return head;
+}
+
+/* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
+   does not. */
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
+  const vram_node *const head = projects ? vram__optim_head(s) : NULL;
+  const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
-  for (i = 0; i < s->leaf.parameters; i++) {
-    const vram__leaf *l = s->leaf.at + i;
-    if (with_grad && !l->grad.d && !(s->leaf.known && s->leaf.past[i].had))
-      continue;
-    p[n].numel = l->d->numel;
-    p[n].ndim = l->d->ndim;
-    p[n].size = l->d->v;
-    p[n++].dtype = l->dt;
+  int pass;
+  for (pass = 0; pass <= (projects != 0); pass++) {
+    const vram_param *q = s->g->param_first;
+    for (i = 0; i < s->leaf.parameters; i++) {
+      const vram__leaf *l = s->leaf.at + i;
+      const vram__past *past = s->leaf.past + i;
+      const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
+      if (projects) {
+        int projected;
+        while (q->kind != VRAM__PARAM)
+          q = q->next;
+        projected = vram__optim_projects(q, head);
+        q = q->next;
+        if (projected != pass)
+          continue;
+      }
+      if (with_grad && !l->grad.d && !l->let_go && !had)
+        continue;
+      vram__optim_param_of(&p[n], l);
+      if (pass)
+        p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
+      n++;
+    }
   }
   return n;
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
-static int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n) {
+VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n) {
   c->ids =
       (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c->ids);
   if (!c->ids)
@@ -33011,6 +34053,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
+  for (n = 0; s->g->nstep && !s->leaf.known && n < s->leaf.parameters; n++)
+    s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
   if (vram__optim_problem(&c, s->optim, n)) {
@@ -33073,17 +34117,33 @@ static void vram__optim_count_step(vram__step *s, const vram__optim_bytes *b) {
   vram__bytes_grow_and_shrink(s, b->end, b->end_blocks, b->state_large, VRAM_CATEGORY_OPTIMIZER);
 }
 
-VRAM__FN void vram__optim_now(vram__step *s) {
+/* Each 200th step of GaLore decomposes gradients in f32: a copy, two factors of the largest, and as
+   much again for what cuSOLVER takes, which is not known. */
+static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p, uint32_t n) {
+  uint64_t most = 0, bytes;
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    const uint64_t rows = p[i].rank ? (uint64_t)p[i].size[0] : 0;
+    const uint64_t columns = p[i].rank ? (uint64_t)p[i].size[1] : 0;
+    const uint64_t side = rows < columns ? rows : columns;
+    bytes = vram__product_or_overflow(8, 3 * p[i].numel * (p[i].rank != 0) + side * side);
+    most = bytes > most ? bytes : most;
+  }
+  if (most)
+    vram__upper_may_need(s, most);
+}
+
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
   const uint64_t used = s->used;
-  uint32_t n;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   c.first_step = s->o->first_step != 0;
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
+  c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -33094,6 +34154,187 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     vram__optim_count_step(s, &b);
   if (!s->failed && s->o->first_step)
     s->r->optimizer_bytes += b.state;
+}
+
+VRAM__FN void vram__optim_now(vram__step *s) {
+  uint32_t n;
+  if (s->leaf.accumulated)
+    return;
+  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters);
+}
+
+/* >>step/in_backward    optimizers whose steps are made in backward */
+
+/* p.grad = None */
+static void vram__in_backward_zero_grad(vram__step *s, vram__leaf *l) {
+  const uint64_t bytes = vram__dims_bytes_of(l->d, l->dt);
+  if (s->leaf.largest < bytes)
+    s->leaf.largest = bytes;
+  l->let_go = 1;
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+}
+
+/* The hook behind an accumulated gradient: the step of an optimizer of this parameter alone, and
+   zero_grad(). */
+static void vram__in_backward_step(vram__step *s, vram__leaf *l) {
+  const uint64_t used = s->used;
+  const uint8_t cat = s->cat;
+  vram__optim_config c;
+  vram__optim_param p;
+  vram__optim_bytes b;
+  vram__optim_config_of(s, &c);
+  vram__optim_param_of(&p, l);
+  c.first_step = s->o->first_step && !l->let_go;
+  if (!(s->ideal && !c.first_step) && vram__optim_ids_take(s, &c, 1)) {
+    vram__optim_step(&c, &p, 1, &b);
+    if (b.end == VRAM_OVERFLOW)
+      s->failed = VRAM_ERR_OVERFLOW;
+    else
+      s->r->optimizer_bytes += b.state;
+  }
+  s->used = used;
+  s->cat = cat;
+  vram__in_backward_zero_grad(s, l);
+}
+
+/* Lomo of lomo_optim 0.1.1: a weight in 16 bits and its gradient are added in f32. */
+static void vram__in_backward_lomo(vram__step *s, vram__leaf *l) {
+  const uint64_t bytes = 4 * l->d->numel;
+  const uint8_t cat = s->cat;
+  uint32_t grad, weight;
+  if (vram__dtype_size(l->dt) >= 4 || s->ideal)
+    vram__in_backward_zero_grad(s, l);
+  else {
+    grad = vram__optim_alloc(s, bytes, 0);
+    vram__in_backward_zero_grad(s, l);
+    weight = vram__optim_alloc(s, bytes, 0);
+    vram__optim_free(s, grad);
+    vram__optim_free(s, weight);
+  }
+  s->cat = cat;
+}
+
+/* Its hook looks for gradients before this one is there: it finds the one before. */
+static void vram__in_backward_wait(vram__step *s, vram__leaf *l) {
+  vram__in_backward_end(s);
+  s->leaf.waiting = (uint32_t)(l - s->leaf.at) + 1;
+}
+
+/* Behind backward the last one is left. */
+VRAM__FN void vram__in_backward_end(vram__step *s) {
+  if (s->leaf.waiting)
+    vram__in_backward_lomo(s, s->leaf.at + s->leaf.waiting - 1);
+  s->leaf.waiting = 0;
+}
+
+VRAM__FN int vram__in_backward_is(const vram_step_options *o) {
+  return o->train && (o->optimizer_in_backward || (vram__optim_flags(o) & VRAM__OPTIM_IN_BACKWARD));
+}
+
+/* Why these options do not go together, or NULL. */
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o) {
+  if ((uint32_t)o->clip_grad_norm > VRAM_OPTIM_IMPL_LOOP)
+    return "clip_grad_norm is neither foreach nor a loop";
+  if ((uint32_t)o->ema > VRAM_EMA_TIMM)
+    return "unknown averaged weights";
+  if (g->nstep &&
+      (vram__in_backward_is(o) || o->ema || (vram__optim_flags(o) & VRAM__OPTIM_PROJECTS)))
+    return "averaged weights, GaLore and an optimizer in backward go with texts without step lines";
+  if (!vram__in_backward_is(o))
+    return NULL;
+  return o->clip_grad_norm    ? "an optimizer in backward leaves no gradients to clip"
+         : o->master_weights  ? "an optimizer in backward has no master weights"
+         : o->amp == VRAM_F16 ? "GradScaler steps once behind backward, not in it"
+                              : NULL;
+}
+
+VRAM__FN void vram__in_backward_begin(vram__step *s) {
+  const int lomo = vram__optim_flags(s->o) & VRAM__OPTIM_IN_BACKWARD;
+  if (vram__in_backward_is(s->o))
+    s->leaf.accumulated = lomo ? vram__in_backward_wait : vram__in_backward_step;
+}
+
+/* >>step/average    a copy of the model whose weights are averages (--ema) */
+
+/* copy.deepcopy of the model, which is made once it is on the device. */
+VRAM__FN void vram__average_put(vram__step *s) {
+  vram__replay *const run = s->replay;
+  vram__total all = {0, 0, 0, 0, 0};
+  const vram_param *p;
+  if (!s->train || !s->o->ema)
+    return;
+  for (p = s->g->param_first; p; p = p->next) {
+    const uint64_t bytes = vram__dims_bytes_of(p->d, s->param[p->index].dt);
+    if (bytes > (uint64_t)VRAM_MAX_BYTES - all.bytes) {
+      s->failed = VRAM_ERR_OVERFLOW;
+      return;
+    }
+    vram__total_add(&all, bytes);
+    if (run && run->fresh) {
+      vram__replay_tell(s, VRAM_CATEGORY_OTHER, p->node);
+      vram__replay_get(s, bytes);
+    }
+  }
+  vram__bytes_grow_and_shrink(s, all.bytes, all.blocks, all.large, VRAM_CATEGORY_OTHER);
+}
+
+static void vram__average_one(vram__step *s, uint64_t bytes) {
+  uint32_t part[3], i; /* decay * average, (1 - decay) * weight, their sum */
+  for (i = 0; i < 3; i++)
+    part[i] = vram__optim_alloc(s, bytes, 0);
+  for (i = 0; i < 3; i++)
+    vram__optim_free(s, part[i]);
+}
+
+/* AveragedModel: the count of updates lies on the CPU, a copy of it comes to the device for each
+   parameter, or for each dtype of them. */
+static void vram__average_loop(vram__step *s) {
+  const vram_param *p;
+  uint32_t count = 0, next;
+  for (p = s->g->param_first; p; p = p->next) {
+    if (p->kind == VRAM__BUFFER)
+      continue;
+    next = vram__optim_alloc(s, 8, 0);
+    vram__optim_free(s, count);
+    count = next;
+    vram__average_one(s, vram__dims_bytes_of(p->d, s->param[p->index].dt));
+  }
+  vram__optim_free(s, count);
+}
+
+static void vram__average_foreach(vram__step *s) {
+  const vram_param *p;
+  uint64_t seen = 0;
+  for (p = s->g->param_first; p; p = p->next) {
+    const uint64_t bit = UINT64_C(1) << s->param[p->index].dt;
+    if (p->kind != VRAM__BUFFER && !(seen & bit)) {
+      vram__optim_free(s, vram__optim_alloc(s, 8, 0));
+      seen |= bit;
+    }
+  }
+}
+
+/* ModelEmaV2.update: all of state_dict(); integers times a number are f32. */
+static void vram__average_timm(vram__step *s) {
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram_dtype dt = s->param[p->index].dt;
+    vram__average_one(s, vram__dims_bytes_of(p->d, vram__kind_rank(dt) < 2 ? VRAM_F32 : dt));
+  }
+}
+
+/* The first update of an AveragedModel copies. */
+VRAM__FN void vram__average_update(vram__step *s) {
+  if (s->ideal)
+    return;
+  if (s->o->ema == VRAM_EMA_TIMM)
+    vram__average_timm(s);
+  else if (s->o->ema == VRAM_EMA_LOOP && !s->o->first_step)
+    vram__average_loop(s);
+  else if (s->o->ema == VRAM_EMA_FOREACH && !s->o->first_step)
+    vram__average_foreach(s);
 }
 
 /* >>step/keep    what variables of the training loop hold from one step to the next
@@ -33147,14 +34388,15 @@ VRAM__FN void vram__keep_before(vram__step *s) {
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
-  if (s->phase != VRAM_PHASE_FORWARD || s->call.again)
+  if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
       continue; /* inference leaves it out */
     k->count++;
-    k->root |= n->in[i] == s->root;
+    v->root = n->in[i] == s->root;
+    k->root |= v->root;
     v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
     v->line = n->index;
   }
@@ -33166,15 +34408,15 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   k->old[0].line = left;
 }
 
-/* Storages that nothing but `keep` holds any more go at that line. */
-static void vram__keep_find(vram__step *s, uint32_t line) {
+/* Storages that nothing but `keep` holds any more go at that line: gradients first, or all. */
+static void vram__keep_find(vram__step *s, uint32_t line, int gradients) {
   vram__keeps *k = &s->keep;
   uint32_t i;
   for (i = 0; i < s->nslot; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     vram__storage *st = vram__slot_at(s, slot);
     vram__kept_storage *o;
-    if (st->base != slot || st->srefs != 1)
+    if (st->base != slot || st->srefs != 1 || (gradients && st->cat != VRAM_CATEGORY_GRADIENTS))
       continue;
     if (k->old[0].line == k->room) {
       s->failed = VRAM_ERR_LIMIT;
@@ -33203,9 +34445,14 @@ VRAM__FN void vram__keep_settle(vram__step *s) {
     st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
   }
   for (i = 0; i < k->count && !s->failed; i++) {
+    if (k->now[i].root && s->nheld) { /* what its graph holds */
+      vram__held_release(s, 0, s->nheld);
+      vram__keep_find(s, k->now[i].line, 1);
+      vram__keep_find(s, k->now[i].line, 0);
+    }
     vram__tensor_release(s, k->now[i].t);
     if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
-      vram__keep_find(s, k->now[i].line);
+      vram__keep_find(s, k->now[i].line, 0);
   }
   k->count = 0;
   for (i = 0; i < s->nslot; i++) {
@@ -33251,6 +34498,7 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
   vram__past *past = s->leaf.past + i;
   vram__storage *b;
   past->had = 1;
+  past->let_go = 0;
   past->bytes = 0;
   past->with = 0;
   if (!l->grad.st)
@@ -33275,6 +34523,8 @@ static void vram__gradients_look(vram__step *s) {
     if (!s->leaf.at[i].grad.d) {
       if (!s->leaf.known)
         s->leaf.past[i].had = 0;
+      s->leaf.past[i].let_go = s->leaf.at[i].let_go;
+      had += s->leaf.at[i].let_go;
       continue;
     }
     had += i < s->leaf.parameters;
@@ -33300,7 +34550,9 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.all_had)
+  if (s->leaf.accumulated)
+    s->r->gradients_bytes = s->leaf.largest;
+  else if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
   for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
     if (s->leaf.at[i].grad.d)
@@ -33350,12 +34602,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   threads = (uint64_t)d.threads * d.sm;
   c.lower = threads * d.rules->context.thread_least;
   c.expected = threads * d.rules->context.thread + d.rules->context.driver;
-  c.upper = threads * d.rules->context.thread + d.rules->context.all_kernels;
-  if (o->eager_modules) {
+  c.upper = c.expected + d.rules->context.all_kernels;
+  if (o->eager_modules == VRAM_EAGER_CUDA10) {
+    c.lower += d.rules->context.cuda10_least;
+    c.expected += d.rules->context.cuda10_kernels;
+  } else if (o->eager_modules) {
     c.lower += d.rules->context.eager_least;
-    c.expected += d.rules->context.eager_kernels + (cudnn ? d.rules->context.eager_cudnn : 0);
+    c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
     c.expected += d.rules->context.lazy_kernels;
+  if (o->eager_modules && cudnn)
+    c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;
@@ -33403,7 +34660,7 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late));
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -33611,8 +34868,9 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || vram__step_needs_past(g, o) || g->rnn_dropout ||
-               vram__blas_workspaces_stay(g, o) || (o->train && o->amp == VRAM_F16);
+               o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
+               vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
+               (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
@@ -33699,7 +34957,7 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
   uint32_t i, depth = 0, most = 1;
-  for (i = 0; o->checkpoint && i < o->ncheckpoint; i++) {
+  for (i = 0; o && o->checkpoint && i < o->ncheckpoint; i++) {
     const vram_range *r = o->checkpoint + i;
     if (!r->first || !r->last)
       break;
@@ -33725,7 +34983,13 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
   const vram_checkpoint *b = g->checkpoint_first;
   while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
     b = b->next;
-  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+  return (b ? g->checkpoint_nested : 0) + (o && o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
+/* How many leaves that the program makes live at a time, at most: of this micro-batch, of the one
+   before, and of calls of checkpoint() that run again. */
+static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *o) {
+  return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -33749,6 +35013,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
   n += vram__keep_bytes(g) * 2;
+  if (g->nmade)
+    n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
+         g->nmade * 2 * sizeof(vram__tensor);
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -33847,10 +35114,38 @@ static void vram__step_set_options(vram__step *s) {
   vram__device_of(&s->device, o, rules);
 }
 
+VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options *o,
+                                   vram_parameters *to) {
+  vram_step_options none = VRAM_ZERO_INIT;
+  vram__step s;
+  const vram_param *p;
+  vram__memory_zero(&s, sizeof s);
+  vram__memory_zero(to, sizeof *to);
+  s.g = g;
+  s.o = o ? o : &none;
+  vram__step_set_options(&s);
+  for (p = g->param_first; p; p = p->next) {
+    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    uint64_t weight;
+    if (vram__param_quantised(p, &weight)) {
+      to->quantised += weight;
+      to->quantised_bytes += bytes;
+    } else if (p->kind == VRAM__BUFFER)
+      to->buffers_bytes += bytes;
+    else if (p->kind == VRAM__FROZEN) {
+      to->frozen += p->d->numel;
+      to->frozen_bytes += bytes;
+    } else {
+      to->trainable += p->d->numel;
+      to->trainable_bytes += bytes;
+    }
+  }
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
-  uint64_t leaves;
+  uint64_t leaves, made;
   uint32_t i;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
@@ -33865,8 +35160,17 @@ static int vram__step_take_arrays(vram__step *s) {
     return s->failed;
   s->variable[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
-  if (leaves > UINT32_MAX / 2)
+  made = g->nmade ? vram__leaves_made(g, s->o) : 0;
+  if (leaves + made > UINT32_MAX / 2)
     return VRAM_ERR_LIMIT;
+  s->leaf.made = made ? VRAM__LEAF | (uint32_t)leaves : UINT32_MAX;
+  s->leaf.nmade = (uint32_t)made;
+  leaves += made;
+  VRAM__TAKE(s->leaf.made_of, vram__made, made);
+  for (i = 0; i < made; i++) {
+    s->leaf.made_of[i].slot = 0;
+    s->leaf.made_of[i].edges = i + 1;
+  }
   s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
@@ -33881,7 +35185,7 @@ static int vram__step_take_arrays(vram__step *s) {
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
@@ -33896,6 +35200,8 @@ static void vram__step_put_before(vram__step *s) {
   if (s->failed)
     return;
   vram__step_begin(s);
+  vram__in_backward_begin(s);
+  vram__average_put(s);
   s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
   vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
@@ -33922,19 +35228,22 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
-  s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0);
+  s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before, blocks, upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed)
+  if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
+  if (s->train && !s->failed)
+    vram__average_update(s);
   if (run)
     run->after = run->ntape;
-  vram__phase_end(s, VRAM_PHASE_END);
+  if (s->phase == VRAM_PHASE_OPTIMIZER)
+    vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
-    if (s->loss.st) /* its history was played, or never will be */
+    if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
     vram__held_release(s, 0, s->nheld);
     vram__tensor_release(s, s->loss);
@@ -34033,11 +35342,13 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "the model's dtype is neither f32 nor bf16 nor f16";
   if (o->cc && (o->cc < 50 || o->cc > 129))
     return "a compute capability out of range (expected 50 to 129: times ten)";
+  if (o->train && vram__in_backward_problem(g, o))
+    return vram__in_backward_problem(g, o);
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
-  return NULL;
+  return vram__training_misuse(g, o);
 }
 
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,

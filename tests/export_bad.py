@@ -151,7 +151,7 @@ def cases(folder):
             [f + ":nonzero"],
             rf"a shape depends on data \(at .*net.py:{LINE['x[x > 0]']}: return x\[x > 0\].sum\(\)\); ",
         ),
-        ([f + ":penalty"], "the forward pass runs backward itself"),
+        ([f + ":penalty"], "takes gradients itself"),
         ([f + ":compiled"], r"the module is compiled \(torch.compile\)"),
         ([f + ":good", "-o", os.path.join(folder, "none", "o.vram")], "o.vram: cannot be written"),
         ([f + ":good", "-o", folder], "cannot be written"),

@@ -151,6 +151,56 @@ static void overwritten(void) {
   test_where[0] = 0;
 }
 
+/* Without checkpointing: texts of whole training steps. */
+static void training_steps(void) {
+  static const char net[] = "input x f32 [4,8]\nlinear a x out_features=8\ntanh b a\nmean l b\n"
+                            "mean m b\n%s";
+  static const struct {
+    const char *lines, *why;
+  } bad[] = {
+      {"backward l\nbackward m\n",
+       "backward through a graph a second time: PyTorch stops with an error (expected retain=1 on "
+       "the backward line before) (node b)"},
+      {"backward l retain=1\nbackward m\nbackward l\n",
+       "backward through a graph a second time: PyTorch stops with an error (expected retain=1 on "
+       "the backward line before) (node b)"},
+      {"backward l\nstep q\n", "a step line that names no trainable parameter"},
+      {"zero_grad a q\nzero_grad q\nbackward l\n",
+       "a zero_grad line that names no trainable parameter"},
+      {"step\n", "step or zero_grad lines without a backward line"},
+      {"detach d m\nbackward d\n",
+       "backward of a value that needs no gradient: PyTorch stops with an error (node d)"},
+      {"checkpoint b\nexp e b\nend e\nmean f e\nbackward f retain=1\nbackward m\n",
+       "retain=1 where backward runs through a checkpoint block (node e)"}};
+  static const char *const good[] = {
+      "backward l retain=1\nbackward m\nstep a\n", "zero_grad\nbackward l\nstep\n",
+      "add n l m\nbackward n\n",
+      "input z f32 [4] grad=1\nadd c z scalar=1\nmean n c\nmean o c\nbackward n\nbackward o\n"};
+  char text[512];
+  play p;
+  vram_step_options o;
+  size_t i;
+  for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+    snprintf(text, sizeof text, net, bad[i].lines);
+    refuse(text, NULL, 0, 0, bad[i].why);
+  }
+  snprintf(text, sizeof text, net, "backward l\n");
+  refuse(text, "a..b", 0, 0,
+         "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
+         "blocks)");
+  for (i = 0; i < sizeof good / sizeof *good; i++) {
+    snprintf(text, sizeof text, net, good[i]);
+    parse(&p, text);
+    train(&o);
+    snprintf(test_where, sizeof test_where, "text %u", (unsigned)i);
+    EQUAL(play_step(&p, &o), VRAM_OK);
+    o.accumulate = 2;
+    EQUAL(play_step(&p, &o), VRAM_ERR_VALUE);
+    play_end(&p);
+  }
+  test_where[0] = 0;
+}
+
 /* Without checkpointing: leaves that are written to, themselves or through a view. */
 static void leaves_overwritten(void) {
   static const char why[] = "a parameter or input that needs a gradient is overwritten in place: "
@@ -351,6 +401,7 @@ int main(void) {
   one_value();
   overwritten();
   leaves_overwritten();
+  training_steps();
   node_errors();
   names();
   blocks();

@@ -195,6 +195,12 @@ static void calls(void) {
   FAILS(vram_graph_apply(&g, VRAM_OP_relu, NULL, &x, 1, NULL), "a node without a name");
   FAILS(vram_graph_outputs(&g, many, 1) == VRAM_OK, "an output that is NULL");
   FAILS(vram_graph_drop(&g, many, 1) == VRAM_OK, "a dropped value that is NULL");
+  FAILS(vram_graph_requires_grad(&g, many, 1) == VRAM_OK,
+        "a value that is to want a gradient is NULL");
+  FAILS(vram_graph_backward(&g, NULL, 0) == VRAM_OK, "backward of a value that is NULL");
+  FAILS(vram_graph_step(&g, "a 1") == VRAM_OK, "not the name of a module or parameter");
+  FAILS(vram_graph_requires_grad(&g, &x, 1) == VRAM_OK,
+        "requires_grad of an input (expected grad=1 behind it)");
   FAILS(vram_graph_apply(&g, VRAM_OP_relu, "y", &x, 0, NULL),
         "wrong number of inputs (found 0, expected 1)");
   FRESH();
@@ -234,6 +240,13 @@ static void calls(void) {
     CHECK(y[i] && !vram_node_output(n, 1));
   }
   CHECK(!vram_node_output(NULL, 0));
+  EQUAL(vram_graph_requires_grad(&g, y, 70), VRAM_OK);
+  EQUAL(g.nmade, 70);
+  EQUAL(vram_graph_zero_grad(&g, NULL), VRAM_OK);
+  EQUAL(vram_graph_step(&g, "a.b  c"), VRAM_OK);
+  EQUAL(g.last->nin, 2);
+  EQUAL(vram_graph_backward(&g, y[0], 1), VRAM_OK);
+  EQUAL(g.nzero_grad + g.nstep + g.nbackward, 3);
   EQUAL(vram_graph_drop(&g, y, 70), VRAM_OK);
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   memset(&o, 0, sizeof o);
@@ -443,7 +456,15 @@ static void workspaces(void) {
       "stride=2 bias=0\n";
   static const char few[] = "dim N=4\ninput x f32 [N,8,32,32]\nconv2d y x out_channels=8 "
                             "kernel_size=5 padding=2 bias=0\n";
+  static const char wide[] = "dim N=4\ninput x f32 [N,128,32,32]\nconv2d y x out_channels=128 "
+                             "kernel_size=3 padding=1 bias=0\n";
+  static const char image[] = "dim N=4\ninput x f32 [N,3,32,32]\nconv2d y x out_channels=64 "
+                              "kernel_size=3 padding=1 bias=0\n";
+  static const char point[] =
+      "dim N=4\ninput x f32 [N,64,32,32]\nconv2d y x out_channels=64 kernel_size=1 bias=0\n";
   const uint64_t x = UINT64_C(4) * 64 * 1024;
+  const uint64_t two = UINT64_C(144) * (UINT64_C(4) * 64 * 256 + 16384);
+  const uint64_t fft = UINT64_C(8) * 32 * 17 * (256 + 64);
   const uint64_t winograd = UINT64_C(144) * (UINT64_C(4) * 64 * 128 + 4096);
   const uint64_t copies = 4 * (x + 18432 + UINT64_C(4) * 32 * 225);
   workspace(text, 90, VRAM_DTYPE_NONE, winograd, winograd);
@@ -451,7 +472,11 @@ static void workspaces(void) {
   workspace(text, 80, VRAM_BF16, 2 * (2 * x + 36864), winograd);
   workspace(strided, 80, VRAM_DTYPE_NONE, copies, copies);
   workspace(strided, 70, VRAM_DTYPE_NONE, 0, copies);
-  workspace(few, 70, VRAM_DTYPE_NONE, 0, UINT64_C(8) * 32 * 17 * (256 + 64));
+  workspace(few, 70, VRAM_DTYPE_NONE, fft, fft);
+  workspace(wide, 80, VRAM_DTYPE_NONE, 4 * (4 * x + 147456), two);
+  workspace(wide, 86, VRAM_DTYPE_NONE, two, two);
+  workspace(image, 70, VRAM_DTYPE_NONE, 0, UINT64_C(8) * 32 * 17 * (4 * 4 * 67 + 192));
+  workspace(point, 80, VRAM_DTYPE_NONE, 0, 4 * (2 * x + 4096));
 }
 
 /* Names with rounds of loops, in buffers of every length. */

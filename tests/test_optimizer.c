@@ -196,6 +196,13 @@ static void steps(const char *path) {
     o.optim_impl = (vram_optim_impl)impl_of(field[1]);
     o.capturable = strstr(field[2], "capturable") != NULL;
     o.weight_decay = strstr(field[2], "wd") != NULL;
+    o.clip_grad_norm = !strcmp(field[2], "clip")        ? VRAM_OPTIM_IMPL_FOREACH
+                       : !strcmp(field[2], "clip_loop") ? VRAM_OPTIM_IMPL_LOOP
+                                                        : VRAM_OPTIM_IMPL_DEFAULT;
+    o.ema = !strcmp(field[2], "ema")        ? VRAM_EMA_FOREACH
+            : !strcmp(field[2], "ema_loop") ? VRAM_EMA_LOOP
+            : !strcmp(field[2], "ema_timm") ? VRAM_EMA_TIMM
+                                            : VRAM_EMA_NONE;
     p = &sets[!strcmp(field[3], "mixed") + 2 * (o.optimizer == VRAM_OPTIM_muon)];
     if (!NEED(o.optimizer != VRAM_OPTIM_COUNT && p->mem))
       continue;

@@ -52,6 +52,7 @@ def to_fake_device(module, inputs):
         if id(t) not in new:
             made = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=fake_device)
             made = nn.Parameter(made, t.requires_grad) if isinstance(t, nn.Parameter) else made
+            t.vram_moved = made  # what an optimizer knows is t
             new[id(t)] = made, t  # keeps t, so that its id stays its own
         return new[id(t)][0]
 

@@ -41,7 +41,7 @@ def in_dtype(module, dtypes):
         if id(t) not in new:
             made = t.detach().to(dtype)
             made = nn.Parameter(made, t.requires_grad) if isinstance(t, nn.Parameter) else made
-            new[id(t)] = made
+            new[id(t)] = t.vram_moved = made
         return new[id(t)]
 
     for prefix, m in module.named_modules():
@@ -59,6 +59,8 @@ def in_dtype(module, dtypes):
     finally:
         for owned, kept in before:
             owned.update(kept)
+            for t in kept.values():
+                vars(t).pop("vram_moved", None) if t is not None else None
         for m in flat:
             m._flat_weights = [getattr(m, n) for n in m._flat_weights_names]
 
@@ -157,6 +159,7 @@ class Runs:
         node = copy.copy(first)
         node.outs = first.outs if nodes[0] else [self.free(o) for o in first.outs]
         node.ins, node.keys = ins, dict(first.keys)
+        node.absent = [n is None for n in nodes]
         node.dtypes = [dtype_written(n) if n else q.dtype_of(words[0]) for q, n in zip(self.passages, nodes)]
         node.sources = (
             sources([p for p, _ in found], [n for _, n in found]) if len(found) == len(nodes) else ()
@@ -218,6 +221,11 @@ def follow(runs, own, note):
             n.keys["dtype"] = known[0]
         elif own and all(d in (None, o) for d, o in zip(n.dtypes, own)):
             n.keys["dtype"] = "model"
+        elif n.op == "to" and runs.amp and n.absent == [k == runs.amp for k in range(len(n.dtypes))]:
+            rest = {(d, o) for d, o, absent in zip(n.dtypes, own or n.dtypes, n.absent) if not absent}
+            models = own and all(d == o for d, o in rest)
+            n.keys["dtype"] = "model" if models and len(rest) > 1 else known[0]
+            n.keys["autocast"] = 0  # a branch of the program
         else:
             source = next((a for a, read in n.sources if read == n.dtypes), None)
             if source and n.op not in ONE_INPUT:
@@ -259,7 +267,9 @@ def together(recs, own, note):
             note(left_out[k - 1].format(e))
             recs[k] = None
     have = [k for k in range(3) if recs[k]]
-    return Runs([recs[k] for k in have]), [own[k] for k in have] if recs[1] else None
+    runs = Runs([recs[k] for k in have])
+    runs.amp = len(have) - 1 if recs[2] else None
+    return runs, [own[k] for k in have] if recs[1] else None
 
 
 def under_autocast(module, forward, inputs, plain):

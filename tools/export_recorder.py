@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-import export_checkpoint, export_device, export_quantised
+import export_checkpoint, export_device, export_quantised, export_training
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -172,6 +172,7 @@ class Recorder(TorchFunctionMode):
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
         self.given = []  # names of what the module itself gave
+        self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
         self.packed = []  # storages kept for backward, each with the number of nodes when it was
         self.device = next(
@@ -328,7 +329,10 @@ class Recorder(TorchFunctionMode):
                 self.emit("select", [parts], r, {"dim": -1, "index": int(attr == "imag")}, name=attr)
             return r
         if name in ("__set__", "__delete__"):
-            return func(*args, **kwargs)
+            r = func(*args, **kwargs)
+            if getattr(func.__self__, "__name__", "") == "requires_grad" and name == "__set__":
+                self.op_requires_grad((args, kwargs), args[0], None)
+            return r
         if name == "__setitem__":
             return self.setitem(func, args, kwargs, start)
         if name == "__getitem__":
@@ -885,7 +889,15 @@ class Recorder(TorchFunctionMode):
         self.emit("clone", [a[0][0]], r)
 
     def op_requires_grad(self, a, r, _):
-        pass
+        """a value becomes a leaf; inputs say it themselves"""
+        if id(r) in self.params and r.requires_grad != self.had_grad:
+            self.note(
+                "weights that want a gradient in one part of the step alone: written as they are at its end"
+            )
+        known = id(r) in self.names and not any(r is t for t in self.inputs.values())
+        if self.grad and known and r.requires_grad and not self.had_grad:
+            self.nodes.append(Node("requires_grad", [], [self.ref(r)], {}))
+            self.leaves.add(self.names[id(r)])
 
     # ---- conversions
     def convert(self, x, r, dtype):
@@ -1447,7 +1459,9 @@ def run(module, forward, inputs, amp=None):
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
         cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
-        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), autocast(rec.device, amp), cudnn, rec:
+        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), export_training.recorded(
+            rec
+        ), autocast(rec.device, amp), cudnn, rec:
             out = forward(**inputs)
     finally:
         gc.enable()
@@ -1473,6 +1487,7 @@ def run(module, forward, inputs, amp=None):
     outputs = [rec.names[id(t)] for t in flat if id(t) in rec.names]
     rec.end = len(rec.nodes)
     alive = {n for e in rec.death.values() for n in e} - set(outputs)
+    alive -= rec.leaves - set(rec.assigned)  # the graph holds them, too: nobody sees when the program lets go
     kept = {n for t in flat for n in rec.death.get(id(t), [])}
     for n in alive - kept:
         rec.note(f"{n} outlives the forward pass (kept by the module)")

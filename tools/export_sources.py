@@ -381,7 +381,8 @@ def without_values(masks):
     def find_packed_sequence_indices(position_ids):
         if not isinstance(position_ids, FakeTensor):
             return masks.vram_original[0](position_ids)
-        steps = torch.diff(position_ids, prepend=position_ids[:, :1] - 1, dim=-1)
+        before = position_ids[:, :1] - 1  # lives as long as the original's
+        steps = torch.diff(position_ids, prepend=before, dim=-1)
         packed = (steps != 1).cumsum(-1)
         (packed[:, -1] == 0).all()
 

@@ -20,17 +20,14 @@ class Problem(Exception):
     pass
 
 
-def text_of(model, folder):
-    """arguments and standard input of vram for a model of the table"""
-    kind, colon, rest = model.partition(":")
-    if not colon:
-        path = os.path.join(folder, "published", model + ".vram")
-        return (path if os.path.exists(path) else model), None
-    if kind == "input":  # one tensor on the device
-        return "-", f"model input\ninput x f32 [{rest}]\nrelu y x inplace=1\n"
-    if kind != "mlp":
-        raise Problem(f"{model}: expected a name, mlp:IN,...,OUT or input:SIZES")
-    widths = rest.split(",")
+def widths_of(text):
+    """32,64x3 is 32, 64, 64, 64"""
+    return [int(x.partition("x")[0]) for x in text.split(",") for _ in range(int(x.partition("x")[2] or 1))]
+
+
+def mlp_text(rest):
+    """linear layers with ReLU between them"""
+    widths = widths_of(rest)
     lines = ["model mlp", "dim N=1", f"input x f32 [N,{widths[0]}]", "input target i64 [N]"]
     last = "x"
     for i, width in enumerate(widths[1:]):
@@ -39,7 +36,39 @@ def text_of(model, folder):
         if i + 2 < len(widths):
             lines.append(f"relu r{i} {last}")
             last = f"r{i}"
-    return "-", "\n".join(lines + [f"cross_entropy loss {last} target", ""])
+    return lines + [f"cross_entropy loss {last} target", ""]
+
+
+def layers_text(kind, rest):
+    """convolutions of 3x3 and their mean, or linear layers; the layers behind each; a linear layer, softmax"""
+    shape, layers, classes, widths = rest.split(":")
+    sizes = [int(x) for x in shape.split(",")]
+    shape = [sizes[0], sizes[1], sizes[1]] if kind == "cnn" else sizes
+    width_of = ("conv2d", "out_channels={} kernel_size=3 padding=1") if kind == "cnn" else ("linear", "out_features={}")
+    lines = [f"model {kind}", "dim N=1", f"input x f32 [N,{','.join(map(str, shape))}]", "input target i64 [N]"]
+    last = "x"
+    for i, width in enumerate(widths_of(widths)):
+        for op in [width_of[0], *layers.split("+")]:
+            keys = {width_of[0]: " " + width_of[1].format(width), "dropout": " p=0.3"}.get(op, "")
+            lines.append(f"{op} {op}{i} {last}{keys}")
+            last = f"{op}{i}"
+    if kind == "cnn":
+        lines += [f"adaptive_avg_pool2d pool {last} output_size=1", "flatten flat pool start_dim=1"]
+        last = "flat"
+    return lines + [f"linear fc {last} out_features={classes}", "softmax s fc dim=1", "cross_entropy loss s target", ""]
+
+
+def text_of(model, folder):
+    """arguments and standard input of vram for a model of the table"""
+    kind, colon, rest = model.partition(":")
+    if not colon:
+        path = os.path.join(folder, "published", model + ".vram")
+        return (path if os.path.exists(path) else model), None
+    if kind == "input":  # one tensor on the device
+        return "-", f"model input\ninput x f32 [{rest}]\nrelu y x inplace=1\n"
+    if kind not in ("mlp", "cnn", "dense"):
+        raise Problem(f"{model}: expected a name, input:, mlp:, cnn: or dense:")
+    return "-", "\n".join(mlp_text(rest) if kind == "mlp" else layers_text(kind, rest))
 
 
 def bounds_of(counter, ours):

@@ -111,6 +111,17 @@ static void json_phases(const job *j, const vram_report *r) {
   printf("}");
 }
 
+static void json_parameters(const job *j, const vram_graph *g) {
+  vram_parameters p;
+  vram_step_parameters(g, &j->o, &p);
+  printf(",\"parameters\":{");
+#define NUMBER(key) "\"" #key "\":%" PRIu64 ","
+  printf(NUMBER(trainable) NUMBER(frozen) NUMBER(quantised) NUMBER(trainable_bytes)
+             NUMBER(frozen_bytes) "\"quantised_bytes\":%" PRIu64 "}",
+         p.trainable, p.frozen, p.quantised, p.trainable_bytes, p.frozen_bytes, p.quantised_bytes);
+#undef NUMBER
+}
+
 static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
   char name[MAX_NODE_NAME], mode[128];
   vram_term term;
@@ -138,6 +149,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
 #define BOUNDS(key)                                                                                \
   printf(",\"" #key "\":{\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64 "}",   \
          r->key.lower, r->key.expected, r->key.upper)
+  json_parameters(j, g);
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
@@ -190,6 +202,7 @@ int layer_next(layer *l, const vram_node_report *rep) {
       continue;
     l->last = m;
     l->sum.params += rep[m->index].params;
+    l->sum.trainable += rep[m->index].trainable;
     l->sum.saved_bytes += rep[m->index].saved_bytes;
     l->sum.output_bytes = rep[m->index].output_bytes;
     l->sum.live_bytes = rep[m->index].live_bytes;
@@ -204,7 +217,8 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
   char name[MAX_NODE_NAME], shape[160];
   uint64_t params = 0, saved = 0;
   if (j->csv)
-    printf("name,type,output_shape,dtype,params,output_bytes,saved_bytes,live_bytes\n");
+    printf("name,type,output_shape,dtype,params,output_bytes,saved_bytes,live_bytes,"
+           "trainable_params\n");
   else
     printf("%s%-38s %-18s %-22s %12s %11s %11s %11s%s\n", cmd_bold, "layer", "type", "output",
            "params", "output", "saved", "live", cmd_plain);
@@ -216,9 +230,9 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
     params += t.params;
     saved += t.saved_bytes;
     if (j->csv)
-      printf("%s,%s,\"%s\",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", name,
+      printf("%s,%s,\"%s\",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", name,
              vram_op_name(l.node->op), shape, vram_dtype_name((vram_dtype)t.dtype), t.params,
-             t.output_bytes, t.saved_bytes, t.live_bytes);
+             t.output_bytes, t.saved_bytes, t.live_bytes, t.trainable);
     else
       printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s%s\n", name,
              vram_op_name(l.node->op), shape, t.params, cmd_human(t.output_bytes),
@@ -249,8 +263,39 @@ static void print_peak(const vram_report *r) {
   }
 }
 
+/* 41943040 as "41,943,040" */
+static const char *grouped(uint64_t n, char *to) {
+  char digits[24];
+  const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+  int i, k = 0;
+  for (i = 0; i < len; i++) {
+    if (i && (len - i) % 3 == 0)
+      to[k++] = ',';
+    to[k++] = digits[i];
+  }
+  to[k] = 0;
+  return to;
+}
+
+/* As peft's print_trainable_parameters, where not all of them are trained. */
+static void print_parameters(const job *j, const vram_graph *g) {
+  vram_parameters p;
+  char trained[32], all[32];
+  uint64_t sum;
+  vram_step_parameters(g, &j->o, &p);
+  sum = p.trainable + p.frozen + p.quantised;
+  if (sum == p.trainable)
+    return;
+  printf("\ntrainable params: %s || all params: %s || trainable%%: %.4f",
+         grouped(p.trainable, trained), grouped(sum, all),
+         100.0 * (double)p.trainable / (double)sum);
+  printf("\ntrainable %s, frozen %s", cmd_human(p.trainable_bytes), cmd_human(p.frozen_bytes));
+  if (p.quantised)
+    printf(", quantised %s", cmd_human(p.quantised_bytes));
+}
+
 /* What is there all the time, and what backward needs. */
-static void print_held(const job *j, const vram_report *r) {
+static void print_held(const job *j, const vram_graph *g, const vram_report *r) {
   printf("\nparams %s, buffers %s, inputs %s", cmd_human(r->params_bytes),
          cmd_human(r->buffers_bytes), cmd_human(r->inputs_bytes));
   if (j->o.train) {
@@ -259,6 +304,8 @@ static void print_held(const job *j, const vram_report *r) {
     if (r->autocast_cache_bytes)
       printf(" (of it autocast's weights %s)", cmd_human(r->autocast_cache_bytes));
   }
+  if (j->o.train)
+    print_parameters(j, g);
   if (r->pinned_bytes)
     printf("\npinned host memory %s", cmd_human(r->pinned_bytes));
   printf("\n");
@@ -316,7 +363,7 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   for (i = VRAM_PHASE_FORWARD; i <= n; i++)
     printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
            cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
-  print_held(j, r);
+  print_held(j, g, r);
   print_recomputed(j, g);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,

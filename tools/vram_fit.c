@@ -126,6 +126,86 @@ static void print_solution_json(const job *j, const vram_solution *s) {
          s->tried);
 }
 
+/* ---- what to change where nothing fits ---- */
+
+/* A dim of the model: the k-th behind the first that no loop has for its depth. 0: there is none.
+ */
+static int dim_name(const char *text, int k, char *to, size_t cap) {
+  const char *line, *word;
+  for (line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    if (strncmp(line, "dim ", 4))
+      continue;
+    for (word = line + 4 + strspn(line + 4, " "); (word = strchr(word, ' ')) != NULL;) {
+      char loop[MAX_NODE_NAME + 8];
+      const size_t n = strcspn(word += strspn(word, " "), "=");
+      if (!n || n >= MAX_NODE_NAME || word[n] != '=' || n >= strcspn(word, "\n"))
+        return 0;
+      snprintf(loop, sizeof loop, "\nloop %.*s", (int)n, word);
+      if (strstr(text, loop) || k--)
+        continue;
+      snprintf(to, cap, "%.*s", (int)n, word);
+      return 1;
+    }
+    return 0;
+  }
+  return 0;
+}
+
+/* One proposal: its line, if it fits. */
+static int print_change(job *j, const char *text, size_t len, const vram_solve_options *o,
+                        const char *options) {
+  vram_solution s;
+  vram_error err;
+  j->solve = o->dim;
+  if (vram_solve(text, len, o, &model_allocator, &s, &err) != VRAM_OK || !s.fits.value)
+    return 0;
+  printf("  %s\n", options);
+  print_trial(j, "", &s.fits);
+  return 1;
+}
+
+/* As it is, with checkpointed layers, with adapters on weights in 4 bits: the batch, and of one
+   sample the other dims. What fits is said, and the first change with which the batch fits is the
+   last. */
+static void print_changes(job *j, const char *text, size_t len, const vram_solve_options *options) {
+  vram_solve_options o = *options;
+  vram_dim set[VRAM_MAX_DIMS + 1];
+  char said[64] = "", line[MAX_NODE_NAME + 128], name[MAX_NODE_NAME + 1];
+  int step, k, found = 0;
+  if (j->segments || j->solve)
+    return;
+  printf("\nwhat would fit:\n");
+  memcpy(set, o.set, o.nset * sizeof *set);
+  for (step = 0; step < 3 && !found; step++) {
+    const char *more = "";
+    if (step == 1 && o.step.train && !o.checkpoint_nodes && !o.step.checkpoint_segments) {
+      o.checkpoint_nodes = "layers";
+      more = " --checkpoint layers";
+    } else if (step == 2 && o.step.train && !o.quant) {
+      more = o.lora ? " --quant nf4" : " --lora r=16 --quant nf4";
+      o.quant = "nf4";
+      o.lora = o.lora ? o.lora : "r=16";
+    }
+    if (step && !*more)
+      continue;
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s", more);
+    o.dim = NULL;
+    o.set = options->set;
+    o.nset = options->nset;
+    if (step)
+      found = print_change(j, text, len, &o, said + 1);
+    set[o.nset].name = NULL;
+    set[o.nset].value = 1;
+    o.set = set;
+    o.nset++;
+    for (k = 0; !found && dim_name(text, k, name, sizeof name); k++) {
+      o.dim = name;
+      snprintf(line, sizeof line, "--batch 1 --solve dim:%s%s", name, said);
+      print_change(j, text, len, &o, line);
+    }
+  }
+}
+
 int fit_command(int argc, char **argv) {
   job j;
   vram_solve_options o;
@@ -170,6 +250,8 @@ int fit_command(int argc, char **argv) {
       print_solution_json(&j, &s);
     else
       print_solution(&j, &s);
+    if (!j.json && !s.fits.value)
+      print_changes(&j, text, len, &o);
     status = s.fits.value ? FITS : TOO_LARGE;
   }
   free(text);

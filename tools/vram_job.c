@@ -54,6 +54,31 @@ static int set_optim_impl(job *j, const char *a, const char *v) {
   return 1;
 }
 
+static int set_clip_grad_norm(job *j, const char *a, const char *v) {
+  if (strcmp(v, "foreach") && strcmp(v, "loop"))
+    return cmd_bad("unknown implementation of clip_grad_norm_", v, "foreach or loop"), 0;
+  j->o.clip_grad_norm = v[0] == 'f' ? VRAM_OPTIM_IMPL_FOREACH : VRAM_OPTIM_IMPL_LOOP;
+  j->training = a;
+  return 1;
+}
+
+static int set_galore_rank(job *j, const char *a, const char *v) {
+  int64_t n;
+  if (!cmd_parse_count(v, 1, 1 << 30, &n))
+    return cmd_bad("not a rank", v, "1 or more"), 0;
+  j->o.galore_rank = (uint32_t)n;
+  j->training = a;
+  return 1;
+}
+
+static int set_ema(job *j, const char *a, const char *v) {
+  if (strcmp(v, "foreach") && strcmp(v, "loop") && strcmp(v, "timm"))
+    return cmd_bad("unknown averaged weights", v, "foreach, loop or timm"), 0;
+  j->o.ema = v[0] == 'f' ? VRAM_EMA_FOREACH : v[0] == 'l' ? VRAM_EMA_LOOP : VRAM_EMA_TIMM;
+  j->training = a;
+  return 1;
+}
+
 static int set_step(job *j, const char *a, const char *v) {
   if (strcmp(v, "first") && strcmp(v, "steady"))
     return cmd_bad("unknown step", v, "first or steady"), 0;
@@ -76,11 +101,17 @@ static int set_accumulate(job *j, const char *a, const char *v) {
 static int set_checkpoint(job *j, const char *a, const char *v) {
   int64_t n = 0;
   const int fit = is_command(j, "fit");
+  j->training = a;
+  if (!strcmp(v, "layers")) {
+    j->checkpoint = v;
+    return 1;
+  }
   j->automatic = !strcmp(v, "auto") && !fit;
   if (!j->automatic && !cmd_parse_count(v, 1, 1000000, &n))
-    return cmd_bad("not a number of segments", v, fit ? "1 or more" : "1 or more, or auto"), 0;
+    return cmd_bad("not a number of segments", v,
+                   fit ? "1 or more, or layers" : "1 or more, layers or auto"),
+           0;
   j->o.checkpoint_segments = (uint32_t)n;
-  j->training = a;
   return 1;
 }
 
@@ -177,9 +208,9 @@ static int set_cudnn(job *j, const char *a, const char *v) {
 
 static int set_modules(job *j, const char *a, const char *v) {
   (void)a;
-  j->o.eager_modules = !strcmp(v, "eager");
+  j->o.eager_modules = !strcmp(v, "eager-cuda10") ? VRAM_EAGER_CUDA10 : !strcmp(v, "eager");
   return j->o.eager_modules || !strcmp(v, "lazy") ||
-         (cmd_bad("unknown loading of modules", v, "lazy or eager"), 0);
+         (cmd_bad("unknown loading of modules", v, "lazy, eager or eager-cuda10"), 0);
 }
 
 static int set_rules(job *j, const char *a, const char *v) {
@@ -229,6 +260,7 @@ static int job_flag(job *j, const char *a) {
   } flag[] = {{"--infer", offsetof(job, o.train), 0, 0},
               {"--keep-grads", offsetof(job, o.keep_grads), 1, 1},
               {"--zero-grad-late", offsetof(job, o.zero_grad_late), 1, 1},
+              {"--optimizer-in-backward", offsetof(job, o.optimizer_in_backward), 1, 1},
               {"--master-weights", offsetof(job, o.master_weights), 1, 1},
               {"--capturable", offsetof(job, o.capturable), 1, 1},
               {"--reentrant", offsetof(job, o.reentrant), 1, 1},
@@ -256,6 +288,9 @@ int job_option(job *j, const char *a, const char *v) {
     int (*set)(job *j, const char *a, const char *v);
   } valued[] = {{"--train", set_train},
                 {"--optim-impl", set_optim_impl},
+                {"--clip-grad-norm", set_clip_grad_norm},
+                {"--ema", set_ema},
+                {"--galore-rank", set_galore_rank},
                 {"--step", set_step},
                 {"--accumulate", set_accumulate},
                 {"--checkpoint", set_checkpoint},
@@ -302,14 +337,16 @@ void job_mode(const job *j, char *to, size_t cap) {
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     snprintf(segments, sizeof segments, "%" PRIu32,
              o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments);
-  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
            o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "",
            dtype, o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
            j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
            j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
            *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
-           o->zero_grad_late ? " zero-grad-late" : "", *segments ? " checkpoint " : "", segments,
-           o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+           o->zero_grad_late ? " zero-grad-late" : "", o->clip_grad_norm ? " clip-grad-norm" : "",
+           o->optimizer_in_backward ? " in-backward" : "", o->ema ? " ema" : "",
+           *segments ? " checkpoint " : "", segments, o->reentrant ? " reentrant" : "",
+           o->first_step ? " first step" : "");
 }
 
 int job_check(job *j) {

@@ -17,12 +17,21 @@
   "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
   "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
   "                        live over the forward pass\n"                                           \
+  "  --clip-grad-norm foreach|loop\n"                                                              \
+  "                        clip_grad_norm_() before the optimizer's step\n"                        \
+  "  --optimizer-in-backward\n"                                                                    \
+  "                        a hook behind each gradient makes its step\n"                           \
+  "  --ema foreach|loop|timm\n"                                                                    \
+  "                        averaged weights: AveragedModel, ModelEmaV2\n"                          \
+  "  --galore-rank R       of galore_adamw's projections (default: 128)\n"                         \
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
   "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --lora r=16,...       adapters learn, nothing else\n"                                         \
   "  --quant nf4,...       linear weights in nf4, fp4 or int8\n"                                   \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
+  "  --checkpoint layers   checkpoint() around each layer, as\n"                                   \
+  "                        gradient_checkpointing_enable() has it\n"                               \
   "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
   "  --checkpoint-nodes A..B,C..D\n"                                                               \
   "                        checkpoint() around the nodes from A to B, C to D; a\n"                 \
@@ -42,7 +51,8 @@
   "  --alloc-conf K:V,...  as in PYTORCH_CUDA_ALLOC_CONF\n"                                        \
   "  --cudnn expected|none workspaces of convolutions (default: expected)\n"                       \
   "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
-  "  --modules lazy|eager  CUDA_MODULE_LOADING (default: lazy)\n"                                  \
+  "  --modules lazy|eager|eager-cuda10\n"                                                          \
+  "                        CUDA_MODULE_LOADING (default: lazy), or CUDA 10\n"                      \
   "  --rules RULES         what PyTorch of that version allocates (vram list rules;\n"             \
   "                        default: the one that the text names, or the newest),\n"                \
   "                        or only what the formulas need: ideal\n"

@@ -40,7 +40,16 @@ typedef enum vram_optim_impl { /* the default: what PyTorch picks on CUDA */
   X(sgd_momentum_8bit)                                                                             \
   X(rmsprop_8bit)                                                                                  \
   X(adagrad_8bit)                                                                                  \
-  X(lion_8bit)
+  X(lion_8bit)                                                                                     \
+  X(paged_adam_8bit)                                                                               \
+  X(paged_adamw_8bit)                                                                              \
+  X(paged_lion_8bit)                                                                               \
+  X(adamw_32bit)                                                                                   \
+  X(lion_32bit)                                                                                    \
+  X(paged_adamw_32bit)                                                                             \
+  X(paged_lion_32bit)                                                                              \
+  X(galore_adamw)                                                                                  \
+  X(lomo)
 
 typedef enum vram_optimizer {
 #define VRAM__X(name) VRAM_OPTIM_##name,

@@ -15,7 +15,8 @@ typedef struct vram_live {
 
 /* What one node of the forward pass did. */
 typedef struct vram_node_report {
-  uint64_t params;       /* elements of its own parameters */
+  uint64_t params;       /* elements of its own parameters, */
+  uint64_t trainable;    /* and of those that get a gradient */
   uint64_t output_bytes; /* of its outputs' storages that are its own (0 for views and in place) */
   uint64_t saved_bytes;  /* first kept for backward by it */
   uint64_t live_bytes;   /* requested in all when it has returned */
@@ -30,11 +31,20 @@ typedef enum vram_cudnn {
   VRAM_CUDNN_NONE /* convolutions run without */
 } vram_cudnn;
 
+/* A copy of the model whose weights are averages, which a step updates last. */
+typedef enum vram_ema {
+  VRAM_EMA_NONE,
+  VRAM_EMA_FOREACH, /* torch.optim.swa_utils.AveragedModel with multi_avg_fn */
+  VRAM_EMA_LOOP,    /* the same with avg_fn */
+  VRAM_EMA_TIMM     /* timm.utils.ModelEmaV2: buffers, too */
+} vram_ema;
+
 /* Nodes from first to last, in execution order. */
 typedef struct vram_range {
   const vram_node *first, *last;
 } vram_range;
 
+#define VRAM_EAGER_CUDA10 10       /* vram_step_options.eager_modules: PyTorch built with CUDA 10 */
 #define VRAM_NO_CONTEXT UINT64_MAX /* vram_step_options.context_bytes: count none */
 
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
@@ -43,15 +53,21 @@ typedef struct vram_step_options {
   vram_rules rules;
   vram_optimizer optimizer; /* with train */
   vram_optim_impl optim_impl;
-  int weight_decay;             /* L2 weight decay that is added to the gradient */
-  int capturable;               /* the optimizer's option: what it counts stays on the device */
-  int first_step;               /* 0: steady step, optimizer state exists */
-  vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  vram_dtype dtype;             /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
-  int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
-  uint32_t accumulate;          /* micro-batches, 0 or 1: one */
-  int keep_grads;               /* zero_grad(set_to_none=False), or none at all */
-  int zero_grad_late;           /* zero_grad() stands between forward and backward */
+  int weight_decay;    /* L2 weight decay that is added to the gradient */
+  int capturable;      /* the optimizer's option: what it counts stays on the device */
+  int first_step;      /* 0: steady step, optimizer state exists */
+  vram_dtype amp;      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
+  vram_dtype dtype;    /* 0: the model's own; VRAM_F32, VRAM_BF16, VRAM_F16 in its place */
+  int master_weights;  /* the optimizer works on fp32 copies of low-precision parameters */
+  uint32_t accumulate; /* micro-batches, 0 or 1: one */
+  int keep_grads;      /* zero_grad(set_to_none=False), or none at all */
+  int zero_grad_late;  /* zero_grad() stands between forward and backward */
+  vram_optim_impl clip_grad_norm; /* torch.nn.utils.clip_grad_norm_ before the optimizer's step,
+                                     with foreach or as a loop; 0: none */
+  int optimizer_in_backward; /* a hook behind each accumulated gradient makes its parameter's step
+                                and lets go of it (register_post_accumulate_grad_hook) */
+  uint32_t galore_rank;      /* galore_adamw: of the projections; 0: 128 */
+  vram_ema ema;              /* averaged weights */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
@@ -66,7 +82,7 @@ typedef struct vram_step_options {
   uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
   vram_cudnn cudnn;       /* workspaces of convolutions */
   int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13 */
+                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
   uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
@@ -260,10 +276,12 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 
 /* Reads "A..B,C..D" (text, never NULL): names of nodes, of any output. A range is from an A to the
    next B; a name inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]".
-   Ranges may lie inside one another. *count becomes the number of ranges; at most cap are written
-   to list, which may be NULL where cap is 0. *err, if not NULL, says why not:
+   Ranges may lie inside one another. "layers": one range for each layer, the nodes whose names are
+   the same up to their first number ("model.layers.3"), or that lie in one round of a loop. *count
+   becomes the number of ranges; at most cap are written to list, which may be NULL where cap is 0.
+   *err, if not NULL, says why not:
      VRAM_ERR_SYNTAX  no range, or one without its two dots or its names
-     VRAM_ERR_NAME    a node that there is not
+     VRAM_ERR_NAME    a node that there is not, or no layers
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
@@ -271,6 +289,18 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
+
+/* What the modules of a model own: elements, and their bytes in a step. Of quantised weights the
+   elements are those before, the bytes with scales and tables. */
+typedef struct vram_parameters {
+  uint64_t trainable, frozen, quantised;
+  uint64_t trainable_bytes, frozen_bytes, quantised_bytes, buffers_bytes;
+} vram_parameters;
+
+/* Counts them, as numbers that wrap where the model is larger than a step allows. o NULL: all
+   zero. */
+VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options *o,
+                                   vram_parameters *to);
 
 /* The rules that a step of these options goes by: never VRAM_RULES_TORCH. o NULL: all zero. */
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o);

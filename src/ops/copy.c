@@ -321,8 +321,11 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
   to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
+/* autocast=0: the program converts only where autocast is off. */
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, VRAM_F32) : x[1].dt;
+  const vram_dtype dt = s->amp && !VRAM__INT(n, autocast, 1) ? x[0].dt
+                        : n->nin == 1                        ? vram__step_key_dtype(s, n, VRAM_F32)
+                                                             : x[1].dt;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
@@ -353,5 +356,5 @@ VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0
 VRAM__OP(clone, "clone", 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 VRAM__OP(to, "", 1, 1, same, SAME, none, to, none, each, SAME, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype!");
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype! autocast");
 VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");

@@ -108,6 +108,22 @@ VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
+/* Is p a quantised weight, of so many elements, or what says how to read one (none)? */
+VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements) {
+  const vram_node *n = p->node;
+  const int weight = n->op == VRAM_OP_linear && n->param[VRAM__LINEAR_WEIGHT] == p;
+  *elements = 0;
+  if (n->op != VRAM_OP_linear || (!weight && p->kind != VRAM__BUFFER))
+    return 0;
+  if (!vram__node_list(n, VRAM__KEY_quant, NULL))
+    return 0;
+  if (weight) {
+    const vram__quantised q = vram__node_quantised(n);
+    *elements = (uint64_t)q.out * (uint64_t)q.in;
+  }
+  return 1;
+}
+
 /* The model's dtype is here that which the weights were loaded in. */
 static vram_dtype vram__quantised_dtype(const vram__step *s, vram_dtype dt) {
   return dt == VRAM_DTYPE_MODEL ? s->loaded : dt;

@@ -102,7 +102,8 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
   uint32_t i, seen;
-  f->done = 1;
+  if (!s->tape.retain)
+    f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
   s->node = f->node;
   while (slot != end && !slot->g.d)
@@ -121,7 +122,7 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
       vram__tensor_release(s, slot->g);
       slot->g.d = NULL;
     }
-  if (f->nsaved || f->inner)
+  if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
@@ -132,6 +133,14 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
 }
 
+/* A record whose backward ran before, or whose saved tensors come and go. */
+static VRAM__COLD void vram__backward_refuse(vram__step *s, const vram__grad_fn *f) {
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    f->done ? "backward through a graph a second time: PyTorch stops with an error "
+                              "(expected retain=1 on the backward line before)"
+                            : "retain=1 where backward runs through a checkpoint block");
+}
+
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
@@ -139,7 +148,10 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
-    if (f->flag && !f->done)
+    if (f->flag &&
+        (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
+      vram__backward_refuse(s, f);
+    else if (f->flag)
       vram__backward_record(s, f);
   }
 }

@@ -53,7 +53,7 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 }
 
 /* A parameter's dtype in this run. */
-static vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
+VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
   return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
 }
 

@@ -78,11 +78,17 @@ VRAM__FN void vram__forward_leave_out(vram__step *s) {
 static void vram__report_node_name(vram__step *s, const vram_node *n) {
   vram_node_report *r = s->o->nodes + n->index;
   uint32_t i, own = 0;
-  r->params = r->output_bytes = 0;
+  uint64_t weight;
+  r->params = r->trainable = r->output_bytes = 0;
   r->dtype = VRAM_DTYPE_NONE;
-  for (i = 0; i < n->nparam; i++)
-    if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
-      r->params += n->param[i]->d->numel;
+  for (i = 0; i < n->nparam; i++) {
+    const vram_param *p = n->param[i];
+    if (!p || p->node != n || p->kind == VRAM__BUFFER)
+      continue;
+    r->params += vram__param_quantised(p, &weight) ? weight : p->d->numel;
+    if (p->kind == VRAM__PARAM)
+      r->trainable += p->d->numel;
+  }
   for (i = 0; i < n->nout; i++) {
     vram__tensor t = s->variable[s->name_of[n->out[i].index]].t;
     if (!i)
@@ -225,6 +231,19 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
     vram__cuts_count_node(s, n);
 }
 
+/* A `requires_grad` line. */
+static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    if (s->grad)
+      vram__history_refresh(s, t);
+    vram__leaf_make(s, *t);
+  }
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
@@ -240,6 +259,10 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
+    else if (n->op == VRAM__OP_requires_grad)
+      vram__requires_grad_line(s, n);
+    else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
+      vram__training_line(s, n);
     if (s->failed)
       return n;
     if (unusual)

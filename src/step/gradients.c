@@ -36,6 +36,7 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
   vram__past *past = s->leaf.past + i;
   vram__storage *b;
   past->had = 1;
+  past->let_go = 0;
   past->bytes = 0;
   past->with = 0;
   if (!l->grad.st)
@@ -60,6 +61,8 @@ static void vram__gradients_look(vram__step *s) {
     if (!s->leaf.at[i].grad.d) {
       if (!s->leaf.known)
         s->leaf.past[i].had = 0;
+      s->leaf.past[i].let_go = s->leaf.at[i].let_go;
+      had += s->leaf.at[i].let_go;
       continue;
     }
     had += i < s->leaf.parameters;
@@ -85,7 +88,9 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.all_had)
+  if (s->leaf.accumulated)
+    s->r->gradients_bytes = s->leaf.largest;
+  else if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
   for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
     if (s->leaf.at[i].grad.d)

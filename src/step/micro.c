@@ -18,10 +18,9 @@ static void vram__forward_leave(vram__step *s) {
 
 /* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
    with the growth tracker. */
-static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor in[2], y;
   vram__grad_fn *f;
-  s->node = s->root->node;
   if (!s->scale.d) {
     s->cat = VRAM_CATEGORY_OTHER;
     s->scale = vram__tensor_empty(s, s->scalar, VRAM_F32);
@@ -47,6 +46,8 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   const vram_node *n;
   uint32_t i;
+  if (s->leaf.nmade)
+    vram__leaves_settle(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
@@ -83,6 +84,11 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     vram__tensor_release(s, old);
   }
   s->grad = 0;
+  if (s->train && s->g->nbackward) {
+    vram__training_end(s);
+    vram__micro_batch_end(s, loss);
+    return;
+  }
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
   if (s->o->zero_grad_late && first)
     vram__zero_grad_now(s);
@@ -90,10 +96,12 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
   s->gin = vram__backward_room(s);
   if (s->failed)
     return;
+  s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
+  vram__in_backward_end(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }

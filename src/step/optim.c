@@ -101,6 +101,16 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     return vram__optim_batch(p, 2) * vram__optim_axis(p, 1);
   case VRAM__OPTIM_MATRICES:
     return vram__optim_batch(p, 2);
+  case VRAM__OPTIM_LOW:
+    rows = vram__optim_axis(p, 2);
+    columns = vram__optim_axis(p, 1);
+    return p->rank * (rows > columns ? rows : columns);
+  case VRAM__OPTIM_BASIS:
+    rows = vram__optim_axis(p, 2);
+    columns = vram__optim_axis(p, 1);
+    return p->rank * (rows < columns ? rows : columns);
+  case VRAM__OPTIM_RESIDENT:
+    return p->numel < rules->eight_bit.paged ? p->numel : 0;
   case VRAM__OPTIM_BLOCKS:
     return vram__div_up_u64(p->numel, rules->eight_bit.block);
   case VRAM__OPTIM_GRAM:
@@ -395,7 +405,7 @@ static void vram__optim_last(vram__optim_run *r, vram__optim_held *to, vram__opt
 }
 
 /* Does one of these conditions hold for a parameter? */
-static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i) {
+static int vram__optim_holds(vram__optim_run *r, uint32_t conditions, uint32_t i) {
   const vram__optim_param *p = &r->p[i];
   uint32_t hold = 0;
   if (p->ndim > 1)
@@ -404,6 +414,8 @@ static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i)
     hold |= VRAM__OPTIM_IF_LARGE;
   if (vram__dtype_size(p->dtype) < 4)
     hold |= VRAM__OPTIM_IF_LOW_PRECISION;
+  if (p->rank)
+    hold |= VRAM__OPTIM_IF_PROJECTED;
   if ((conditions & VRAM__OPTIM_IF_ONCE) && !r->asked) {
     hold |= VRAM__OPTIM_IF_ONCE;
     r->asked = 1;
@@ -440,7 +452,7 @@ static void vram__optim_play(vram__optim_run *r, const vram__optim_instruction *
           vram__optim_alloc_briefly(r, vram__optim_size(r, i, x->b), 0);
       break;
     case VRAM__OPTIM_IF:
-      if (vram__optim_holds(r, x->a, from) == x->b)
+      if (vram__optim_holds(r, (uint32_t)x->a * VRAM__OPTIM_IF_MATRIX, from) == x->b)
         next = x->c;
       break;
     case VRAM__OPTIM_JUMP:
@@ -539,6 +551,84 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
     }
   }
   r->filter = 0;
+}
+
+/* ---- clip_grad_norm_ (torch/nn/utils/clip_grad.py) */
+
+/* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
+   each chunk, the norms. */
+static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
+  vram__optim_held parts;
+  uint64_t chunks = 0, tensors = 0;
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (vram__optim_match(r, i)) {
+      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      tensors++;
+    }
+  vram__optim_clear(&parts);
+  vram__optim_push(r, &parts, 8 * (tensors + 1));
+  vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
+  for (i = 0; i < tensors; i++)
+    vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+  vram__optim_release(r, &parts);
+}
+
+static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (vram__optim_match(r, i)) {
+      vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+      vram__optim_workspace(r, i, VRAM__OPTIM_REDUCE_ALL);
+    }
+}
+
+/* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
+static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, uint64_t each) {
+  vram__optim_held stack, total, sum, reciprocal, coefficient, clamped;
+  vram__optim_reduction x = {1, 0, 0, 4};
+  vram__optim_held *const held[] = {&stack, &total, &sum, &reciprocal, &coefficient, &clamped};
+  uint32_t i;
+  for (i = 0; i < sizeof held / sizeof *held; i++)
+    vram__optim_clear(held[i]);
+  x.inputs = (int64_t)r->n;
+  x.bytes = each > 4 ? 8 : 4;
+  vram__optim_push(r, &stack, each * r->n);
+  vram__optim_push(r, &total, each);
+  vram__optim_reduce(r, &x);
+  vram__optim_release(r, &stack);
+  vram__optim_release(r, norms);
+  vram__optim_push(r, &sum, each);
+  vram__optim_push(r, &reciprocal, each);
+  vram__optim_push(r, &coefficient, each);
+  vram__optim_release(r, &reciprocal);
+  vram__optim_release(r, &sum);
+  vram__optim_push(r, &clamped, each);
+  vram__optim_release(r, &coefficient);
+  vram__optim_release(r, &clamped);
+  vram__optim_release(r, &total);
+}
+
+/* Groups of one dtype as the optimizer has them; numbers of f16 and bf16 together are f32. */
+static void vram__optim_clip(vram__optim_run *r) {
+  vram_dtype dtype[VRAM_DTYPE_COUNT];
+  const uint32_t dtypes = vram__optim_dtypes(r, dtype);
+  vram__optim_held norms;
+  uint64_t each = 0;
+  uint32_t k;
+  vram__optim_clear(&norms);
+  for (k = dtypes; k-- > 0;) {
+    const uint64_t size = vram__dtype_size(dtype[k]);
+    each = !each || size > each ? size : size == each && size < 4 ? 4 : each;
+    r->dtype = dtype[k];
+    r->filter = dtypes > 1;
+    if (r->c->clip == VRAM_OPTIM_IMPL_LOOP)
+      vram__optim_clip_loop(r, &norms);
+    else
+      vram__optim_clip_foreach(r, &norms);
+  }
+  r->filter = 0;
+  vram__optim_clip_total(r, &norms, each);
 }
 
 static void vram__optim_play_body(vram__optim_run *r) {
@@ -670,6 +760,8 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
+    if (c->clip)
+      vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
       vram__optim_play_init(&r, r.row->init);

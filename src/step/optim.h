@@ -8,7 +8,9 @@ enum {
   VRAM__OPTIM_MATRIX = 2,     /* takes only parameters of two axes; the others are left out */
   VRAM__OPTIM_SPLIT = 4,      /* foreach: a group is split into matrices and vectors */
   VRAM__OPTIM_CAPTURABLE = 8, /* has the option `capturable` */
-  VRAM__OPTIM_DECOUPLED = 16  /* weight decay is decoupled: no temporaries */
+  VRAM__OPTIM_DECOUPLED = 16, /* weight decay is decoupled: no temporaries */
+  VRAM__OPTIM_IN_BACKWARD = 32, /* each parameter's step is made in backward */
+  VRAM__OPTIM_PROJECTS = 64     /* gradients of some matrices are projected; those come last */
 };
 
 typedef struct vram__optim_row {
@@ -34,6 +36,9 @@ typedef struct vram__optim_row {
   X(MATRICES, "matrices")                                                                          \
   X(GRAM, "gram")                                                                                  \
   X(BLOCKS, "blocks")                                                                              \
+  X(RESIDENT, "resident")                                                                          \
+  X(LOW, "low")                                                                                    \
+  X(BASIS, "basis")                                                                                \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -52,7 +57,8 @@ typedef struct vram__optim_row {
   X(MATRIX, 16, "matrix")                                                                          \
   X(LARGE, 32, "large")                                                                            \
   X(LOW_PRECISION, 64, "low_precision")                                                            \
-  X(ONCE, 128, "once")
+  X(ONCE, 128, "once")                                                                             \
+  X(PROJECTED, 256, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -85,7 +91,7 @@ enum {
   VRAM__OPTIM_LAST,  /* a takes the last tensor of b, the rest goes */
   VRAM__OPTIM_STATE, /* of size b */
   VRAM__OPTIM_BRIEF, /* a tensor of size b that goes at once */
-  VRAM__OPTIM_IF,    /* one of the conditions a holds (b: none), else on by c */
+  VRAM__OPTIM_IF,    /* one of the parameter's conditions a holds (b: none), else on by c */
   VRAM__OPTIM_JUMP,  /* on by c */
   VRAM__OPTIM_EACH   /* those between here and c from here for each parameter, then on by c */
 };
@@ -114,6 +120,11 @@ typedef struct vram__optim_code {
 
 /* optimizers.c */
 VRAM__FN const vram__optim_row *vram__optim_row_of(uint32_t optimizer);
+
+static inline uint8_t vram__optim_flags(const vram_step_options *o) {
+  const vram__optim_row *row = vram__optim_row_of((uint32_t)o->optimizer);
+  return row ? row->flags : 0;
+}
 
 /* optim_words.c */
 VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);

@@ -209,7 +209,8 @@ static void vram__optim_words_if(vram__optim_code *c, uint32_t depth) {
   }
   c->asks_parameter = 1;
   from = c->count;
-  vram__optim_words_emit(c, VRAM__OPTIM_IF, (uint8_t)asked, (uint8_t)negated);
+  vram__optim_words_emit(c, VRAM__OPTIM_IF, (uint8_t)(asked / VRAM__OPTIM_IF_MATRIX),
+                         (uint8_t)negated);
   vram__optim_words_block(c, depth);
   if (vram__optim_words_take(c, "else")) {
     const uint32_t over = c->count;

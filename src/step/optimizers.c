@@ -27,14 +27,17 @@
               parameter without axes meets a number in f32 on the device (capturable)
    COUNT      numel; rows: numbers that a reduction over the last axis leaves; columns: over the one
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
-              itself; blocks: of 256 elements; 256
+              itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
+              tensor in managed memory; low: of the projected gradient; basis: of what
+              projects it; 256
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
               capturable; of the parameter: matrix (two axes or more), large (4,096 elements or
-              more), low_precision (f16, bf16), once (the first time that it is asked) */
+              more), low_precision (f16, bf16), once (the first time that it is asked), projected
+              (GaLore projects its gradient) */
 #include "step/optim.h"
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
@@ -335,10 +338,49 @@ static const char vram__8bit_init2[] =
     "  state1 = state(f32[numel]); state2 = state(f32[numel]);"
     "}";
 
+static const char vram__paged_8bit_init1[] =
+    "if large {"
+    "  if once { qmap1 = state(f32[256]); }"
+    "  state1 = state(u8[resident]); absmax1 = state(f32[blocks]);"
+    "} else {"
+    "  state1 = state(f32[numel]);"
+    "}";
+static const char vram__paged_8bit_init2[] =
+    "if large {"
+    "  if once { qmap1 = state(f32[256]); qmap2 = state(f32[256]); }"
+    "  state1 = state(u8[resident]); state2 = state(u8[resident]);"
+    "  absmax1 = state(f32[blocks]); absmax2 = state(f32[blocks]);"
+    "} else {"
+    "  state1 = state(f32[numel]); state2 = state(f32[numel]);"
+    "}";
+
+/* GaLoreAdamW of galore_torch 1.0. Its first step, and each 200th, decomposes the gradient in f32
+   (torch.linalg.svd); of f32 the square factor stays, as what projects is a view of it. */
+static const char vram__galore_adamw[] =
+    "local grad;"
+    "free grad;"
+    "if projected {"
+    "  if first_step {"
+    "    if low_precision { matrix = new(f32[numel]); }"
+    "    copy = new(f32[numel]); factor = new(f32[numel]); free copy;"
+    "    if low_precision { square = new(f32[gram]); projector = state(own[basis]); free square; }"
+    "    else { projector = state(own[gram]); }"
+    "    free factor, matrix;"
+    "  }"
+    "  grad = new(own[low]) using cublas;"
+    "  if first_step { exp_avg = state(own[low]); exp_avg_sq = state(own[low]); }"
+    "  denom = new(own[low]); norm_grad = new(own[low]);"
+    "  product = new(param) using cublas; scaled = new(param); free product;"
+    "  norm_grad = move(scaled);"
+    "} else {"
+    "  if first_step { exp_avg = state(param); exp_avg_sq = state(param); }"
+    "  denom = new(param); norm_grad = new(param);"
+    "}";
+
 /* In the order of VRAM_OPTIMIZERS: name; state; what PyTorch picks on CUDA; flags; init; recipes of
    foreach, loop and fused ("": nothing is allocated, NULL: there is none).
    Measured: torch.optim of PyTorch 2.15; lion with lion-pytorch 0.2.5 (foreach: timm 1.0.31, one
-   chunk); *_8bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after timm 1.0.31). */
+   chunk); *_8bit, *_32bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after timm 1.0.31). */
 #define VRAM__FOREACH VRAM_OPTIM_IMPL_FOREACH
 #define VRAM__LOOP VRAM_OPTIM_IMPL_LOOP
 #define VRAM__CAPTURABLE VRAM__OPTIM_CAPTURABLE
@@ -406,6 +448,21 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"rmsprop_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
     {"adagrad_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
     {"lion_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__8bit_init1, {NULL, "", NULL}},
+    {"paged_adam_8bit", "state1 state2 absmax1 absmax2", VRAM__LOOP, 0, vram__paged_8bit_init2,
+     {NULL, "", NULL}},
+    {"paged_adamw_8bit", "state1 state2 absmax1 absmax2", VRAM__LOOP, 0, vram__paged_8bit_init2,
+     {NULL, "", NULL}},
+    {"paged_lion_8bit", "state1 absmax1", VRAM__LOOP, 0, vram__paged_8bit_init1, {NULL, "", NULL}},
+    {"adamw_32bit", "state1 state2", VRAM__LOOP, 0,
+     "state1 = state(f32[numel]); state2 = state(f32[numel]);", {NULL, "", NULL}},
+    {"lion_32bit", "state1", VRAM__LOOP, 0, "state1 = state(f32[numel]);", {NULL, "", NULL}},
+    {"paged_adamw_32bit", "state1 state2", VRAM__LOOP, 0,
+     "state1 = state(f32[resident]); state2 = state(f32[resident]);", {NULL, "", NULL}},
+    {"paged_lion_32bit", "state1", VRAM__LOOP, 0, "state1 = state(f32[resident]);",
+     {NULL, "", NULL}},
+    {"galore_adamw", "projector exp_avg exp_avg_sq", VRAM__LOOP, VRAM__OPTIM_PROJECTS |
+     VRAM__OPTIM_DECOUPLED, "", {NULL, vram__galore_adamw, NULL}},
+    {"lomo", "", VRAM__LOOP, VRAM__OPTIM_IN_BACKWARD, "", {NULL, "", NULL}},
 };
 #undef VRAM__FOREACH
 #undef VRAM__LOOP

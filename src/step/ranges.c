@@ -65,11 +65,79 @@ static const char *vram__range_end(const char *p, const char **dots) {
   return end;
 }
 
+/* The layer that a node belongs to: its name up to the first number ("model.layers.3"), in a loop
+   the outermost round, too. */
+typedef struct vram__layer {
+  vram__span name; /* len 0: no number in it */
+  const vram__round *round;
+} vram__layer;
+
+static vram__layer vram__layer_of(const vram_node *n) {
+  vram__layer layer;
+  const vram__span label = vram__node_label(n);
+  uint32_t at = 0, begin;
+  layer.name = vram__span_of(label.text, label.text);
+  layer.round = n->round;
+  while (layer.round && layer.round->up)
+    layer.round = layer.round->up;
+  while (at < label.len) {
+    for (begin = at; at < label.len && label.text[at] >= '0' && label.text[at] <= '9';)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.')) {
+      layer.name.len = at;
+      return layer;
+    }
+    while (at < label.len && label.text[at] != '.')
+      at++;
+    at++;
+  }
+  return layer;
+}
+
+static int vram__layer_same(const vram__layer *a, const vram__layer *b) {
+  return a->round == b->round && a->name.len == b->name.len &&
+         vram__text_equal(a->name.text, b->name.text, a->name.len);
+}
+
+/* Every run of nodes of one layer. */
+static uint32_t vram__ranges_layers(const vram_graph *g, vram_range *list, uint32_t cap) {
+  const vram_node *n, *first = NULL, *last = NULL;
+  vram__layer layer = VRAM_ZERO_INIT, open = VRAM_ZERO_INIT;
+  uint32_t count = 0;
+  for (n = g->first;; n = vram__line_end_of(n)->next) {
+    if (n && vram__node_is_lifetime(n))
+      continue;
+    if (n)
+      layer = vram__layer_of(n);
+    if (n && first && vram__layer_same(&layer, &open)) {
+      last = n;
+      continue;
+    }
+    if (first != last) {
+      if (count < cap) {
+        list[count].first = first;
+        list[count].last = last;
+      }
+      count++;
+    }
+    if (!n)
+      return count;
+    first = last = layer.name.len || layer.round ? n : NULL;
+    open = layer;
+  }
+}
+
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err) {
   const vram_node *n;
   const char *p, *dots, *end;
   *count = 0;
+  if (vram__text_is(text, vram__text_len(text), "layers")) {
+    *count = vram__ranges_layers(g, list, cap);
+    return *count ? VRAM_OK
+                  : vram__range_error(err, VRAM_ERR_NAME,
+                                      "no node has a layer's number in its name", text, text);
+  }
   for (p = text;; p = end + 1) { /* every name is one */
     int found = 0;
     end = vram__range_end(p, &dots);

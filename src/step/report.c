@@ -42,12 +42,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   threads = (uint64_t)d.threads * d.sm;
   c.lower = threads * d.rules->context.thread_least;
   c.expected = threads * d.rules->context.thread + d.rules->context.driver;
-  c.upper = threads * d.rules->context.thread + d.rules->context.all_kernels;
-  if (o->eager_modules) {
+  c.upper = c.expected + d.rules->context.all_kernels;
+  if (o->eager_modules == VRAM_EAGER_CUDA10) {
+    c.lower += d.rules->context.cuda10_least;
+    c.expected += d.rules->context.cuda10_kernels;
+  } else if (o->eager_modules) {
     c.lower += d.rules->context.eager_least;
-    c.expected += d.rules->context.eager_kernels + (cudnn ? d.rules->context.eager_cudnn : 0);
+    c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
     c.expected += d.rules->context.lazy_kernels;
+  if (o->eager_modules && cudnn)
+    c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;

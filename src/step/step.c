@@ -24,7 +24,7 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
   uint32_t i, depth = 0, most = 1;
-  for (i = 0; o->checkpoint && i < o->ncheckpoint; i++) {
+  for (i = 0; o && o->checkpoint && i < o->ncheckpoint; i++) {
     const vram_range *r = o->checkpoint + i;
     if (!r->first || !r->last)
       break;
@@ -50,7 +50,13 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
   const vram_checkpoint *b = g->checkpoint_first;
   while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
     b = b->next;
-  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+  return (b ? g->checkpoint_nested : 0) + (o && o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
+/* How many leaves that the program makes live at a time, at most: of this micro-batch, of the one
+   before, and of calls of checkpoint() that run again. */
+static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *o) {
+  return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -74,6 +80,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
   n += vram__keep_bytes(g) * 2;
+  if (g->nmade)
+    n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
+         g->nmade * 2 * sizeof(vram__tensor);
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -172,10 +181,38 @@ static void vram__step_set_options(vram__step *s) {
   vram__device_of(&s->device, o, rules);
 }
 
+VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options *o,
+                                   vram_parameters *to) {
+  vram_step_options none = VRAM_ZERO_INIT;
+  vram__step s;
+  const vram_param *p;
+  vram__memory_zero(&s, sizeof s);
+  vram__memory_zero(to, sizeof *to);
+  s.g = g;
+  s.o = o ? o : &none;
+  vram__step_set_options(&s);
+  for (p = g->param_first; p; p = p->next) {
+    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    uint64_t weight;
+    if (vram__param_quantised(p, &weight)) {
+      to->quantised += weight;
+      to->quantised_bytes += bytes;
+    } else if (p->kind == VRAM__BUFFER)
+      to->buffers_bytes += bytes;
+    else if (p->kind == VRAM__FROZEN) {
+      to->frozen += p->d->numel;
+      to->frozen_bytes += bytes;
+    } else {
+      to->trainable += p->d->numel;
+      to->trainable_bytes += bytes;
+    }
+  }
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
-  uint64_t leaves;
+  uint64_t leaves, made;
   uint32_t i;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
@@ -190,8 +227,17 @@ static int vram__step_take_arrays(vram__step *s) {
     return s->failed;
   s->variable[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
-  if (leaves > UINT32_MAX / 2)
+  made = g->nmade ? vram__leaves_made(g, s->o) : 0;
+  if (leaves + made > UINT32_MAX / 2)
     return VRAM_ERR_LIMIT;
+  s->leaf.made = made ? VRAM__LEAF | (uint32_t)leaves : UINT32_MAX;
+  s->leaf.nmade = (uint32_t)made;
+  leaves += made;
+  VRAM__TAKE(s->leaf.made_of, vram__made, made);
+  for (i = 0; i < made; i++) {
+    s->leaf.made_of[i].slot = 0;
+    s->leaf.made_of[i].edges = i + 1;
+  }
   s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
@@ -206,7 +252,7 @@ static int vram__step_take_arrays(vram__step *s) {
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
@@ -221,6 +267,8 @@ static void vram__step_put_before(vram__step *s) {
   if (s->failed)
     return;
   vram__step_begin(s);
+  vram__in_backward_begin(s);
+  vram__average_put(s);
   s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
   vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
@@ -247,19 +295,22 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
-  s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0);
+  s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before, blocks, upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed)
+  if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
+  if (s->train && !s->failed)
+    vram__average_update(s);
   if (run)
     run->after = run->ntape;
-  vram__phase_end(s, VRAM_PHASE_END);
+  if (s->phase == VRAM_PHASE_OPTIMIZER)
+    vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
-    if (s->loss.st) /* its history was played, or never will be */
+    if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
       vram__slot_at(s, s->loss.st)->fn = 0;
     vram__held_release(s, 0, s->nheld);
     vram__tensor_release(s, s->loss);
@@ -358,11 +409,13 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "the model's dtype is neither f32 nor bf16 nor f16";
   if (o->cc && (o->cc < 50 || o->cc > 129))
     return "a compute capability out of range (expected 50 to 129: times ten)";
+  if (o->train && vram__in_backward_problem(g, o))
+    return vram__in_backward_problem(g, o);
   if (o->ncheckpoint && !o->checkpoint)
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
-  return NULL;
+  return vram__training_misuse(g, o);
 }
 
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,

@@ -7,6 +7,7 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
+  uint32_t rank; /* of the projection of its gradient; 0: none */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -17,6 +18,7 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -52,6 +54,16 @@ VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_pa
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
                                vram__optim_bytes *out);
 
+/* in_backward.c */
+VRAM__FN const char *vram__in_backward_problem(const vram_graph *g, const vram_step_options *o);
+VRAM__FN int vram__in_backward_is(const vram_step_options *o);
+VRAM__FN void vram__in_backward_begin(vram__step *s);
+VRAM__FN void vram__in_backward_end(vram__step *s);
+
+/* average.c */
+VRAM__FN void vram__average_put(vram__step *s);
+VRAM__FN void vram__average_update(vram__step *s);
+
 /* backward.c */
 VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
@@ -83,10 +95,17 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
+VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
+VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
 VRAM__FN void vram__micro_batches(vram__step *s);
+
+/* training.c */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__training_end(vram__step *s);
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
@@ -96,6 +115,10 @@ VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
+VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
+VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */

@@ -1,5 +1,5 @@
 /* >>step/train    zero_grad, the optimizer's place in a step */
-#include "step/step.h"
+#include "step/optim.h"
 
 /* The parameters lose their gradients. */
 VRAM__FN void vram__zero_grad_now(vram__step *s) {
@@ -48,7 +48,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-  if (!s->o->zero_grad_late)
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
     vram__zero_grad_now(s);
 }
 
@@ -75,7 +75,7 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.extra += large * VRAM_SMALL_POOL_BYTES;
 }
 
-static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
+VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   vram__memory_zero(c, sizeof *c);
   c->optim = (uint8_t)s->o->optimizer;
   c->impl = (uint8_t)s->o->optim_impl;
@@ -87,26 +87,78 @@ static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
+  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
 
+VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
+  p->numel = l->d->numel;
+  p->ndim = l->d->ndim;
+  p->size = l->d->v;
+  p->dtype = l->dt;
+  p->rank = 0;
+}
+
+/* No matrix has a rank beyond its smaller side. */
+static uint64_t vram__optim_rank(const vram_dims *d, uint64_t rank) {
+  const uint64_t rows = (uint64_t)d->v[0], columns = (uint64_t)d->v[1];
+  const uint64_t most = rows < columns ? rows : columns;
+  return rank < most ? rank : most;
+}
+
+/* The weight of a linear layer that is not the last one: galore_torch's examples take those of
+   attention and of the MLPs. */
+static int vram__optim_projects(const vram_param *p, const vram_node *head) {
+  return p->node->op == VRAM_OP_linear && p->node != head && p->d->ndim == 2 &&
+         p->node->param[0] == p;
+}
+
+static const vram_node *vram__optim_head(const vram__step *s) {
+  const vram_param *p;
+  const vram_node *head = NULL;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->node->op == VRAM_OP_linear && (!head || p->node->index > head->index))
+      head = p->node;
+  return head;
+}
+
+/* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
+   does not. */
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
+  const vram_node *const head = projects ? vram__optim_head(s) : NULL;
+  const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
-  for (i = 0; i < s->leaf.parameters; i++) {
-    const vram__leaf *l = s->leaf.at + i;
-    if (with_grad && !l->grad.d && !(s->leaf.known && s->leaf.past[i].had))
-      continue;
-    p[n].numel = l->d->numel;
-    p[n].ndim = l->d->ndim;
-    p[n].size = l->d->v;
-    p[n++].dtype = l->dt;
+  int pass;
+  for (pass = 0; pass <= (projects != 0); pass++) {
+    const vram_param *q = s->g->param_first;
+    for (i = 0; i < s->leaf.parameters; i++) {
+      const vram__leaf *l = s->leaf.at + i;
+      const vram__past *past = s->leaf.past + i;
+      const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
+      if (projects) {
+        int projected;
+        while (q->kind != VRAM__PARAM)
+          q = q->next;
+        projected = vram__optim_projects(q, head);
+        q = q->next;
+        if (projected != pass)
+          continue;
+      }
+      if (with_grad && !l->grad.d && !l->let_go && !had)
+        continue;
+      vram__optim_param_of(&p[n], l);
+      if (pass)
+        p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
+      n++;
+    }
   }
   return n;
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
-static int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n) {
+VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n) {
   c->ids =
       (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c->ids);
   if (!c->ids)
@@ -128,6 +180,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
+  for (n = 0; s->g->nstep && !s->leaf.known && n < s->leaf.parameters; n++)
+    s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
   if (vram__optim_problem(&c, s->optim, n)) {
@@ -190,17 +244,33 @@ static void vram__optim_count_step(vram__step *s, const vram__optim_bytes *b) {
   vram__bytes_grow_and_shrink(s, b->end, b->end_blocks, b->state_large, VRAM_CATEGORY_OPTIMIZER);
 }
 
-VRAM__FN void vram__optim_now(vram__step *s) {
+/* Each 200th step of GaLore decomposes gradients in f32: a copy, two factors of the largest, and as
+   much again for what cuSOLVER takes, which is not known. */
+static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p, uint32_t n) {
+  uint64_t most = 0, bytes;
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    const uint64_t rows = p[i].rank ? (uint64_t)p[i].size[0] : 0;
+    const uint64_t columns = p[i].rank ? (uint64_t)p[i].size[1] : 0;
+    const uint64_t side = rows < columns ? rows : columns;
+    bytes = vram__product_or_overflow(8, 3 * p[i].numel * (p[i].rank != 0) + side * side);
+    most = bytes > most ? bytes : most;
+  }
+  if (most)
+    vram__upper_may_need(s, most);
+}
+
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
   const uint64_t used = s->used;
-  uint32_t n;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   c.first_step = s->o->first_step != 0;
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
+  c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -211,4 +281,12 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     vram__optim_count_step(s, &b);
   if (!s->failed && s->o->first_step)
     s->r->optimizer_bytes += b.state;
+}
+
+VRAM__FN void vram__optim_now(vram__step *s) {
+  uint32_t n;
+  if (s->leaf.accumulated)
+    return;
+  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters);
 }

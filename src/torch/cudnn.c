@@ -55,19 +55,46 @@ static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv 
   return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
 }
 
-/* Lower: a convolution without workspace always runs. Expected: what the heuristics take most
-   often. In fp32 filters of 3x3 go through Winograd's transforms (kernels of VGG-16 in
-   pytorch/pytorch#49207; reserved bytes of VGG-16 and Inception v3 on an A100), others through
-   tensor cores if the device has them for the dtype, what remains needs next to nothing
-   (IMPLICIT_PRECOMP_GEMM). Upper: the largest of all, at least each tensor once in fp32, as kernels
-   that split a sum add up in it. */
+/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
+   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
+   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
+   few channels are not worth transforming. */
+static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
+  if (n[0] <= few || n[1] <= few)
+    return 0;
+  return d->cc < 80 || d->cc % 10 ||
+         vram__product_or_overflow(n[0], n[1]) <=
+             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+}
+
+/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
+   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
+   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
+   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
+   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
+                                    uint64_t winograd, uint64_t fft) {
+  const int64_t least = d->rules->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last)
+    return vram__conv_copies(d, c);
+  if (c->pointwise)
+    return 0;
+  if (winograd && vram__conv_prefers_winograd(d, c))
+    return winograd;
+  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
+    return fft;
+  return vram__conv_copies(d, c);
+}
+
+/* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
+   tensor once in fp32, as kernels that split a sum add up in it. */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t winograd = vram__conv_winograd(d->rules, c);
   const uint64_t fft = vram__conv_fft(d->rules, c);
   vram_bounds w;
   w.lower = 0;
-  w.expected =
-      c->dt == VRAM_F32 && !c->channels_last && winograd ? winograd : vram__conv_copies(d, c);
+  w.expected = vram__conv_expected(d, c, winograd, fft);
   w.upper = vram__product_or_overflow(c->elements, 4);
   if (w.upper < winograd)
     w.upper = winograd;

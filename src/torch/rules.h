@@ -158,9 +158,12 @@ typedef struct vram__rules {
     int64_t threads, tile, elements, grid, cooperative;
   } batch_norm;
 
+  uint64_t foreach_chunk; /* MultiTensorApply.cuh: elements of a tensor that one block works on */
+
   struct { /* bitsandbytes, optim/optimizer.py: fewest elements that are kept in 8 bits
-              (min_8bit_size), elements with one scale (blocksize) */
-    uint64_t least, block;
+              (min_8bit_size), elements with one scale (blocksize), and that a paged optimizer
+              keeps in managed memory (get_state_buffer) */
+    uint64_t least, block, paged;
   } eight_bit;
 
   struct { /* bitsandbytes, backends/cuda/ops.py, gemm_4bit: more rows than this are always
@@ -171,20 +174,28 @@ typedef struct vram__rules {
   } four_bit;
 
   /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426:
-     2 KiB for each thread that the multiprocessors can have (CUDA programming guide,
-     cudaLimitStackSize: local memory is set aside for all of them), at least 1.5, and the driver's.
+     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
+     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
+     thread and 29.75 MiB, at least 1.5 KiB a thread.
      Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN; without it all: V100 1021 MiB (1.10), A100 997, RTX 3090 1240 (1.7)
-     without cuDNN, which is 360 MiB on an A100. */
+     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
+     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
+     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
+     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
     uint64_t thread_least, thread, driver, lazy_kernels;
-    uint64_t eager_least, eager_kernels, eager_cudnn, all_kernels;
+    uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
+    uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
+     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
+     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
+     operations for each of C*K at 19.5 TFLOP/s). */
   struct {
-    int64_t winograd_tile, fft_tile;
+    int64_t winograd_tile, fft_tile, fft_least;
+    uint64_t image_channels, narrow_channels;
   } cudnn_conv;
 } vram__rules;

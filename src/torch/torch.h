@@ -56,7 +56,8 @@ struct vram__grad_fn {
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t nsaved;
-  uint8_t done, flag;
+  uint8_t done; /* its backward has run: 1; 2: and let go of what it had saved */
+  uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
   uint8_t inner; /* aux is the record of an operation inside this one */
@@ -79,13 +80,16 @@ typedef struct vram__leaf {
   vram__tensor grad; /* .grad */
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
-  vram_dtype dt;
+  vram_dtype dt : 8;
+  uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
   uint64_t bytes;           /* of its storage, */
   uint32_t with;            /* which is that of leaf with - 1; 0: its own */
   uint8_t had;              /* there is one */
+  uint8_t stepped;          /* a `step` line took one, whatever became of it */
+  uint8_t let_go;           /* there was one until its step was made in backward */
 } vram__past;
 
 typedef struct vram__cast { /* autocast's cached copy of a leaf */
@@ -219,6 +223,7 @@ typedef struct vram__kept_storage {
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
   uint32_t line;
+  uint8_t root; /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */
@@ -255,7 +260,8 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale; /* something that may be saved was overwritten in place */
+  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -275,7 +281,14 @@ typedef struct vram__calls {
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
 
-/* Parameters and inputs that want a gradient. */
+/* A tensor that the program makes a leaf while it runs. Autograd's AccumulateGrad holds it as long
+   as a record leads there. */
+typedef struct vram__made {
+  uint32_t slot;  /* 0: free */
+  uint32_t edges; /* records that lead to it; of a free one: the next that is free */
+} vram__made;
+
+/* Parameters and inputs that want a gradient, and values that the program makes leaves. */
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
@@ -283,14 +296,21 @@ typedef struct vram__leaves {
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
   vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
   uint32_t room;
+  uint32_t made; /* VRAM__LEAF and the first that is made while the program runs; more than any
+                    edge: there are none */
+  uint32_t nmade, made_free; /* so many may live at a time; the first that does not */
+  vram__made *made_of;
   vram__past *past;
-  vram__cast *cast;    /* NULL: no autocast */
-  uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
-  vram__total had;     /* the storages of all gradients */
-  uint8_t known;       /* `past` is known from a step before */
-  uint8_t shared;      /* two gradients lie on one storage */
-  uint8_t all_had;     /* every trainable parameter got a gradient, */
-  uint8_t missing;     /* or one did not, so it has no optimizer state */
+  vram__cast *cast;                                /* NULL: no autocast */
+  uint32_t first_cast;                             /* the newest leaf with a cached copy, + 1 */
+  vram__total had;                                 /* the storages of all gradients */
+  void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
+  uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
+  uint64_t largest; /* gradient that such a hook let go */
+  uint8_t known;    /* `past` is known from a step before */
+  uint8_t shared;   /* two gradients lie on one storage */
+  uint8_t all_had;  /* every trainable parameter got a gradient, */
+  uint8_t missing;  /* or one did not, so it has no optimizer state */
 } vram__leaves;
 
 /* The libraries of matrix products. */
@@ -349,6 +369,8 @@ struct vram__step {
   vram__tensor *gin;            /* gradients for the inputs of the running backward node */
   vram__tensor *args, *results; /* inputs and outputs of the running node */
   const vram_value *root;       /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;           /* `backward` lines so far */
+  uint64_t saved_most;          /* saved bytes at one of them */
   uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
@@ -537,6 +559,13 @@ VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_
                                       uint32_t mask);
 VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
 
+/* leaf.c */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t);
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge);
+VRAM__FN void vram__leaves_settle(vram__step *s);
+
 /* autocast.c */
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
@@ -565,6 +594,7 @@ typedef struct vram__cudnn_conv {
   int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
+  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -803,6 +833,8 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
   e->out = out;
   if (vram__is_grad_fn(fn))
     vram__grad_fn_at(s, fn)->refs++;
+  else if (fn >= s->leaf.made)
+    vram__leaf_hold(s, fn);
 }
 
 /* Input i of f is t. */
@@ -852,6 +884,7 @@ static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
+  l->let_go = 0;
 }
 
 /* What there is of leaf i beside that. */

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Measures what each optimizer of torch.optim allocates and frees in its first and in a later step and prints optimizer_steps.txt.
-usage: measure_optimizers.py > optimizer_steps.txt        (a PyTorch with a CUDA device; kernels may do nothing, only their host code matters)"""
-import torch
+usage: measure_optimizers.py > optimizer_steps.txt        (a PyTorch with a CUDA device; kernels may do nothing, only their host code matters)
+Needs bitsandbytes and timm, too."""
+import contextlib
+import torch, bitsandbytes, timm.utils
+from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn, get_ema_multi_avg_fn
 
 OPTIMIZERS = {
     "sgd": ("SGD", {}),
@@ -24,9 +27,29 @@ OPTIMIZERS = {
     "rprop": ("Rprop", {}),
     "adafactor": ("Adafactor", {}),
     "muon": ("Muon", {}),
+    "adam_8bit": ("Adam8bit", {}),
+    "adamw_8bit": ("AdamW8bit", {}),
+    "sgd_momentum_8bit": ("SGD8bit", {"momentum": 0.9}),
+    "rmsprop_8bit": ("RMSprop8bit", {}),
+    "adagrad_8bit": ("Adagrad8bit", {}),
+    "lion_8bit": ("Lion8bit", {}),
+    "paged_adam_8bit": ("PagedAdam8bit", {}),
+    "paged_adamw_8bit": ("PagedAdamW8bit", {}),
+    "paged_lion_8bit": ("PagedLion8bit", {}),
+    "adamw_32bit": ("AdamW32bit", {}),
+    "lion_32bit": ("Lion32bit", {}),
+    "paged_adamw_32bit": ("PagedAdamW32bit", {}),
+    "paged_lion_32bit": ("PagedLion32bit", {}),
 }
 IMPLEMENTATIONS = {"foreach": {"foreach": True}, "loop": {"foreach": False}, "fused": {"fused": True}}
 OPTIONS = {"-": {}, "wd": {"weight_decay": 0.1}, "capturable": {"capturable": True}, "capturable,wd": {"capturable": True, "weight_decay": 0.1}}
+# What a loop does around the step of sgd.
+CLIPPED = {"clip": {"foreach": True}, "clip_loop": {"foreach": False}}
+AVERAGED = {
+    "ema": (lambda m: AveragedModel(m, multi_avg_fn=get_ema_multi_avg_fn()), "update_parameters"),
+    "ema_loop": (lambda m: AveragedModel(m, avg_fn=get_ema_avg_fn()), "update_parameters"),
+    "ema_timm": (timm.utils.ModelEmaV2, "update"),
+}
 NO_DECAY = ("Rprop",)  # has no weight decay
 DECOUPLED = ("AdamW", "Adafactor", "Muon")  # theirs is another one
 SETS = {
@@ -73,10 +96,13 @@ def stat(what):
     return torch.cuda.memory_stats()[f"requested_bytes.all.{what}"]
 
 
-def measured(cls, arguments, text):
+def measured(cls, arguments, text, clip=None, average=None):
     params = list(parameters(text, cls == "Muon"))
+    model = torch.nn.ParameterList(params)
+    if average:
+        copy = average[0](model)
     bare = stat("current")
-    optimizer = getattr(torch.optim, cls)(params, lr=1e-3, **arguments)
+    optimizer = getattr(torch.optim if hasattr(torch.optim, cls) else bitsandbytes.optim, cls)(params, lr=1e-3, **arguments)
     row = []
     for step in range(1, LATER + 1):
         for p in params:
@@ -85,7 +111,11 @@ def measured(cls, arguments, text):
         torch.cuda.reset_peak_memory_stats()
         torch.cuda.memory._record_memory_history(enabled="all", context=None, stacks="python", max_entries=100_000)
         begin = len(torch.cuda.memory._snapshot()["device_traces"][0])
+        if clip:
+            torch.nn.utils.clip_grad_norm_(params, 1.0, **clip)
         optimizer.step()
+        if average:
+            getattr(copy, average[1])(model)
         trace = torch.cuda.memory._snapshot()["device_traces"][0][begin:]
         torch.cuda.memory._record_memory_history(enabled=None)
         if step in (1, LATER):
@@ -95,9 +125,22 @@ def measured(cls, arguments, text):
     return [stat("current") - bare] + row
 
 
+def around(name):
+    for kind, text in SETS.items():
+        for options, clip in CLIPPED.items():
+            print(name, "foreach", options, kind, *measured("SGD", {}, text, clip))
+        for options, average in AVERAGED.items():
+            print(name, "foreach", options, kind, *measured("SGD", {}, text, None, average))
+
+
 def main():
     print(HEAD.format(version=torch.__version__, sets="\n".join(f"#   {k}: {v}" for k, v in SETS.items())), end="")
     for name, (cls, arguments) in OPTIMIZERS.items():
+        if not hasattr(torch.optim, cls):
+            for kind, text in SETS.items():
+                with contextlib.suppress(ValueError):  # some have no kernel for bf16 with a state in f32
+                    print(name, "loop", "-", kind, *measured(cls, arguments, text))
+            continue
         for impl, chosen in IMPLEMENTATIONS.items():
             for options, more in OPTIONS.items():
                 if "weight_decay" in more and cls in NO_DECAY + DECOUPLED:
@@ -112,6 +155,7 @@ def main():
                             raise
                         continue  # there is no such implementation or option
                     print(name, impl, options, kind, *row)
+    around("sgd")
 
 
 main()

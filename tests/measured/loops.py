@@ -6,6 +6,7 @@ each phase the requested bytes at its end and the most within it. The texts besi
 
 import contextlib, gc
 import torch, torch.nn as nn, torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 class Marks:
@@ -147,6 +148,232 @@ def branch():
     return marks.rows
 
 
+class Frozen(nn.Module):
+    """a frozen embedding whose result is made a leaf, as peft does for checkpointing; a gate that a block makes one"""
+
+    def __init__(self, reentrant):
+        super().__init__()
+        self.embedding, self.reentrant = nn.Embedding(1003, 96).requires_grad_(False), reentrant
+        self.first, self.second = nn.Linear(96, 96), nn.Linear(96, 96)
+        self.head = nn.Linear(96, 1003, bias=False)
+
+    def block(self, h):
+        with torch.no_grad():
+            gate = h.sigmoid()
+        gate.requires_grad_()
+        return self.second(F.gelu(self.first(h * gate)))
+
+    def forward(self, x):
+        h = self.embedding(x).requires_grad_()
+        if self.reentrant is None:
+            h = self.block(h)
+        else:
+            h = checkpoint(self.block, h, use_reentrant=self.reentrant)
+        return self.head(h).flatten(0, 1)
+
+
+def leaf(amp=None, late=False, accumulate=1, reentrant=None):
+    """values that become leaves while the program runs"""
+    net = Frozen(reentrant).cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    for _ in range(4):
+        marks = Marks()
+        if not late:
+            optimizer.zero_grad()
+        marks()
+        for k in range(accumulate):
+            with autocast(amp):
+                loss = F.cross_entropy(net(x), target)
+            marks("forward")
+            if late and not k:
+                optimizer.zero_grad()
+            loss.backward()
+            marks("backward")
+        optimizer.step()
+        marks("optimizer")
+    return marks.rows
+
+
+def generator():
+    return nn.Sequential(
+        *(nn.ConvTranspose2d(20, 16, 4, 1, 0, bias=False), nn.BatchNorm2d(16), nn.ReLU(True)),
+        *(nn.ConvTranspose2d(16, 3, 4, 2, 1, bias=False), nn.Tanh()),
+    )
+
+
+def discriminator():
+    return nn.Sequential(
+        *(nn.Conv2d(3, 16, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True)),
+        *(nn.Conv2d(16, 1, 4, 1, 0, bias=False), nn.Flatten(0)),
+    )
+
+
+class Adversarial(nn.Module):
+    """a step of a GAN: two optimizers, gradients of the discriminator from the generator's backward"""
+
+    def __init__(self):
+        super().__init__()
+        self.G, self.D = generator(), discriminator()
+
+    def optimizers(self):
+        self.optG, self.optD = torch.optim.Adam(self.G.parameters()), torch.optim.Adam(self.D.parameters())
+
+    def forward(self, real, noise, mark=lambda phase=None: None):
+        loss = F.binary_cross_entropy_with_logits
+        self.D.zero_grad()
+        mark()
+        out = self.D(real)
+        real_loss = loss(out, torch.ones_like(out))
+        mark("forward")
+        real_loss.backward()
+        mark("backward")
+        fake = self.G(noise)
+        out = self.D(fake.detach())
+        fake_loss = loss(out, torch.zeros_like(out))
+        mark("forward")
+        fake_loss.backward()
+        mark("backward")
+        self.optD.step()
+        mark("optimizer")
+        self.optG.zero_grad()
+        mark()
+        out = self.D(fake)
+        fooled = loss(out, torch.ones_like(out))
+        mark("forward")
+        fooled.backward()
+        mark("backward")
+        self.optG.step()
+        mark("optimizer")
+        return fooled
+
+
+class Tasks(nn.Module):
+    """two losses of one body, one backward after the other"""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())
+        self.first, self.second = nn.Linear(256, 10), nn.Linear(256, 5)
+
+    def optimizers(self):
+        self.opt = torch.optim.AdamW(self.parameters())
+
+    def forward(self, x, target, mark=lambda phase=None: None):
+        self.opt.zero_grad()
+        mark()
+        h = self.body(x)
+        first, second = F.cross_entropy(self.first(h), target), F.cross_entropy(self.second(h), target)
+        mark("forward")
+        first.backward(retain_graph=True)
+        second.backward()
+        mark("backward")
+        self.opt.step()
+        mark("optimizer")
+        return second
+
+
+def training(kind, *shapes):
+    """a module whose forward is a training step; tests/golden/loops has what export_torch.py makes of it"""
+    net = kind().cuda()
+    net.optimizers()
+    inputs = [torch.zeros(*s, dtype=torch.long if len(s) == 1 else None, device="cuda") for s in shapes]
+    for _ in range(4):
+        marks = Marks()
+        net(*inputs, marks)
+    return marks.rows
+
+
+def adversarial():
+    """for export_torch.py"""
+    net = Adversarial()
+    net.optimizers()
+    return net, {"real": torch.zeros(4, 3, 8, 8), "noise": torch.zeros(4, 20, 1, 1)}
+
+
+def tasks():
+    net = Tasks()
+    net.optimizers()
+    return net, {"x": torch.zeros(8, 64), "target": torch.zeros(8, dtype=torch.long)}
+
+
+def in_backward(amp=None, accumulate=1, **chosen):
+    """an optimizer of its own for each parameter, which a hook behind its gradient calls"""
+    net = Decoder().cuda()
+    optimizers = {p: torch.optim.AdamW([p], **chosen) for p in net.parameters()}
+
+    def step(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    hooks = [p.register_post_accumulate_grad_hook(step) for p in net.parameters()]
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    for _ in range(4):
+        marks = Marks()
+        for _ in range(accumulate):
+            with autocast(amp):
+                logits = net(x)[0]
+                loss = F.cross_entropy(logits.view(-1, 5003), target)
+            marks("forward")
+            loss.backward()
+            marks("backward")
+        marks("optimizer")
+    for hook in hooks:  # they keep the parameters
+        hook.remove()
+    return marks.rows
+
+
+def galore(dtype=None):
+    """GaLoreAdamW as its examples call it; cuSOLVER is not pretended, what it gives is"""
+    import galore_torch
+
+    def svd(a, full_matrices):
+        k = min(a.shape)
+        copy = a.clone()
+        return a.new_empty(a.shape[0], k), a.new_empty(k), a.new_empty(k, a.shape[1])
+
+    torch.linalg.svd = svd
+    net = Decoder().cuda().to(dtype)
+    inner = [linear.weight for linear in net.linear]
+    rest = [p for p in net.parameters() if all(p is not q for q in inner)]
+    projected = {"params": inner, "rank": 16, "update_proj_gap": 200, "scale": 0.25, "proj_type": "std"}
+    optimizer = galore_torch.GaLoreAdamW([{"params": rest}, projected], no_deprecation_warning=True)
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    for _ in range(4):
+        marks = Marks()
+        optimizer.zero_grad()
+        marks()
+        logits = net(x)[0]
+        loss = F.cross_entropy(logits.view(-1, 5003), target)
+        marks("forward")
+        loss.backward()
+        marks("backward")
+        optimizer.step()
+        marks("optimizer")
+    return marks.rows
+
+
+def lomo(dtype=None):
+    import lomo_optim
+
+    net = Decoder().cuda().to(dtype)
+    optimizer = lomo_optim.Lomo(net)
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    for _ in range(4):
+        marks = Marks()
+        logits = net(x)[0]
+        loss = F.cross_entropy(logits.view(-1, 5003), target)
+        marks("forward")
+        optimizer.fused_backward(loss, 1e-3)
+        marks("backward")
+        marks("optimizer")
+    return marks.rows
+
+
 LOOPS = (
     ("decoder --train adamw", decoder, {}),
     ("decoder --train adamw --amp bf16", decoder, {"amp": torch.bfloat16}),
@@ -162,6 +389,34 @@ LOOPS = (
     ("distill --train adamw", distill, {}),
     ("distill --train adamw --amp bf16", distill, {"amp": torch.bfloat16}),
     ("branch --train adamw", branch, {}),
+    ("leaf --train adamw", leaf, {}),
+    ("leaf --train adamw --amp bf16", leaf, {"amp": torch.bfloat16}),
+    ("leaf --train adamw --zero-grad-late --accumulate 3", leaf, {"late": True, "accumulate": 3}),
+    ("leaf_again --train adamw", leaf, {"reentrant": False}),
+    (
+        "leaf_again --train adamw --amp bf16 --accumulate 2",
+        leaf,
+        {"reentrant": False, "amp": torch.bfloat16, "accumulate": 2},
+    ),
+    ("leaf_reentrant --train adamw", leaf, {"reentrant": True}),
+    ("adversarial --train adam", lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1)), {}),
+    ("tasks --train adamw", lambda: training(Tasks, (8, 64), (8,)), {}),
+    ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
+    ("decoder --train adamw --optimizer-in-backward", in_backward, {}),
+    (
+        "decoder --train adamw --optim-impl loop --optimizer-in-backward --accumulate 2",
+        in_backward,
+        {"foreach": False, "accumulate": 2},
+    ),
+    (
+        "decoder --train adamw --optimizer-in-backward --amp bf16",
+        in_backward,
+        {"amp": torch.bfloat16},
+    ),
+    ("decoder --train galore_adamw --galore-rank 16", galore, {}),
+    ("decoder --train galore_adamw --galore-rank 16 --dtype bf16", galore, {"dtype": torch.bfloat16}),
+    ("decoder --train lomo", lomo, {}),
+    ("decoder --train lomo --dtype bf16", lomo, {"dtype": torch.bfloat16}),
 )
 
 if __name__ == "__main__":

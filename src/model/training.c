@@ -1,0 +1,85 @@
+/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step
+ */
+#include "model/model.h"
+
+/* v.backward() */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain) {
+  vram_node *n;
+  if (g->checkpoint_open)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, retain ? VRAM__OP_retained : VRAM__OP_backward, &v, 1);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  g->nbackward++;
+  return n;
+}
+
+/* A `zero_grad` or `step` line. What it names are modules or parameters, which need not be there
+   yet: the node's inputs are values that nothing makes and that have only their names. */
+VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
+                                              uint32_t nname) {
+  vram_value *in[64];
+  vram_node *n;
+  uint32_t i;
+  if (nname > 64)
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 names");
+  for (i = 0; i < nname && !g->error.code; i++) {
+    vram_value *v = (vram_value *)vram__graph_take(g, sizeof *v);
+    if (!v)
+      return NULL;
+    vram__memory_zero(v, sizeof *v);
+    v->name = vram__graph_keep_text(g, name[i].text, name[i].len);
+    v->name_len = (uint8_t)name[i].len;
+    v->last = UINT32_MAX;
+    in[i] = v;
+  }
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, op, in, nname);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  if (op == VRAM__OP_step)
+    g->nstep++;
+  else
+    g->nzero_grad++;
+  return n;
+}
+
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain) {
+  if (!v)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
+  else
+    vram__training_backward(g, v, retain);
+  return g->error.code;
+}
+
+/* The names of a call as a line of that op. */
+static vram_result vram__training_names(vram_graph *g, uint32_t op, const char *names) {
+  const char *at = names ? names : "";
+  vram__span name[65];
+  uint32_t n = 0;
+  while (*at && !g->error.code) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from && n < 65) {
+      name[n] = vram__span_of(from, at);
+      if (!vram__span_is_name(name[n++]))
+        vram__graph_fail(g, VRAM_ERR_NAME, "not the name of a module or parameter");
+    }
+    at += *at == ' ';
+  }
+  if (!g->error.code)
+    vram__training_names_line(g, op, name, n);
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_zero_grad, names);
+}
+
+VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_step, names);
+}

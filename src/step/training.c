@@ -1,0 +1,167 @@
+/* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
+#include "step/step.h"
+
+/* What a text with such lines does not go together with; NULL: nothing. */
+VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o) {
+  if (!o->train)
+    return NULL;
+  if (!g->nbackward)
+    return g->nstep || g->nzero_grad ? "step or zero_grad lines without a backward line" : NULL;
+  if (o->accumulate > 1)
+    return "micro-batches of a text that has backward lines of its own";
+  if (o->checkpoint_segments > 1 || o->ncheckpoint)
+    return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
+           "blocks)";
+  if (g->nstep > 1 && o->amp == VRAM_F16)
+    return "GradScaler with several step lines";
+  return NULL;
+}
+
+/* Is p one of the parameters that the line names? */
+static int vram__line_names(const vram_node *n, const vram_param *p) {
+  const vram__span label = vram__node_label(p->node);
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    const vram_value *v = n->in[i];
+    if (label.len >= v->name_len && vram__text_equal(label.text, v->name, v->name_len) &&
+        (label.len == v->name_len || label.text[v->name_len] == '.' ||
+         label.text[v->name_len] == '/'))
+      return 1;
+  }
+  return !n->nin;
+}
+
+/* The leaf that p is; NULL: none. */
+static vram__leaf *vram__leaf_of(const vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  const uint32_t fn = t.st & VRAM__LEAF ? t.st : t.st ? vram__slot_at(s, t.st)->fn : 0;
+  return p->kind == VRAM__PARAM && (fn & VRAM__LEAF) ? s->leaf.at + (fn & ~VRAM__LEAF) : NULL;
+}
+
+/* Storages that records still hold for backward are the saved ones; others no longer are. */
+static void vram__saved_recount(vram__step *s) {
+  uint32_t i, at;
+  if (s->r->saved_bytes > s->saved_most)
+    s->saved_most = s->r->saved_bytes;
+  s->r->saved_bytes = 0;
+  for (i = 0; i < s->nslot; i++)
+    vram__slot_at(s, vram__slot_number(s, i))->saved = 0;
+  for (at = s->tape.last; at; at = vram__grad_fn_at(s, at)->prev) {
+    vram__grad_fn *f = vram__grad_fn_at(s, at);
+    for (i = 0; i < f->nsaved; i++)
+      if (VRAM__SAVED(f)[i].st)
+        vram__saved_count(s, vram__slot_at(s, VRAM__SAVED(f)[i].st));
+  }
+}
+
+static int vram__is_training_line(const vram_node *n) {
+  return n && n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step;
+}
+
+/* The phase of line n begins. Between it and another such line is no part of a forward pass. */
+static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase phase) {
+  if (vram__is_training_line(vram__node_before(n)))
+    s->phase = phase;
+  else
+    vram__phase_end(s, phase);
+}
+
+static void vram__backward_here(vram__step *s, const vram_node *n) {
+  vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
+  const uint64_t cast = vram__autocast_leave(s);
+  if (cast > s->r->autocast_cache_bytes)
+    s->r->autocast_cache_bytes = cast;
+  vram__history_refresh(s, t);
+  if (!vram__is_grad_fn(vram__tensor_fn(s, *t))) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
+                      "backward of a value that needs no gradient: PyTorch stops with an error");
+    return;
+  }
+  if (s->cuts) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
+                      "a chain with backward lines cannot be cut");
+    return;
+  }
+  vram__training_phase(s, n, VRAM_PHASE_BACKWARD);
+  if (s->o->zero_grad_late && !s->g->nzero_grad && !s->nbackward++)
+    vram__zero_grad_now(s);
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  s->grad = 0;
+  s->gin = vram__backward_room(s);
+  if (s->failed)
+    return;
+  s->tape.retain = n->op == VRAM__OP_retained;
+  s->node = s->scaler ? n->in[0]->node : NULL;
+  if (s->scaler)
+    vram__scaled_backward(s, *t);
+  else
+    vram__backward(s, *t);
+  s->tape.retain = 0;
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+  vram__saved_recount(s);
+}
+
+static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0;
+  vram__training_phase(s, n, VRAM_PHASE_ZERO_GRAD);
+  for (p = s->g->param_first; p; p = p->next) {
+    vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    found += l != NULL;
+    if (!l || s->o->keep_grads)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+  }
+  if (!found)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a zero_grad line that names no trainable parameter");
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+}
+
+/* Does anything but ends of lifetimes follow the line? */
+static int vram__training_goes_on(const vram_node *n) {
+  do
+    n = n->next;
+  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
+  return n != NULL;
+}
+
+static void vram__step_here(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0, count = 0;
+  vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    found += l != NULL;
+    if (!l || !l->grad.d)
+      continue;
+    s->leaf.past[l - s->leaf.at].stepped = 1;
+    vram__optim_param_of(s->optim + count++, l);
+  }
+  if (!found)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a step line that names no trainable parameter");
+  else
+    vram__optim_step_now(s, count, count == s->leaf.parameters);
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
+}
+
+/* One of these lines, in training. */
+VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
+  const uint8_t grad = s->grad, cat = s->cat;
+  if (n->op == VRAM__OP_zero_grad)
+    vram__zero_grad_here(s, n);
+  else if (n->op == VRAM__OP_step)
+    vram__step_here(s, n);
+  else
+    vram__backward_here(s, n);
+  s->grad = grad;
+  s->cat = cat;
+}
+
+/* The step has been played, but for an optimizer that the text does not name. */
+VRAM__FN void vram__training_end(vram__step *s) {
+  if (s->phase == VRAM_PHASE_FORWARD)
+    vram__phase_end(s, VRAM_PHASE_FORWARD);
+  if (s->saved_most > s->r->saved_bytes)
+    s->r->saved_bytes = s->saved_most;
+}

@@ -1,0 +1,87 @@
+"""A module whose forward is a whole training step: backward, zero_grad and step become lines, and do nothing else.
+
+What they leave is not there while the step is recorded: `.grad` stays None."""
+
+import contextlib, re
+
+import torch, torch.nn as nn
+
+from export_rows import Node, Problem, Ref
+
+
+def subclasses(cls):
+    for c in cls.__subclasses__():
+        yield c
+        yield from subclasses(c)
+
+
+def moved(p):
+    """the parameter that stands for the one that an optimizer was given"""
+    while hasattr(p, "vram_moved"):
+        p = p.vram_moved
+    return p
+
+
+def names_of(rec, params):
+    """the shortest names of modules that have these parameters and no others that are trained; none: all"""
+    label = lambda name: ("_" if re.match("[^A-Za-z_]", name) else "") + re.sub(r"[^A-Za-z0-9_./]", "_", name)
+    trained = {i: label(n) for i, n in rec.params.items() if rec.tensors[i].requires_grad}
+    own = {trained[id(p)] for p in map(moved, params) if id(p) in trained}
+    others = set(trained.values()) - own
+    found = []
+    for name in sorted(own) if others else ():
+        parts = name.split(".")
+        ways = [".".join(parts[: k + 1]) for k in range(len(parts))]
+        inside = lambda n, way: n == way or n.startswith(way + ".")
+        way = next(w for w in ways if not any(inside(o, w) for o in others))
+        if way == name and len(parts) > 1:  # a line owns several
+            rec.note(f"an optimizer has {name} and not all parameters of its module; the text says all")
+            way = ".".join(parts[:-1])
+        found.append(way)
+    return [Ref(n) for n in dict.fromkeys(found)]
+
+
+@contextlib.contextmanager
+def recorded(rec):
+    """rec None: nothing becomes a line"""
+    trained = []  # lines and their parameters, some of which may want no gradient at the moment
+
+    def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+        if create_graph:
+            raise Problem(
+                "backward(create_graph=True): a gradient of a gradient, which the text form has no line for"
+            )
+        if inputs is not None or grad_tensors is not None and any(g is not None for g in grad_tensors):
+            raise Problem("backward(inputs= or gradient=): the text form has backward of a loss alone")
+        for t in ([tensors] if isinstance(tensors, torch.Tensor) else tensors) if rec else ():
+            rec.nodes.append(Node("backward", [], [rec.ref(t)], {"retain": 1} if retain_graph else {}))
+
+    def line(op, params):
+        if rec:
+            rec.nodes.append(Node(op, [], [], {}))
+            trained.append((rec.nodes[-1], params))
+
+    def optimizer(op):
+        def call(self, *args, **options):
+            line(op, [p for g in self.param_groups for p in g["params"]])
+
+        return call
+
+    def module_zero_grad(self, set_to_none=True):
+        line("zero_grad", list(self.parameters()))
+
+    changes = [(torch.autograd, "backward", backward), (nn.Module, "zero_grad", module_zero_grad)]
+    changes.append((torch.optim.Optimizer, "zero_grad", optimizer("zero_grad")))
+    changes += [
+        (c, "step", optimizer("step")) for c in set(subclasses(torch.optim.Optimizer)) if "step" in vars(c)
+    ]
+    kept = [(of, name, vars(of)[name]) for of, name, _ in changes]
+    for of, name, to in changes:
+        setattr(of, name, to)
+    try:
+        yield
+    finally:
+        for of, name, was in kept:
+            setattr(of, name, was)
+    for node, params in trained:
+        node.ins = names_of(rec, params)
