@@ -11604,11 +11604,17 @@ enum {
   VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
   VRAM__ADAFACTOR = 16,      /* torch.optim has it */
   VRAM__MUON = 32,           /* torch.optim has it */
-  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
-                                behind      where(..), else before it */
-  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
-  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
-  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+  /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind where(..), else
+     before it */
+  VRAM__MASK_LAST = 64,
+  VRAM__CONV3D_HALF_SLOW = 128, /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+  VRAM__RNN_BF16 = 256,         /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512,    /* attention.cpp, preprocess_mask: before it is aligned */
+  VRAM__UPSAMPLE_F32 = 1024,    /* autocast_mode.h, AT_FORALL_FP32: interpolate is in the list */
+  /* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
+     attention where there are few queries */
+  VRAM__FLASH_1 = 2048,
+  VRAM__CUDNN_PAIRS = 4096 /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
 };
 
 /* How attention of ordinary ops is composed. */
@@ -12775,23 +12781,28 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
-#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED)
-#define VRAM__DOES_2_5 (VRAM__DOES_2_2 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
+#define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
 #define VRAM__DOES_2_10 \
     ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
 #define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
-#define VRAM__DOES_2_14 (VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST)
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
-   that is named; of 2.1 to 2.3 nothing was measured. */
+   that is named. */
 static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
     /* masks of memory-efficient attention are expanded as views */
     {VRAM_RULES_TORCH_2_2, VRAM__DOES_2_2, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* interpolate in fp32 under autocast */
+    {VRAM_RULES_TORCH_2_4, VRAM__DOES_2_4, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
     /* scaled_dot_product_attention(enable_gqa), in fp32 where it is of ordinary ops */
@@ -12818,17 +12829,18 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* cuDNN's attention: dropout of a multiple of one sixteenth */
+    /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace */
     {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
+     {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
     {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
+     {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
-    /* memory-efficient attention: seed and offset on the device, heads that share a key */
+    /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
+       for cuDNN's attention */
     {VRAM_RULES_TORCH_2_14, VRAM__DOES_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
+     {8519680, 33554432, 0, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* workspaces go with the call; linear's result is no view */
     {VRAM_RULES_TORCH_2_15, VRAM__DOES_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
@@ -12852,6 +12864,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_REST
 #undef VRAM__DOES_2_2
 #undef VRAM__DOES_2_1
+#undef VRAM__DOES_2_4
 #undef VRAM__DOES_2_5
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
@@ -24410,8 +24423,9 @@ static void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__t
     }
     return;
   }
-  a = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32)
-             : vram__tensor_retain(s, x[0]); /* fp32 list */
+  a = s->amp && (s->device.rules->does & VRAM__UPSAMPLE_F32)
+          ? vram__autocast_cast(s, x[0], VRAM_F32)
+          : vram__tensor_retain(s, x[0]);
   f = vram__tape_record(s, n->op, &a, 1, 1, 0);
   if (f)
     f->aux = mode;
@@ -26586,11 +26600,14 @@ static int vram__sdpa_can_use_flash(const vram__step *s, const vram__sdpa *p) {
   return 1;
 }
 
-/* sdp_utils.cpp, check_cudnn_d256_bprop_head_dim */
+/* sdp_utils.cpp, check_cudnn_d256_bprop_head_dim; up to PyTorch 2.13 Blackwell alone has a limit.
+ */
 static int vram__sdpa_check_cudnn_backward(const vram__step *s, const vram__sdpa *p) {
   const vram__sdpa_size z = vram__sdpa_sizes(p);
   if (!vram__device_is_hopper_or_blackwell(s) || !vram__sdpa_wants_gradient(s, p))
     return 1;
+  if (!(s->device.rules->does & VRAM__CUDNN_PAIRS))
+    return s->device.cc / 10 == 9 || (z.d <= 128 && z.dv <= 128);
   return (z.d <= 128 && z.dv <= 128) || (z.d == 192 && z.dv == 128) || (z.d == 256 && z.dv == 256);
 }
 
@@ -26648,6 +26665,21 @@ static int vram__sdpa_can_use(const vram__step *s, const vram__sdpa *p, int back
   }
 }
 
+/* sdp_utils.cpp, priority_order of PyTorch 2.1: memory-efficient attention comes first where flash
+   attention, which has a block for each head, would leave the device idle. */
+static int vram__sdpa_prefers_efficient(const vram__step *s, const vram__sdpa *p) {
+  vram__sdpa_size z;
+  int64_t heads, widest;
+  if (!(s->device.rules->does & VRAM__FLASH_1) || p->in[0].d->ndim != 4)
+    return 0;
+  z = vram__sdpa_sizes(p);
+  heads = z.b * z.h;
+  widest = vram__max_i64(z.d, p->in[1].d->v[3]);
+  if (vram__sdpa_wants_gradient(s, p))
+    return 6 * heads > z.sq;
+  return (heads < 60 && heads * (z.sq / 64) / 2 >= heads) || widest == 128;
+}
+
 /* sdp_utils.cpp, select_sdp_backend: the first that can run. cuDNN is asked first on Hopper and
    Blackwell (check_prefer_cudnn_attention), elsewhere and in older versions behind all others. */
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p) {
@@ -26655,6 +26687,8 @@ VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p) {
                                   VRAM__SDPA_MATH};
   uint32_t i =
       vram__device_is_hopper_or_blackwell(s) && s->device.rules->attention.cudnn_first ? 0 : 1;
+  if (vram__sdpa_prefers_efficient(s, p) && vram__sdpa_can_use(s, p, VRAM__SDPA_EFFICIENT))
+    return VRAM__SDPA_EFFICIENT;
   while (!vram__sdpa_can_use(s, p, order[i]))
     i++;
   return order[i];

@@ -196,11 +196,14 @@ static int vram__sdpa_can_use_flash(const vram__step *s, const vram__sdpa *p) {
   return 1;
 }
 
-/* sdp_utils.cpp, check_cudnn_d256_bprop_head_dim */
+/* sdp_utils.cpp, check_cudnn_d256_bprop_head_dim; up to PyTorch 2.13 Blackwell alone has a limit.
+ */
 static int vram__sdpa_check_cudnn_backward(const vram__step *s, const vram__sdpa *p) {
   const vram__sdpa_size z = vram__sdpa_sizes(p);
   if (!vram__device_is_hopper_or_blackwell(s) || !vram__sdpa_wants_gradient(s, p))
     return 1;
+  if (!(s->device.rules->does & VRAM__CUDNN_PAIRS))
+    return s->device.cc / 10 == 9 || (z.d <= 128 && z.dv <= 128);
   return (z.d <= 128 && z.dv <= 128) || (z.d == 192 && z.dv == 128) || (z.d == 256 && z.dv == 256);
 }
 
@@ -258,6 +261,21 @@ static int vram__sdpa_can_use(const vram__step *s, const vram__sdpa *p, int back
   }
 }
 
+/* sdp_utils.cpp, priority_order of PyTorch 2.1: memory-efficient attention comes first where flash
+   attention, which has a block for each head, would leave the device idle. */
+static int vram__sdpa_prefers_efficient(const vram__step *s, const vram__sdpa *p) {
+  vram__sdpa_size z;
+  int64_t heads, widest;
+  if (!(s->device.rules->does & VRAM__FLASH_1) || p->in[0].d->ndim != 4)
+    return 0;
+  z = vram__sdpa_sizes(p);
+  heads = z.b * z.h;
+  widest = vram__max_i64(z.d, p->in[1].d->v[3]);
+  if (vram__sdpa_wants_gradient(s, p))
+    return 6 * heads > z.sq;
+  return (heads < 60 && heads * (z.sq / 64) / 2 >= heads) || widest == 128;
+}
+
 /* sdp_utils.cpp, select_sdp_backend: the first that can run. cuDNN is asked first on Hopper and
    Blackwell (check_prefer_cudnn_attention), elsewhere and in older versions behind all others. */
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p) {
@@ -265,6 +283,8 @@ VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p) {
                                   VRAM__SDPA_MATH};
   uint32_t i =
       vram__device_is_hopper_or_blackwell(s) && s->device.rules->attention.cudnn_first ? 0 : 1;
+  if (vram__sdpa_prefers_efficient(s, p) && vram__sdpa_can_use(s, p, VRAM__SDPA_EFFICIENT))
+    return VRAM__SDPA_EFFICIENT;
   while (!vram__sdpa_can_use(s, p, order[i]))
     i++;
   return order[i];

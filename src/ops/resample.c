@@ -172,8 +172,9 @@ static void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__t
     }
     return;
   }
-  a = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32)
-             : vram__tensor_retain(s, x[0]); /* fp32 list */
+  a = s->amp && (s->device.rules->does & VRAM__UPSAMPLE_F32)
+          ? vram__autocast_cast(s, x[0], VRAM_F32)
+          : vram__tensor_retain(s, x[0]);
   f = vram__tape_record(s, n->op, &a, 1, 1, 0);
   if (f)
     f->aux = mode;

@@ -10,11 +10,17 @@ enum {
   VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
   VRAM__ADAFACTOR = 16,      /* torch.optim has it */
   VRAM__MUON = 32,           /* torch.optim has it */
-  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
-                                behind      where(..), else before it */
-  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
-  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
-  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+  /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind where(..), else
+     before it */
+  VRAM__MASK_LAST = 64,
+  VRAM__CONV3D_HALF_SLOW = 128, /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+  VRAM__RNN_BF16 = 256,         /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512,    /* attention.cpp, preprocess_mask: before it is aligned */
+  VRAM__UPSAMPLE_F32 = 1024,    /* autocast_mode.h, AT_FORALL_FP32: interpolate is in the list */
+  /* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
+     attention where there are few queries */
+  VRAM__FLASH_1 = 2048,
+  VRAM__CUDNN_PAIRS = 4096 /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
 };
 
 /* How attention of ordinary ops is composed. */

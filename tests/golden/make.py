@@ -23,7 +23,7 @@ HEAD = """# Measured allocation streams. Written by make.py from the measured fi
 """
 
 VERSIONS_HEAD = """# Measured allocation streams of older versions of PyTorch. Written by make.py from the measured files; do not edit.
-# Source: the wheels on PyPI, the device of streams.txt: 2.4.1+cu121, 2.5.1+cu124, 2.6.0+cu124, 2.7.1+cu126, 2.8.0+cu128, 2.9.1+cu128, 2.10.0+cu128,
+# Source: the wheels on PyPI, the device of streams.txt: 2.1.2+cu121, 2.2.2+cu121, 2.3.1+cu121, 2.4.1+cu121, 2.5.1+cu124, 2.6.0+cu124, 2.7.1+cu126, 2.8.0+cu128, 2.9.1+cu128, 2.10.0+cu128,
 # 2.11.0+cu130, 2.12.1+cu130, 2.13.0+cu130, 2.14.1+cu130. Streams that are those of streams.txt have no row. The texts of versions/ are here alone.
 # name mode phase allocations hash end peak saved
 """

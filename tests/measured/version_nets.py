@@ -58,7 +58,9 @@ def generator():
 class Vae(nn.Module):
     def __init__(self, width=256, latent=32):
         super().__init__()
-        self.encode = nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.ELU(), nn.Linear(width, 2 * latent))
+        self.encode = nn.Sequential(
+            nn.Flatten(), nn.Linear(784, width), nn.ELU(), nn.Linear(width, 2 * latent)
+        )
         self.decode = nn.Sequential(nn.Linear(latent, width), nn.Softplus(), nn.Linear(width, 784))
 
     def forward(self, image):
@@ -77,7 +79,9 @@ class Encoder(nn.Module):
 
     def __init__(self, width=64, heads=4):
         super().__init__()
-        layer = nn.TransformerEncoderLayer(width, heads, 2 * width, 0.1, "gelu", batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, 2 * width, 0.1, "gelu", batch_first=True, norm_first=True
+        )
         self.embed = nn.Embedding(100, width)
         self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(width, 7)
@@ -88,7 +92,10 @@ class Encoder(nn.Module):
 
 
 def encoder():
-    return Encoder(), {"words": torch.zeros(4, 32, dtype=torch.long), "target": torch.zeros(4, dtype=torch.long)}
+    return Encoder(), {
+        "words": torch.zeros(4, 32, dtype=torch.long),
+        "target": torch.zeros(4, dtype=torch.long),
+    }
 
 
 class Attention(nn.Module):
@@ -164,9 +171,13 @@ class Losses(nn.Module):
         x = self.table(bags)
         a, b, c, d, e = (f(x) for f in self.linear)
         loss = F.cross_entropy(a, classes, ignore_index=3) + F.nll_loss(F.log_softmax(b, -1), classes)
-        loss = loss + F.smooth_l1_loss(c, aim) + F.kl_div(F.log_softmax(d, -1), F.softmax(aim, -1), reduction="batchmean")
+        loss = (
+            loss
+            + F.smooth_l1_loss(c, aim)
+            + F.kl_div(F.log_softmax(d, -1), F.softmax(aim, -1), reduction="batchmean")
+        )
         loss = loss + F.cosine_embedding_loss(d, e, torch.ones(x.shape[0], device=x.device))
-        loss = loss + F.huber_loss(e, aim) + F.soft_margin_loss(c, aim) + self.mix(a, b).abs().max(dim=-1).values.sum()
+        loss = loss + F.huber_loss(e, aim) + F.l1_loss(c, aim) + self.mix(a, b).abs().max(dim=-1).values.sum()
         return loss + F.cosine_similarity(a, e, dim=-1).sum() + torch.where(aim > 0, b, c).std()
 
 
@@ -181,10 +192,15 @@ class Segmenter(nn.Module):
     def __init__(self, width=16):
         super().__init__()
         block = lambda i, o: nn.Sequential(
-            nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU(inplace=True), nn.Dropout2d(0.1)
+            nn.Conv2d(i, o, 3, padding=1, bias=False),
+            nn.BatchNorm2d(o),
+            nn.ReLU(inplace=True),
+            nn.Dropout2d(0.1),
         )
         self.down = nn.ModuleList([block(3, width), block(width, 2 * width), block(2 * width, 4 * width)])
-        self.up = nn.ModuleList([nn.ConvTranspose2d(4 * width, 2 * width, 2, 2), nn.ConvTranspose2d(2 * width, width, 2, 2)])
+        self.up = nn.ModuleList(
+            [nn.ConvTranspose2d(4 * width, 2 * width, 2, 2), nn.ConvTranspose2d(2 * width, width, 2, 2)]
+        )
         self.side = nn.ModuleList([block(4 * width, 2 * width), block(2 * width, width)])
         self.head = nn.Conv2d(width, 5, 1)
 
@@ -199,7 +215,10 @@ class Segmenter(nn.Module):
 
 
 def segmenter():
-    return Segmenter(), {"image": torch.zeros(2, 3, 64, 64), "classes": torch.zeros(2, 64, 64, dtype=torch.long)}
+    return Segmenter(), {
+        "image": torch.zeros(2, 3, 64, 64),
+        "classes": torch.zeros(2, 64, 64, dtype=torch.long),
+    }
 
 
 class Video(nn.Module):

@@ -12,7 +12,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tools"))
 NETS = os.path.join(HERE, "..", "further", "nets.py:")
 OWN = os.path.join(HERE, "version_nets.py:")
-SIZES = dict(vocab_size=2000, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=384)
+SIZES = dict(
+    vocab_size=2000, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=384
+)
 CONFIGS = {
     "albert": dict(SIZES, architecture="AlbertForMaskedLM", embedding_size=64),
     "bart": dict(
@@ -133,7 +135,11 @@ def measure(kept, source, options):
         with open(words[0][3:], "w") as f:
             json.dump(config, f)
     step = options.split()
-    model = [w for k, w in enumerate(step) if w in ("--checkpointing", "--keep") or k and step[k - 1] == "--checkpointing"]
+    model = [
+        w
+        for k, w in enumerate(step)
+        if w in ("--checkpointing", "--keep") or k and step[k - 1] == "--checkpointing"
+    ]
     evaluated = ["--eval"] if "--infer" in step else []
     text = os.path.join(kept, short + "".join(model + evaluated) + ".vram")
     name = os.path.join(kept, short + options.replace(" ", ""))
@@ -141,22 +147,21 @@ def measure(kept, source, options):
         call(export_torch.main, [*words, *model, *evaluated, "-o", text], os.devnull, name + ".err")
     if not os.path.exists(text):
         return f"| {short} | {options} | not exported: {last_line(name + '.err')} |"
-    record = ["--measured", name + ".json"] if os.path.exists(name + ".json") else [*words, *step, "--record", name + ".json"]
-    if measured_text(text):
-        record += ["--text", text]
-    call(measure_torch.main, [*record, "--markdown"], name + ".out", name + ".err")
+    record = (
+        ["--measured", name + ".json"]
+        if os.path.exists(name + ".json")
+        else [*words, *step, "--record", name + ".json"]
+    )
+    call(measure_torch.main, [*record, "--text", text, "--markdown"], name + ".out", name + ".err")
     with open(name + ".out") as f:
         row = f.read().strip()
     return row.replace(words[0], short, 1) if row else f"| {short} | {options} | {last_line(name + '.err')} |"
 
 
-def measured_text(text):
-    """a text of a module that gives a tensor lacks the sum that is its loss; then the measurement exports its own"""
-    return True
-
-
 def main():
     words = sys.argv[1:]
+    if "-h" in words or "--help" in words:
+        sys.exit(__doc__)
     kept = words[1] if words[:1] == ["-o"] else None
     pattern = (words[2:] if kept else words)[:1] or ["."]
     warnings.simplefilter("ignore")
