@@ -2,18 +2,18 @@
 #pragma once
 #include "core/core.h"
 
-#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u      /* node: a loss */
-#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u   /* node: may write to its first input */
-#define VRAM__DROPS 32u    /* node: a `drop` or `keep` line, which has no name of its own */
-#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
-#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u    /* value: named by `output` */
-#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
-#define VRAM__INFERRED 16u /* value: named by `infer` */
-#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
-#define VRAM__FULL 128u    /* node: autocast is off around it */
+#define VRAM__INPLACE 1u        /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u           /* node: a loss */
+#define VRAM__USUAL 8u          /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u        /* node: may write to its first input */
+#define VRAM__DROPS 32u         /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__NO_GRAD 64u       /* node: it runs under torch.no_grad() */
+#define VRAM__GRAD 1u           /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u         /* value: named by `output` */
+#define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u      /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u       /* value: an input whose dtype is the model's */
+#define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 #define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
@@ -295,8 +295,8 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
-  uint32_t blocks; /* `checkpoint` blocks around it */
-  uint8_t full;    /* autocast was off in front of it */
+  uint32_t blocks;  /* `checkpoint` blocks around it */
+  uint8_t autocast; /* in front of it */
   uint32_t ncarried;
   struct {
     vram__span name;
