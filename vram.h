@@ -1856,6 +1856,7 @@
 #define vram_graph_parse VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse)
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
+#define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
@@ -2340,7 +2341,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(autocast, B) X(cublas, B) X(onesided, B)
+  X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
+  X(autocast, B) X(cublas, B) X(onesided, B) X(colon, B)
 
 /* clang-format on */
 
@@ -2430,10 +2432,11 @@ struct vram_param {
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   vram_dtype dtype : 8;
-  uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
-  uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
-  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
-                       from before the model was prepared for training */
+  uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                       that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2460,9 +2463,9 @@ typedef struct vram_graph {
   uint32_t name_len;
   vram_rules rules; /* that the text names; VRAM_RULES_TORCH: none */
   vram_node *first, *last;
-  vram_param *param_first, *param_last;
-  uint32_t param_room; /* behind the last one, for so many more */
-  vram_value **input;  /* the model's inputs */
+  vram_param *param_first, *param_last; /* in the order in which optimizers go through them */
+  uint32_t param_room;                  /* behind the last one, for so many more */
+  vram_value **input;                   /* the model's inputs */
   uint32_t ninput, nnode, nvalue, nparam, noutput;
   uint32_t ndim;
   struct {
@@ -2475,17 +2478,19 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
-  struct vram__owned *owned; /* what modules own; NULL: nothing */
-  uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
-  uint32_t holds;            /* nodes whose functions hold what they were given */
+  struct vram__owned *owned;                    /* what modules own; NULL: nothing */
+  uint32_t rnn_dropout;                         /* recurrent nets with dropout */
+  struct vram__adapt *adapt;                    /* of vram_graph_adapt; NULL: nothing */
+  struct vram__moved *moved_first, *moved_last; /* parameters of `order` lines */
+  uint32_t holds;     /* nodes whose functions hold what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t nkept;                               /* values that `keep` lines name, */
+  uint32_t nmade;                               /* and `requires_grad` lines */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -2560,6 +2565,11 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
 /* Here variables of the loop around the model take these values (out = model(x)), and hold them
    until the next step comes here. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an
+   input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
+   changes. */
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
@@ -4666,6 +4676,8 @@ VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
 
 /* a * b, or VRAM_OVERFLOW. */
 VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b) {
+  if ((a | b) <= UINT32_MAX / 2) /* most are: no division */
+    return a * b;
   if (a == VRAM_OVERFLOW || b == VRAM_OVERFLOW || (a && b > (uint64_t)VRAM_MAX_BYTES / a))
     return VRAM_OVERFLOW;
   return a * b;
@@ -7663,7 +7675,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__LOSS 4u           /* node: a loss */
 #define VRAM__USUAL 8u          /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u        /* node: may write to its first input */
-#define VRAM__DROPS 32u         /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__DROPS 32u         /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u       /* node: it runs under torch.no_grad() */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */
@@ -7714,6 +7726,7 @@ typedef struct vram__promote {
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
+  VRAM__OP_requires_grad,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -7953,7 +7966,8 @@ typedef struct vram__loop {
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
   uint32_t blocks;  /* `checkpoint` blocks around it */
-  uint8_t autocast; /* in front of it */
+  uint8_t autocast; /* in front of it, */
+  uint8_t no_grad;  /* and whether no_grad was on */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -8065,6 +8079,10 @@ VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
+/* order.c */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v);
+VRAM__FN void vram__graph_reorder(vram_graph *g);
+
 /* graph.c */
 VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
@@ -8175,9 +8193,9 @@ static inline vram__span vram__span_all(const char *text) {
   return s;
 }
 
-/* Is n a line about lifetimes alone? */
+/* Is n a line about lifetimes alone, or about what a value is? */
 static inline int vram__node_is_lifetime(const vram_node *n) {
-  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
+  return n->op >= VRAM__OP_drop && n->op <= VRAM__OP_requires_grad;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
@@ -8991,6 +9009,11 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
   return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
 }
 
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_requires_grad, v, n,
+                               "a value that is to want a gradient is NULL");
+}
+
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
   return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }
@@ -9243,13 +9266,31 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   return vram__node_new(g, &r);
 }
 
-/* A `drop` or `keep` line. */
+/* May a `requires_grad` line name v? */
+static int vram__value_may_want(vram_graph *g, const vram_value *v) {
+  if (!v->node)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of an input (expected grad=1 behind it)");
+  else if (vram__op_traits(v->node) & VRAM__OP_PARAM)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a parameter or buffer");
+  else if (vram__kind_rank(v->dtype) < 2)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a value that is not floating point");
+  return !g->error.code;
+}
+
+/* A `drop`, `keep` or `requires_grad` line. */
 VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
-  vram_node *n = vram__node_drop(g, op, in, nin);
+  vram_node *n;
+  uint32_t i;
+  for (i = 0; op == VRAM__OP_requires_grad && i < nin; i++)
+    if (!vram__value_may_want(g, in[i]))
+      return NULL;
+  n = vram__node_drop(g, op, in, nin);
   if (n)
     n->flags |= VRAM__DROPS;
   if (n && op == VRAM__OP_keep)
     g->nkept += nin;
+  if (n && op == VRAM__OP_requires_grad)
+    g->nmade += nin;
   return n;
 }
 
@@ -10207,10 +10248,11 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
-  const vram__span all = vram__span_all("all-linear");
+  vram__span all;
   int head, good = 1;
   if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
+  all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
          vram__adapt_names(vram__span_all("lm_head"), name);
   vram__adapt_candidate(a, name);
@@ -10251,6 +10293,73 @@ VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
 /* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
   return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+}
+
+/* >>model/order    parameters in the order of the module, where the program uses them in another
+ * one */
+
+/* A parameter that comes behind `after`. */
+typedef struct vram__moved {
+  struct vram__moved *next;
+  vram_param *param, *after;
+} vram__moved;
+
+static int vram__order_param(vram_graph *g, vram_param *p) {
+  vram__moved *m;
+  if (p->is_moved) {
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names these parameters already");
+    return 0;
+  }
+  m = (vram__moved *)vram__graph_take(g, sizeof *m);
+  if (!m)
+    return 0;
+  m->next = NULL;
+  m->param = p;
+  m->after = g->param_last;
+  p->is_moved = 1;
+  if (g->moved_last)
+    g->moved_last->next = m;
+  else
+    g->moved_first = m;
+  g->moved_last = m;
+  return 1;
+}
+
+/* What the node of v owns comes behind all parameters that there are. 0: an error. */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v) {
+  vram_node *n = v->node;
+  uint32_t i, own = 0;
+  for (i = 0; n && i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n) {
+      if (!vram__order_param(g, n->param[i]))
+        return 0;
+      own++;
+    }
+  if (!own)
+    vram__graph_fail(g, VRAM_ERR_NAME, "an order line names what has no parameters of its own");
+  return own != 0;
+}
+
+/* All lines were read: the list of parameters gets its order. */
+VRAM__FN void vram__graph_reorder(vram_graph *g) {
+  vram_param *p = g->param_first, *next, **end = &g->param_first;
+  vram__moved *m = g->moved_first;
+  if (!m)
+    return;
+  g->param_room = 0; /* the last one of the list is no longer the last in memory */
+  for (; p; p = next) {
+    next = p->next;
+    if (!p->is_moved) {
+      *end = g->param_last = p;
+      end = &p->next;
+    }
+    for (; m && m->after == p; m = m->next) {
+      *end = g->param_last = m->param;
+      end = &m->param->next;
+    }
+  }
+  *end = NULL;
+  g->moved_first = g->moved_last = NULL;
 }
 
 /* >>model/parse    the lines of the text form */
@@ -10591,6 +10700,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
@@ -10630,7 +10740,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output`, `drop` or `keep` line; 0: an error. */
+/* The names of an `output`, `drop`, `keep` or `requires_grad` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -10648,7 +10758,7 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-/* A `drop` or `keep` line. */
+/* A `drop`, `keep` or `requires_grad` line. */
 static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -10688,6 +10798,18 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
                              "the end of the line");
   p->g->no_grad = no_grad;
   return 1;
+}
+
+/* An `order` line. */
+static int vram__order_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  uint32_t i;
+  for (i = 0; i < count && !p->names_only; i++)
+    if (!vram__graph_order(p->g, in[i]))
+      return vram__parse_located(p, at);
+  return count != 0;
 }
 
 static int vram__infer_line(vram__parser *p) {
@@ -10792,6 +10914,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->ncarried = 0;
   loop->blocks = p->blocks;
   loop->autocast = p->g->autocast;
+  loop->no_grad = p->g->no_grad != 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -10849,6 +10972,10 @@ static int vram__next_line(vram__parser *p) {
   if (p->g->autocast != loop->autocast)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "autocast is not as it was where the loop began", NULL);
+  if (p->g->no_grad != loop->no_grad)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "no_grad is not as it was where the loop began",
+                              loop->no_grad ? "no_grad" : "enable_grad");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -10971,37 +11098,44 @@ static int vram__autocast_line(vram__parser *p) {
 
 /* ---- a text ---- */
 
+static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
+static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_requires_grad(vram__parser *p) {
+  return vram__lifetime_line(p, VRAM__OP_requires_grad);
+}
+static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
+static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
+
+/* Lines that are no ops. */
+static const struct {
+  char word[16];
+  int (*line)(vram__parser *p);
+} vram__statements[] = {
+    {"model", vram__model_line},
+    {"rules", vram__rules_line},
+    {"dim", vram__dim_line},
+    {"input", vram__input_line},
+    {"output", vram__output_line},
+    {"infer", vram__infer_line},
+    {"drop", vram__parse_drop},
+    {"keep", vram__parse_keep},
+    {"requires_grad", vram__parse_requires_grad},
+    {"order", vram__order_line},
+    {"no_grad", vram__parse_no_grad},
+    {"enable_grad", vram__parse_enable_grad},
+    {"loop", vram__loop_line},
+    {"next", vram__next_line},
+    {"checkpoint", vram__checkpoint_line},
+    {"end", vram__end_line},
+    {"autocast", vram__autocast_line},
+};
+
 static int vram__parse_statement(vram__parser *p) {
-  if (vram__parse_word_is(p, "model"))
-    return vram__model_line(p);
-  if (vram__parse_word_is(p, "rules"))
-    return vram__rules_line(p);
-  if (vram__parse_word_is(p, "dim"))
-    return vram__dim_line(p);
-  if (vram__parse_word_is(p, "input"))
-    return vram__input_line(p);
-  if (vram__parse_word_is(p, "output"))
-    return vram__output_line(p);
-  if (vram__parse_word_is(p, "infer"))
-    return vram__infer_line(p);
-  if (vram__parse_word_is(p, "drop"))
-    return vram__lifetime_line(p, VRAM__OP_drop);
-  if (vram__parse_word_is(p, "keep"))
-    return vram__lifetime_line(p, VRAM__OP_keep);
-  if (vram__parse_word_is(p, "no_grad"))
-    return vram__grad_line(p, 1);
-  if (vram__parse_word_is(p, "enable_grad"))
-    return vram__grad_line(p, 0);
-  if (vram__parse_word_is(p, "loop"))
-    return vram__loop_line(p);
-  if (vram__parse_word_is(p, "next"))
-    return vram__next_line(p);
-  if (vram__parse_word_is(p, "checkpoint"))
-    return vram__checkpoint_line(p);
-  if (vram__parse_word_is(p, "end"))
-    return vram__end_line(p);
-  if (vram__parse_word_is(p, "autocast"))
-    return vram__autocast_line(p);
+  uint32_t i;
+  for (i = 0; i < sizeof vram__statements / sizeof *vram__statements; i++)
+    if (*vram__statements[i].word == *p->token.text &&
+        vram__parse_word_is(p, vram__statements[i].word))
+      return vram__statements[i].line(p);
   return vram__op_line(p);
 }
 
@@ -11038,8 +11172,10 @@ static int vram__parse_complete(vram__parser *p) {
       vram__error_no_dim(g, p->set[i].name ? p->set[i].name : "(batch)");
       return 0;
     }
-  if (g->root)
+  if (g->root) {
+    vram__graph_reorder(g);
     return vram__adapt_complete(g);
+  }
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;
@@ -11236,12 +11372,36 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 
 /* >>torch/rules    constants of PyTorch and the libraries that it calls, a row for each version */
 
+/* What a version does that another does not. */
+enum {
+  VRAM__RMS_NORM_FUSED = 1,  /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+  VRAM__COLON_VIEW = 2,      /* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
+  VRAM__LINEAR_VIEW = 4,     /* Linear.cpp, linear: of folded axes it is a view for autograd */
+  VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+  VRAM__ADAFACTOR = 16,      /* torch.optim has it */
+  VRAM__MUON = 32,           /* torch.optim has it */
+  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
+                                behind      where(..), else before it */
+  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
+  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+};
+
+/* How attention of ordinary ops is composed. */
+enum {
+  VRAM__MATH_PLAIN, /* in its own dtype, with softmax; boolean masks fill zeros */
+  VRAM__MATH_WHERE, /* 16 bits run in fp32, with _safe_softmax, which selects into a new tensor;
+                       masks are negated */
+  VRAM__MATH_SAFE   /* the same with masks as they are, and rows overwritten */
+};
+
 /* What the numbers of a step follow from, beside the rules that are code. Of each group stands here
    where its constants are in the sources of the version that a row is of; `measured`: in no source,
    found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
    selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
 typedef struct vram__rules {
   uint32_t since;                  /* of VRAM_RULES_TORCH_...: up to the next row */
+  uint32_t does;                   /* bits of the enum above */
   const char *cuda, *bitsandbytes; /* versions */
 
   /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
@@ -11262,14 +11422,14 @@ typedef struct vram__rules {
     uint8_t kept, lt_kept;
   } cublas;
 
-  uint8_t rms_norm_fused; /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
-
   struct {
     uint8_t cudnn_first; /* sdp_utils.cpp, priority_order: on Hopper and Blackwell */
     uint8_t device_seed; /* attention.cu: seed and offset are on the device without dropout, too */
     uint8_t flash_seed;  /* flash_api.cpp, mha_fwd: those of flash attention are */
     uint8_t gqa;         /* attention.cpp: scaled_dot_product_attention has enable_gqa, */
     uint8_t efficient_gqa; /* and can_use_mem_efficient_attention takes it */
+    uint8_t math;          /* attention.cpp, _scaled_dot_product_attention_math and
+                              convert_boolean_attn_mask:          VRAM__MATH_... */
   } attention;
 
   struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
@@ -11277,17 +11437,6 @@ typedef struct vram__rules {
     int64_t width_large, width;
     uint64_t dropout;
   } cudnn_attention;
-
-  uint8_t linear_view; /* Linear.cpp, linear: the result of folded axes is a view for autograd */
-
-  uint8_t embedding_fused; /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
-
-  uint8_t adafactor, muon; /* torch.optim has them */
-
-  uint8_t mask_last; /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind
-                        where(..), else before it */
-
-  uint8_t conv3d_half_slow; /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
 
   /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
@@ -11621,6 +11770,7 @@ typedef struct vram__kept_storage {
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
   uint32_t line;
+  uint8_t root; /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */
@@ -11677,7 +11827,14 @@ typedef struct vram__calls {
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
 
-/* Parameters and inputs that want a gradient. */
+/* A tensor that the program makes a leaf while it runs. Autograd's AccumulateGrad holds it as long
+   as a record leads there. */
+typedef struct vram__made {
+  uint32_t slot;  /* 0: free */
+  uint32_t edges; /* records that lead to it; of a free one: the next that is free */
+} vram__made;
+
+/* Parameters and inputs that want a gradient, and values that the program makes leaves. */
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
@@ -11685,6 +11842,10 @@ typedef struct vram__leaves {
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
   vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
   uint32_t room;
+  uint32_t made; /* VRAM__LEAF and the first that is made while the program runs; more than any
+                    edge: there are none */
+  uint32_t nmade, made_free; /* so many may live at a time; the first that does not */
+  vram__made *made_of;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -11938,6 +12099,13 @@ VRAM__FN const vram_dims *vram__dims_without_axis(vram__step *s, const vram_dims
 VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_dims *x,
                                       uint32_t mask);
 VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
+
+/* leaf.c */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t);
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge);
+VRAM__FN void vram__leaves_settle(vram__step *s);
 
 /* autocast.c */
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt);
@@ -12205,6 +12373,8 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
   e->out = out;
   if (vram__is_grad_fn(fn))
     vram__grad_fn_at(s, fn)->refs++;
+  else if (fn >= s->leaf.made)
+    vram__leaf_hold(s, fn);
 }
 
 /* Input i of f is t. */
@@ -12354,47 +12524,66 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
     /* cudnn_conv */ {4, 32}
 
+/* What versions do that others do not. */
+#define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED)
+#define VRAM__DOES_2_5 (VRAM__DOES_2_2 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_10 \
+    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+#define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
+#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_14 (VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST)
+#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
+
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */
 static const vram__rules vram__rules_rows[] = {
-    {VRAM_RULES_TORCH_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 0, 0}, {256, 128, 0}, 1, 0, 0, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
-    /* scaled_dot_product_attention(enable_gqa) */
-    {VRAM_RULES_TORCH_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    /* masks of memory-efficient attention are expanded as views */
+    {VRAM_RULES_TORCH_2_2, VRAM__DOES_2_2, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* scaled_dot_product_attention(enable_gqa), in fp32 where it is of ordinary ops */
+    {VRAM_RULES_TORCH_2_5, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_WHERE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
+    /* attention of ordinary ops: rows of -inf are overwritten */
+    {VRAM_RULES_TORCH_2_6, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; no cuDNN for conv3d in 16 bits */
-    {VRAM_RULES_TORCH_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 1,
+    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
+    {VRAM_RULES_TORCH_2_9, VRAM__DOES_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuDNN for conv3d again */
-    {VRAM_RULES_TORCH_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows */
-    {VRAM_RULES_TORCH_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 0}, 1, 1, 1, 1, 1, 0,
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* cuDNN's attention: dropout of a multiple of one sixteenth */
-    {VRAM_RULES_TORCH_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key */
-    {VRAM_RULES_TORCH_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 1, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_14, VRAM__DOES_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* workspaces go with the call; linear's result is no view */
-    {VRAM_RULES_TORCH_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 0, 0}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 0, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_15, VRAM__DOES_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 0, 0}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST}};
 /* clang-format on */
 
@@ -12412,6 +12601,14 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_2_2
+#undef VRAM__DOES_2_1
+#undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_9
+#undef VRAM__DOES_2_10
+#undef VRAM__DOES_2_11
+#undef VRAM__DOES_2_14
+#undef VRAM__DOES_2_15
 
 /* The rules of a version; those that are none of PyTorch's have the newest's constants. */
 VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version) {
@@ -12803,6 +13000,8 @@ static VRAM__APART void vram__slot_free_made(vram__step *s, uint32_t i, uint32_t
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
   const uint32_t fn = st->fn;
+  if (fn >= s->leaf.made)
+    vram__leaf_gone(s, fn);
   if (st->base != i) {
     vram__view_free(s, i);
     return;
@@ -13614,6 +13813,76 @@ VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_
     s->call.mute = 1;
 }
 
+/* >>torch/leaf    tensors that become leaves while the program runs: requires_grad_() */
+
+static inline vram__made *vram__made_at(const vram__step *s, uint32_t edge) {
+  return s->leaf.made_of + (edge - s->leaf.made);
+}
+
+/* t wants a gradient from here on; if nothing that wants one made it, it is a leaf. */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t) {
+  const uint32_t i = s->leaf.made_free, leaf = (s->leaf.made & ~VRAM__LEAF) + i;
+  if (!t.st || (t.st & VRAM__LEAF) || vram__slot_at(s, t.st)->req)
+    return;
+  if (i == s->leaf.nmade) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  s->leaf.made_free = s->leaf.made_of[i].edges;
+  s->leaf.made_of[i].slot = t.st;
+  s->leaf.made_of[i].edges = 0;
+  vram__leaf_set(s, leaf, t.d, t.dt);
+  vram__leaf_spread(s, leaf);
+  vram__slot_at(s, t.st)->fn = VRAM__LEAF | leaf;
+  vram__slot_at(s, t.st)->req = 1;
+}
+
+/* One more record leads there. */
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge) {
+  vram__made *m = vram__made_at(s, edge);
+  if (!m->edges++)
+    vram__slot_retain(s, m->slot);
+}
+
+/* One less; after backward the loss has taken over what they held. */
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge) {
+  vram__made *m = vram__made_at(s, edge);
+  if (m->slot && m->edges && --m->edges == 0)
+    vram__slot_release(s, m->slot);
+}
+
+/* The tensor goes, and its gradient before it. */
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge) {
+  vram__leaf *l = s->leaf.at + (edge & ~VRAM__LEAF);
+  const vram__tensor grad = l->grad;
+  vram__made_at(s, edge)->slot = 0;
+  vram__made_at(s, edge)->edges = s->leaf.made_free;
+  s->leaf.made_free = edge - s->leaf.made;
+  l->grad = vram__tensor_none();
+  vram__tensor_release(s, grad);
+}
+
+/* Backward is through: what records still lead to lives as long as the graph, which the loss
+   holds. The leaves that were made last are nearest to it. */
+VRAM__FN void vram__leaves_settle(vram__step *s) {
+  uint32_t i = s->leaf.nmade;
+  while (i-- && !s->failed) {
+    vram__made *m = s->leaf.made_of + i;
+    vram__tensor t;
+    if (!m->slot || !m->edges)
+      continue;
+    if (s->nheld == s->held_room) {
+      s->failed = VRAM_ERR_MEMORY;
+      return;
+    }
+    m->edges = 0;
+    t.st = m->slot;
+    t.d = vram__slot_at(s, m->slot)->d;
+    t.dt = s->leaf.at[(s->leaf.made & ~VRAM__LEAF) + i].dt;
+    s->held[s->nheld++] = t;
+  }
+}
+
 /* >>torch/tape    autograd's records, what they save and how they end */
 
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
@@ -13775,15 +14044,18 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
     uint32_t i;
     s->tape.gone = f->deps;
     f->flag = 0;
-    if (f->done)
+    if (f->done && s->leaf.made == UINT32_MAX) /* all that it leads to is done */
       continue;
     if (destroyed)
       vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
-      if (!e || (e & VRAM__LEAF))
+      if (!e || (e & VRAM__LEAF)) {
+        if (e >= s->leaf.made)
+          vram__leaf_let_go(s, e);
         continue;
+      }
       if (--vram__grad_fn_at(s, e)->refs == 0) {
         vram__grad_fn_at(s, e)->deps = s->tape.gone;
         s->tape.gone = e;
@@ -14108,7 +14380,8 @@ VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x) {
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
-  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF)) {
+  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF) &&
+      ((x.st & VRAM__LEAF) || !vram__slot_at(s, x.st)->of)) {
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
@@ -14697,6 +14970,12 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   vram__gradient_count(s, b);
 }
 
+/* Did the program make this leaf while it ran? */
+static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
+  return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
+}
+
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
 static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
                                                       vram__tensor *t) {
   if (t->d && l->grad.d)
@@ -14714,8 +14993,8 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
-    if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
+      vram__slot_at(s, l->grad.st)->shown = 0; /* detached, it is no view */
+    if (l->grad.st && (l < s->leaf.at + s->leaf.count || vram__leaf_is_made(s, l)))
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
@@ -14726,7 +15005,7 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
   vram__storage *b = vram__slot_at(s, t->st);
   if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
-      !(l->d->flags & VRAM__DENSE)) {
+      !(l->d->flags & VRAM__DENSE) || l >= s->leaf.at + s->leaf.count) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     return;
   }
@@ -15857,7 +16136,7 @@ static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
     break;
   case VRAM_OP_maximum:
   case VRAM_OP_minimum:
-    if (s->device.rules->mask_last)
+    if ((s->device.rules->does & VRAM__MASK_LAST))
       return VRAM__K_extremum;
     break;
   case VRAM_OP_lerp:
@@ -16371,6 +16650,10 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
+  if (VRAM__INT(n, colon, 0) &&
+      (vram__node_list(n, VRAM__KEY_start, NULL) || vram__node_list(n, VRAM__KEY_end, NULL) ||
+       vram__node_list(n, VRAM__KEY_step, NULL)))
+    return vram__node_error(g, n, "colon=1 is all of an axis: expected no start, end or step");
   if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW) {
     start = VRAM__INT(n, start, 0);
     len = VRAM__INT(n, length, 0);
@@ -16611,6 +16894,10 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
   const int select = vram__op_at(n->op)->kind == VRAM__VIEW_SELECT;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
+  if (VRAM__INT(n, colon, 0) && !(s->device.rules->does & VRAM__COLON_VIEW)) {
+    y[0] = vram__tensor_retain(s, x[0]);
+    return;
+  }
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   if (!select)
     vram__slice_of(n, x[0].d->v[a], &start, &step, &len);
@@ -16728,7 +17015,7 @@ VRAM__OP(unsqueeze, "unsqueeze: x dim", 1, 1, unsqueeze, SAME, none, squeeze, sq
 VRAM__OP(expand, "expand expand_as: x *shape", 1, 1, expand, SAME, none, expand, expand, none,
          EXPAND, 0, VRAM__OP_ALIAS, "shape!");
 VRAM__OP(slice, "", 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0,
-         "dim! start end step");
+         "dim! start end step colon");
 VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
@@ -19320,7 +19607,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
-  fuse = (how & VRAM__ROWS_FUSED) && s->device.rules->embedding_fused &&
+  fuse = (how & VRAM__ROWS_FUSED) && (s->device.rules->does & VRAM__EMBEDDING_FUSED) &&
          grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
@@ -20989,7 +21276,7 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
          w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
          x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt &&
-                    (x->d->ndim == 2 || !s->device.rules->linear_view)));
+                    (x->d->ndim == 2 || !(s->device.rules->does & VRAM__LINEAR_VIEW))));
 }
 
 /* in: bias, x, weight; out: dims of the result */
@@ -21118,7 +21405,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     wt = vram__torch_swap(s, a[1], 0, 1);
     y = vram__torch_addmm(s, a[2], p, wt, 0);
     vram__tensor_release(s, wt);
-    if (s->device.rules->linear_view)
+    if ((s->device.rules->does & VRAM__LINEAR_VIEW))
       vram__tensor_replace(s, &y, vram__torch_reshape(s, y, k, size));
     else
       y = vram__torch_unsafe_view(s, y, vram__dims_in(s, k, size, NULL));
@@ -22520,7 +22807,7 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vram_dims *x) {
   return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->device.cc >= 80 &&
-         !(s->device.rules->conv3d_half_slow && x->ndim == 5) &&
+         !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && x->ndim == 5) &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
 }
@@ -22633,7 +22920,7 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   if (s->ideal || !x.d->numel)
     return 0;
   if ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n) &&
-      !(s->device.rules->conv3d_half_slow && axes == 3 && vram__is_half(x.dt)))
+      !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && axes == 3 && vram__is_half(x.dt)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -24856,8 +25143,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
-  if (rms && (!s->device.rules->rms_norm_fused || (in[1].d && in[1].dt != in[0].dt) ||
-              vram__suggests_cl(in[0].d))) {
+  if (rms && (!(s->device.rules->does & VRAM__RMS_NORM_FUSED) ||
+              (in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
     y[0] = vram__torch_rms_norm_composite(s, in[0], in[1], naxes);
     vram__norm_release_args(s, in);
     return;
@@ -25931,10 +26218,21 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
 
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
-  vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
-               zero = vram__tensor_empty(s, s->scalar, dt);
-  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+  const int math = s->device.rules->attention.math;
+  vram__tensor inf, not_mask = vram__tensor_none(), zero, y;
+  if (math == VRAM__MATH_PLAIN) { /* zeros_like(..).masked_fill_(mask.logical_not(), -inf) */
+    y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+    not_mask = vram__tensor_empty(s, y.d, VRAM_BOOL);
+    vram__tensor_release(s, not_mask);
+    return y;
+  }
+  inf = vram__tensor_empty(s, s->scalar, dt);
+  if (math == VRAM__MATH_WHERE)
+    not_mask = vram__tensor_empty(s, vram__dims_dense(s, mask.d), VRAM_BOOL);
+  zero = vram__tensor_empty(s, s->scalar, dt);
+  y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, not_mask);
   vram__tensor_release(s, inf);
   return y;
 }
@@ -25986,24 +26284,28 @@ VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vra
 /* ---- memory-efficient attention (cuda/attention.cu, cuda/attention_backward.cu) ---- */
 
 /* attention.cpp, preprocess_mask and pad_bias: a mask whose rows do not begin at multiples of 8
-   elements is copied into wider rows, then it is expanded. Takes the mask. */
+   elements is copied into wider rows, then it is expanded. PyTorch 2.1 expands it first, wants
+   multiples of 16 and copies the others, too. Takes the mask. */
 static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
                                          const vram__sdpa_size *z) {
-  const uint32_t last = mask.d->ndim - 1u;
+  uint32_t last = mask.d->ndim - 1u;
   const int64_t len = mask.d->v[last];
-  int64_t size[4], pad[2] = {0, 0};
+  const int first = (s->device.rules->does & VRAM__MASK_EXPANDED) != 0;
+  const int64_t size[4] = {z->b, z->h, z->sq, z->sk}, unit = first ? 16 : 8;
+  int64_t pad[2] = {0, 0};
   uint32_t i;
+  if (first)
+    vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
+  last = mask.d->ndim - 1u;
   for (i = 0; i < last; i++)
-    if (VRAM__STRIDE(mask.d)[i] % 8) {
-      pad[1] = 8 - len % 8;
+    if (VRAM__STRIDE(mask.d)[i] % unit) {
+      pad[1] = unit - len % unit;
       vram__tensor_replace(s, &mask, vram__torch_pad(s, mask, pad, 1, VRAM__PAD_CONSTANT));
       vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
       break;
     }
-  size[0] = z->b;
-  size[1] = z->h;
-  size[2] = z->sq;
-  size[3] = z->sk;
+  if (first)
+    return i < last ? mask : vram__torch_contiguous(s, mask);
   vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
   return mask;
 }
@@ -26355,15 +26657,23 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
 /* SoftMax.cpp, _safe_softmax over the last axis: rows that are all -inf become zeros. */
 static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
   const uint32_t last = 1u << (x.d->ndim - 1);
+  const int selects = s->device.rules->attention.math == VRAM__MATH_WHERE;
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_safe_softmax, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt), inf, all, zero;
+  vram__tensor lowest = selects ? vram__tensor_empty(s, s->scalar, x.dt) : vram__tensor_none();
   inf = vram__tensor_empty(s, y.d, VRAM_BOOL);
   all = vram__tensor_reduced(s, inf, last, 1, VRAM_BOOL);
   vram__reduce_scratch(s, inf, last, VRAM_BOOL, 1, 4);
   zero = vram__tensor_empty(s, s->scalar, x.dt);
+  if (selects) { /* where(all, zero, y) */
+    const vram__tensor softmax = y;
+    y = vram__tensor_empty(s, softmax.d, x.dt);
+    vram__tensor_release(s, softmax);
+  }
   vram__tensor_release(s, zero);
   vram__tensor_release(s, all);
   vram__tensor_release(s, inf);
+  vram__tensor_release(s, lowest);
   if (f)
     vram__save_tensor(s, f, y);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -26427,13 +26737,19 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
                                             vram__tensor k, vram__tensor mask) {
   const uint32_t n = p->in[0].d->ndim;
   const uint8_t train = s->train;
+  const vram_dtype amp = s->amp;
   vram__tensor turned = vram__torch_swap(s, k, n - 2, n - 1), y;
   vram__tensor_replace(s, &turned, vram__op_call_unary(s, VRAM_OP_mul, turned));
   y = vram__torch_matmul(s, q, turned);
   vram__tensor_release(s, turned);
   if (mask.d)
     vram__op_call_in_place(s, VRAM_OP_add, &y, mask);
-  vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
+  if (s->device.rules->attention.math == VRAM__MATH_PLAIN) {
+    s->amp = VRAM_DTYPE_NONE; /* below autocast */
+    vram__tensor_replace(s, &y, vram__op_call_key(s, VRAM_OP_softmax, y, VRAM__KEY_dim, -1));
+    s->amp = amp;
+  } else
+    vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
   if (p->dropout_p) {
     s->train = 1; /* at::dropout(attn, dropout_p, true) */
     vram__tensor_replace(s, &y,
@@ -26443,10 +26759,10 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
   return y;
 }
 
-/* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
+/* Half precision runs in fp32 (from 2.5 on, unless allow_fp16_bf16_reduction_math_sdp). */
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
-  const int half = vram__is_half(dt);
+  const int half = vram__is_half(dt) && s->device.rules->attention.math != VRAM__MATH_PLAIN;
   vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)
@@ -27589,6 +27905,10 @@ static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x
   vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
+  if (x[0].dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell, without cuDNN "
+                      "(expected f16 or f32, or rules of torch-2.11 or newer)");
   c.n = n;
   c.dt = x[0].dt;
   c.unbatched = x[0].d->ndim == 2;
@@ -29160,15 +29480,15 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_keep = VRAM__NO_OP("keep"),
-                          vram__op_end = VRAM__NO_OP("end");
+static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"), VRAM__NO_OP("keep"),
+                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
-        & vram__op_drop,
-    &vram__op_keep, &vram__op_end};
+        & vram__no_ops[0],
+    vram__no_ops + 1, vram__no_ops + 2, vram__no_ops + 3};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -30398,9 +30718,9 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
-  if (c->optim == VRAM_OPTIM_adafactor && !c->device->rules->adafactor)
+  if (c->optim == VRAM_OPTIM_adafactor && !(c->device->rules->does & VRAM__ADAFACTOR))
     return "this version of PyTorch has no Adafactor (expected torch-2.5 or newer)";
-  if (c->optim == VRAM_OPTIM_muon && !c->device->rules->muon)
+  if (c->optim == VRAM_OPTIM_muon && !(c->device->rules->does & VRAM__MUON))
     return "this version of PyTorch has no Muon (expected torch-2.9 or newer)";
   impl = vram__optim_impl(c, row);
   if (!vram__optim_body(row, impl))
@@ -31443,6 +31763,19 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
     vram__cuts_count_node(s, n);
 }
 
+/* A `requires_grad` line. */
+static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    if (s->grad)
+      vram__history_refresh(s, t);
+    vram__leaf_make(s, *t);
+  }
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
@@ -31458,6 +31791,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
+    else if (n->op == VRAM__OP_requires_grad)
+      vram__requires_grad_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -32639,6 +32974,8 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   const vram_node *n;
   uint32_t i;
+  if (s->leaf.nmade)
+    vram__leaves_settle(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
@@ -33114,7 +33451,8 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
       continue; /* inference leaves it out */
     k->count++;
-    k->root |= n->in[i] == s->root;
+    v->root = n->in[i] == s->root;
+    k->root |= v->root;
     v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
     v->line = n->index;
   }
@@ -33126,15 +33464,15 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   k->old[0].line = left;
 }
 
-/* Storages that nothing but `keep` holds any more go at that line. */
-static void vram__keep_find(vram__step *s, uint32_t line) {
+/* Storages that nothing but `keep` holds any more go at that line: gradients first, or all. */
+static void vram__keep_find(vram__step *s, uint32_t line, int gradients) {
   vram__keeps *k = &s->keep;
   uint32_t i;
   for (i = 0; i < s->nslot; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     vram__storage *st = vram__slot_at(s, slot);
     vram__kept_storage *o;
-    if (st->base != slot || st->srefs != 1)
+    if (st->base != slot || st->srefs != 1 || (gradients && st->cat != VRAM_CATEGORY_GRADIENTS))
       continue;
     if (k->old[0].line == k->room) {
       s->failed = VRAM_ERR_LIMIT;
@@ -33163,9 +33501,14 @@ VRAM__FN void vram__keep_settle(vram__step *s) {
     st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
   }
   for (i = 0; i < k->count && !s->failed; i++) {
+    if (k->now[i].root && s->nheld) { /* what its graph holds */
+      vram__held_release(s, 0, s->nheld);
+      vram__keep_find(s, k->now[i].line, 1);
+      vram__keep_find(s, k->now[i].line, 0);
+    }
     vram__tensor_release(s, k->now[i].t);
     if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
-      vram__keep_find(s, k->now[i].line);
+      vram__keep_find(s, k->now[i].line, 0);
   }
   k->count = 0;
   for (i = 0; i < s->nslot; i++) {
@@ -33659,7 +34002,7 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
   uint32_t i, depth = 0, most = 1;
-  for (i = 0; o->checkpoint && i < o->ncheckpoint; i++) {
+  for (i = 0; o && o->checkpoint && i < o->ncheckpoint; i++) {
     const vram_range *r = o->checkpoint + i;
     if (!r->first || !r->last)
       break;
@@ -33677,7 +34020,7 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
 /* Convolutions may run without cuDNN, sample by sample and group by group. */
 static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *o) {
   return (o && o->cc && o->cc < 80) ||
-         vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
+         (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__CONV3D_HALF_SLOW);
 }
 
 /* How deep reentrant ones do, at most. */
@@ -33685,7 +34028,13 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
   const vram_checkpoint *b = g->checkpoint_first;
   while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
     b = b->next;
-  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+  return (b ? g->checkpoint_nested : 0) + (o && o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
+/* How many leaves that the program makes live at a time, at most: of this micro-batch, of the one
+   before, and of calls of checkpoint() that run again. */
+static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *o) {
+  return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -33709,6 +34058,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
   n += vram__keep_bytes(g) * 2;
+  if (g->nmade)
+    n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
+         g->nmade * 2 * sizeof(vram__tensor);
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -33810,7 +34162,7 @@ static void vram__step_set_options(vram__step *s) {
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
-  uint64_t leaves;
+  uint64_t leaves, made;
   uint32_t i;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
@@ -33825,8 +34177,17 @@ static int vram__step_take_arrays(vram__step *s) {
     return s->failed;
   s->variable[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
-  if (leaves > UINT32_MAX / 2)
+  made = g->nmade ? vram__leaves_made(g, s->o) : 0;
+  if (leaves + made > UINT32_MAX / 2)
     return VRAM_ERR_LIMIT;
+  s->leaf.made = made ? VRAM__LEAF | (uint32_t)leaves : UINT32_MAX;
+  s->leaf.nmade = (uint32_t)made;
+  leaves += made;
+  VRAM__TAKE(s->leaf.made_of, vram__made, made);
+  for (i = 0; i < made; i++) {
+    s->leaf.made_of[i].slot = 0;
+    s->leaf.made_of[i].edges = i + 1;
+  }
   s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
@@ -33841,7 +34202,7 @@ static int vram__step_take_arrays(vram__step *s) {
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE

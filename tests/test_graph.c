@@ -195,6 +195,10 @@ static void calls(void) {
   FAILS(vram_graph_apply(&g, VRAM_OP_relu, NULL, &x, 1, NULL), "a node without a name");
   FAILS(vram_graph_outputs(&g, many, 1) == VRAM_OK, "an output that is NULL");
   FAILS(vram_graph_drop(&g, many, 1) == VRAM_OK, "a dropped value that is NULL");
+  FAILS(vram_graph_requires_grad(&g, many, 1) == VRAM_OK,
+        "a value that is to want a gradient is NULL");
+  FAILS(vram_graph_requires_grad(&g, &x, 1) == VRAM_OK,
+        "requires_grad of an input (expected grad=1 behind it)");
   FAILS(vram_graph_apply(&g, VRAM_OP_relu, "y", &x, 0, NULL),
         "wrong number of inputs (found 0, expected 1)");
   FRESH();
@@ -234,6 +238,8 @@ static void calls(void) {
     CHECK(y[i] && !vram_node_output(n, 1));
   }
   CHECK(!vram_node_output(NULL, 0));
+  EQUAL(vram_graph_requires_grad(&g, y, 70), VRAM_OK);
+  EQUAL(g.nmade, 70);
   EQUAL(vram_graph_drop(&g, y, 70), VRAM_OK);
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   memset(&o, 0, sizeof o);

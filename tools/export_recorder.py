@@ -48,6 +48,10 @@ class NoWord(Exception):
     """what a line of the text form cannot say: the call becomes a `custom` line"""
 
 
+# x[:, 0]: up to PyTorch 2.8 the first axis goes through a slice of its own
+COLON_VIEWS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 9)
+
+
 class Answers(TorchFunctionMode):
     """Answers what programs ask about masks, where there are no values: all of it is set, nothing of it is not. What else depends
     on values raises DataDependentOutputException."""
@@ -164,6 +168,7 @@ class Recorder(TorchFunctionMode):
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
         self.given = []  # names of what the module itself gave
+        self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
@@ -324,7 +329,10 @@ class Recorder(TorchFunctionMode):
                 self.emit("select", [parts], r, {"dim": -1, "index": int(attr == "imag")}, name=attr)
             return r
         if name in ("__set__", "__delete__"):
-            return func(*args, **kwargs)
+            r = func(*args, **kwargs)
+            if getattr(func.__self__, "__name__", "") == "requires_grad" and name == "__set__":
+                self.op_requires_grad((args, kwargs), args[0], None)
+            return r
         if name == "__setitem__":
             return self.setitem(func, args, kwargs)
         if name == "__getitem__":
@@ -876,7 +884,11 @@ class Recorder(TorchFunctionMode):
         self.emit("clone", [a[0][0]], r)
 
     def op_requires_grad(self, a, r, _):
-        pass
+        """a value becomes a leaf; inputs say it themselves"""
+        known = id(r) in self.names and not any(r is t for t in self.inputs.values())
+        if self.grad and known and r.requires_grad and not self.had_grad:
+            self.nodes.append(Node("requires_grad", [], [self.ref(r)], {}))
+            self.leaves.add(self.names[id(r)])
 
     # ---- conversions
     def convert(self, x, r, dtype):
@@ -938,7 +950,10 @@ class Recorder(TorchFunctionMode):
                 tensors.append(None)
             elif isinstance(i, slice):
                 s, e, st = i.indices(shape[dim])
-                if not (s == 0 and e >= shape[dim] and st == 1):
+                if s == 0 and e >= shape[dim] and st == 1:
+                    if COLON_VIEWS and (i.stop is None or i.stop > shape[dim]):
+                        steps.append(("slice", {"dim": dim, "colon": 1}))
+                else:
                     steps.append(
                         (
                             "slice",
@@ -993,6 +1008,8 @@ class Recorder(TorchFunctionMode):
             return r
         state = self.ref(x)
         steps, used = self.index_steps(x, idx)
+        if isinstance(idx, slice) and (not steps or "colon" in steps[0][1]):
+            steps = [("slice", {"dim": 0})]  # x[:] alone is a slice in every version
         for k, (op, keys) in enumerate(steps):
             if k == len(steps) - 1 and not used:
                 self.emit(op, [state], r, keys)
@@ -1467,6 +1484,7 @@ def run(module, forward, inputs, amp=None):
     outputs = [rec.names[id(t)] for t in flat if id(t) in rec.names]
     rec.end = len(rec.nodes)
     alive = {n for e in rec.death.values() for n in e} - set(outputs)
+    alive -= rec.leaves - set(rec.assigned)  # the graph holds them, too: nobody sees when the program lets go
     kept = {n for t in flat for n in rec.death.get(id(t), [])}
     for n in alive - kept:
         rec.note(f"{n} outlives the forward pass (kept by the module)")

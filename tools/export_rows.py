@@ -268,7 +268,7 @@ CONVERT = {
     "bool": torch.bool,
 }
 SILENT = set(
-    """size dim numel stride is_contiguous data_ptr storage_offset item tolist is_floating_point is_complex requires_grad_ ndimension nelement element_size get_device __len__ __bool__ __int__ __float__ __index__ __repr__ __format__ __hash__
+    """size dim numel stride is_contiguous data_ptr storage_offset item tolist is_floating_point is_complex ndimension nelement element_size get_device __len__ __bool__ __int__ __float__ __index__ __repr__ __format__ __hash__
 __contains__ untyped_storage is_same_size allclose equal is_nonzero type is_pinned retain_grad register_hook is_inference _is_view is_set_to __deepcopy__ has_names is_tensor is_cuda result_type promote_types can_cast
 _assert _assert_async _is_zerotensor is_neg is_conj dim_order is_autocast_enabled __reduce_ex__ __setstate__ sym_size __array__ share_memory_ is_shared numpy cpu cudnn_is_acceptable broadcast_shapes _has_compatible_shallow_copy_type is_signed""".split()
 )

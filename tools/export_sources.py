@@ -34,7 +34,13 @@ def built(make):
     """a module without memory; with real tensors where its constructor looks at values"""
     try:
         return make()
-    except (DataDependentOutputException, DynamicOutputShapeException, RuntimeError, NotImplementedError):
+    except (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        RuntimeError,
+        NotImplementedError,
+        AttributeError,  # tolist() of PyTorch 2.4
+    ):
         with unset_fake_temporarily():
             return make()
 
@@ -379,14 +385,15 @@ def from_config(path, o):
 
 def without_values(masks):
     """lets transformers make its masks without looking at values: as if no sequences were packed and no mask hid anything"""
-    if hasattr(masks, "vram_original"):
-        return
+    if hasattr(masks, "vram_original") or not hasattr(masks, "fast_all"):
+        return  # transformers before 5 has not all of these functions, and asks for values elsewhere
     masks.vram_original = masks.find_packed_sequence_indices, masks.is_tracing, masks.fast_all
 
     def find_packed_sequence_indices(position_ids):
         if not isinstance(position_ids, FakeTensor):
             return masks.vram_original[0](position_ids)
-        steps = torch.diff(position_ids, prepend=position_ids[:, :1] - 1, dim=-1)
+        before = position_ids[:, :1] - 1  # lives as long as the original's
+        steps = torch.diff(position_ids, prepend=before, dim=-1)
         packed = (steps != 1).cumsum(-1)
         (packed[:, -1] == 0).all()
 
@@ -533,7 +540,8 @@ def load(
         export_checkpoint.switch_on(module, source, checkpointing)
     refuse_compiled(module, source)
     if "transformers" in sys.modules:
-        without_values(importlib.import_module("transformers.masking_utils"))
+        with contextlib.suppress(ImportError):  # transformers before 4.53
+            without_values(importlib.import_module("transformers.masking_utils"))
     if batch:
         dims["N"] = batch
     asked = {"N": batch, "S": seq, "T": target_seq or seq}

@@ -1,6 +1,6 @@
 """Recorded passes as text: dtypes told apart by further runs, sizes that follow dims, notes."""
 
-import contextlib, math, re
+import bisect, contextlib, itertools, math, re
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
@@ -11,6 +11,7 @@ from export_dtypes import one_program
 from export_recorder import Answers
 from export_rows import BYTES, DTYPES, Problem, RNN, Ref, one_line, progress, shape_text
 
+NO_NODES = ("drop ", "keep ", "checkpoint ", "end ")  # lines that only name values
 NEWEST_RULES = (2, 15)  # of VRAM_TORCH_VERSIONS
 
 
@@ -40,6 +41,8 @@ def without_grad(rec):
         part, matters = [], False
         if asks:
             wants.update(n.outs)
+        if n is not None and n.op == "requires_grad":
+            wants.update(i.name for i in n.ins)
     return found
 
 
@@ -50,6 +53,25 @@ def with_bytes(n):
         if any(b.get(k) for b in n.bytes):
             keys[k] = ",".join(str(b.get(k, 0)) for b in n.bytes)
     return keys
+
+
+def with_order(text, ranks):
+    """The lines, with `order` lines where what optimizers go through has another order than the program. ranks: by names of nodes
+    where in module.parameters() what they own begins."""
+    owners = [(k, line.split()[1]) for k, line in enumerate(text) if len(line.split()) > 1]
+    owners = [(k, name.split(",")[0]) for k, name in owners]
+    owners = [(k, name, ranks[name]) for k, name in owners if name in ranks and not text[k].startswith(NO_NODES)]
+    least = list(itertools.accumulate((r for _, _, r in reversed(owners)), min))[::-1]
+    behind = {}  # lines, and what comes behind them
+    for at, (_, name, rank) in enumerate(owners):
+        last = bisect.bisect_left(least, rank) - 1  # the last one that comes before it in the module
+        if last > at:
+            behind.setdefault(owners[last][0], []).append((rank, name))
+    return [
+        part
+        for k, line in enumerate(text)
+        for part in [line] + (["order " + " ".join(n for _, n in sorted(behind[k]))] if k in behind else [])
+    ]
 
 
 def write(rec, name, comment, keep=False):
@@ -95,6 +117,8 @@ def write(rec, name, comment, keep=False):
             for u in sharing.values()
         ):
             plan[id(n)] = own
+    rank = {o: k for k, o in enumerate(params) if tensors[o].requires_grad}
+    ranks = {}  # of what nodes own, by their names
     text, blocks = [], []  # blocks: lines of those that are open
     name_param = {}
 
@@ -110,6 +134,8 @@ def write(rec, name, comment, keep=False):
             label += "_"
         rec.taken.add(label)
         name_param[i.own] = label
+        if i.own in rank:
+            ranks[label] = rank[i.own]
         kind = "parameter" if i.own in params else "buffer"
         extra = (f" dtype={DTYPES[t.dtype]}" if i.own not in rec.follow else "") + (
             " frozen=1" if kind == "parameter" and not t.requires_grad else ""
@@ -175,6 +201,8 @@ def write(rec, name, comment, keep=False):
                     keys["weights"] = first_owner[own[0]]
                 else:
                     first_owner[own[0]] = n.outs[0]
+                    if own[0] in rank:
+                        ranks[n.outs[0]] = rank[own[0]]
                 if not tensors[own[0]].requires_grad:
                     keys["frozen"] = 1
             norm = n.op.endswith("_norm")
@@ -201,6 +229,8 @@ def write(rec, name, comment, keep=False):
         if n.held:
             keys = {"holds": ",".join(ins[-n.held :]), **keys}
             del ins[-n.held :]
+        if n.outs and any(o in rank for o in n.stats):
+            ranks[n.outs[0]] = min(rank[o] for o in n.stats if o in rank)
         outs = [",".join(n.outs)] if n.outs else []
         text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
@@ -231,6 +261,7 @@ def write(rec, name, comment, keep=False):
     for o, n in rec.buffers.items():
         if o not in name_param and o not in rec.stats and n not in counted:
             declare(Ref(own=o))
+    text = with_order(text, ranks)
     kept = (rec.outputs if keep else []) + [o for at in taken.values() for o in at]
     text.append("output " + " ".join(rec.outputs[:1] if keep and rec.grad else rec.outputs))
     given = [n for n in rec.given if n not in rec.inputs]

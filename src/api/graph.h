@@ -81,10 +81,11 @@ struct vram_param {
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   vram_dtype dtype : 8;
-  uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
-  uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
-  uint8_t is_model; /* 1: its dtype is the model's: another one in a run in another dtype; 2: that
-                       from before the model was prepared for training */
+  uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
+  uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                       that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -111,9 +112,9 @@ typedef struct vram_graph {
   uint32_t name_len;
   vram_rules rules; /* that the text names; VRAM_RULES_TORCH: none */
   vram_node *first, *last;
-  vram_param *param_first, *param_last;
-  uint32_t param_room; /* behind the last one, for so many more */
-  vram_value **input;  /* the model's inputs */
+  vram_param *param_first, *param_last; /* in the order in which optimizers go through them */
+  uint32_t param_room;                  /* behind the last one, for so many more */
+  vram_value **input;                   /* the model's inputs */
   uint32_t ninput, nnode, nvalue, nparam, noutput;
   uint32_t ndim;
   struct {
@@ -126,17 +127,19 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
-  struct vram__owned *owned; /* what modules own; NULL: nothing */
-  uint32_t rnn_dropout;      /* recurrent nets with dropout */
-  struct vram__adapt *adapt; /* of vram_graph_adapt; NULL: nothing */
-  uint32_t holds;            /* nodes whose functions hold what they were given */
+  struct vram__owned *owned;                    /* what modules own; NULL: nothing */
+  uint32_t rnn_dropout;                         /* recurrent nets with dropout */
+  struct vram__adapt *adapt;                    /* of vram_graph_adapt; NULL: nothing */
+  struct vram__moved *moved_first, *moved_last; /* parameters of `order` lines */
+  uint32_t holds;     /* nodes whose functions hold what they were given */
   uint8_t nested_map; /* the table that scales of quantised weights are copied from is there */
   vram_dtype dtype;   /* the model's; VRAM_DTYPE_NONE: not named, f32 stands for it */
   vram_checkpoint *checkpoint_first, *checkpoint_last;
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  uint32_t nkept;                               /* values that `keep` lines name */
+  uint32_t nkept;                               /* values that `keep` lines name, */
+  uint32_t nmade;                               /* and `requires_grad` lines */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -211,6 +214,11 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
 /* Here variables of the loop around the model take these values (out = model(x)), and hold them
    until the next step comes here. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an
+   input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
+   changes. */
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its

@@ -78,6 +78,8 @@ VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
 
 /* a * b, or VRAM_OVERFLOW. */
 VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b) {
+  if ((a | b) <= UINT32_MAX / 2) /* most are: no division */
+    return a * b;
   if (a == VRAM_OVERFLOW || b == VRAM_OVERFLOW || (a && b > (uint64_t)VRAM_MAX_BYTES / a))
     return VRAM_OVERFLOW;
   return a * b;

@@ -240,10 +240,11 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
-  const vram__span all = vram__span_all("all-linear");
+  vram__span all;
   int head, good = 1;
   if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
+  all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
          vram__adapt_names(vram__span_all("lm_head"), name);
   vram__adapt_candidate(a, name);

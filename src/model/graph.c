@@ -468,6 +468,11 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
   return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
 }
 
+VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n) {
+  return vram__graph_lifetimes(g, VRAM__OP_requires_grad, v, n,
+                               "a value that is to want a gradient is NULL");
+}
+
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n) {
   return vram__graph_lifetimes(g, VRAM__OP_keep, v, n, "a kept value that is NULL");
 }

@@ -6,7 +6,7 @@
 #define VRAM__LOSS 4u           /* node: a loss */
 #define VRAM__USUAL 8u          /* node: no key asks for one of the op's rare ways */
 #define VRAM__WRITES 16u        /* node: may write to its first input */
-#define VRAM__DROPS 32u         /* node: a `drop` or `keep` line, which has no name of its own */
+#define VRAM__DROPS 32u         /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u       /* node: it runs under torch.no_grad() */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */
@@ -57,6 +57,7 @@ typedef struct vram__promote {
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
+  VRAM__OP_requires_grad,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -296,7 +297,8 @@ typedef struct vram__loop {
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
   uint32_t blocks;  /* `checkpoint` blocks around it */
-  uint8_t autocast; /* in front of it */
+  uint8_t autocast; /* in front of it, */
+  uint8_t no_grad;  /* and whether no_grad was on */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -408,6 +410,10 @@ VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
+/* order.c */
+VRAM__FN int vram__graph_order(vram_graph *g, const vram_value *v);
+VRAM__FN void vram__graph_reorder(vram_graph *g);
+
 /* graph.c */
 VRAM__FN void vram__graph_infer(vram_graph *g, vram_value *const *v, uint32_t n);
 VRAM__FN vram_dtype vram__graph_own_dtype(const vram_graph *g, vram_dtype dt);
@@ -518,9 +524,9 @@ static inline vram__span vram__span_all(const char *text) {
   return s;
 }
 
-/* Is n a line about lifetimes alone? */
+/* Is n a line about lifetimes alone, or about what a value is? */
 static inline int vram__node_is_lifetime(const vram_node *n) {
-  return n->op == VRAM__OP_drop || n->op == VRAM__OP_keep;
+  return n->op >= VRAM__OP_drop && n->op <= VRAM__OP_requires_grad;
 }
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */

@@ -126,13 +126,31 @@ VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in,
   return vram__node_new(g, &r);
 }
 
-/* A `drop` or `keep` line. */
+/* May a `requires_grad` line name v? */
+static int vram__value_may_want(vram_graph *g, const vram_value *v) {
+  if (!v->node)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of an input (expected grad=1 behind it)");
+  else if (vram__op_traits(v->node) & VRAM__OP_PARAM)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a parameter or buffer");
+  else if (vram__kind_rank(v->dtype) < 2)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "requires_grad of a value that is not floating point");
+  return !g->error.code;
+}
+
+/* A `drop`, `keep` or `requires_grad` line. */
 VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
-  vram_node *n = vram__node_drop(g, op, in, nin);
+  vram_node *n;
+  uint32_t i;
+  for (i = 0; op == VRAM__OP_requires_grad && i < nin; i++)
+    if (!vram__value_may_want(g, in[i]))
+      return NULL;
+  n = vram__node_drop(g, op, in, nin);
   if (n)
     n->flags |= VRAM__DROPS;
   if (n && op == VRAM__OP_keep)
     g->nkept += nin;
+  if (n && op == VRAM__OP_requires_grad)
+    g->nmade += nin;
   return n;
 }
 

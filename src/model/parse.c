@@ -337,6 +337,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
@@ -376,7 +377,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output`, `drop` or `keep` line; 0: an error. */
+/* The names of an `output`, `drop`, `keep` or `requires_grad` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -394,7 +395,7 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-/* A `drop` or `keep` line. */
+/* A `drop`, `keep` or `requires_grad` line. */
 static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -434,6 +435,18 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
                              "the end of the line");
   p->g->no_grad = no_grad;
   return 1;
+}
+
+/* An `order` line. */
+static int vram__order_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  uint32_t i;
+  for (i = 0; i < count && !p->names_only; i++)
+    if (!vram__graph_order(p->g, in[i]))
+      return vram__parse_located(p, at);
+  return count != 0;
 }
 
 static int vram__infer_line(vram__parser *p) {
@@ -538,6 +551,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->ncarried = 0;
   loop->blocks = p->blocks;
   loop->autocast = p->g->autocast;
+  loop->no_grad = p->g->no_grad != 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
     const int pair = vram__parse_pair(p->token, &name, &from);
@@ -595,6 +609,10 @@ static int vram__next_line(vram__parser *p) {
   if (p->g->autocast != loop->autocast)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "autocast is not as it was where the loop began", NULL);
+  if (p->g->no_grad != loop->no_grad)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              "no_grad is not as it was where the loop began",
+                              loop->no_grad ? "no_grad" : "enable_grad");
   if (!vram__next_values(p, loop, value))
     return 0;
   vram__symbol_forget(p, loop->outside);
@@ -717,37 +735,44 @@ static int vram__autocast_line(vram__parser *p) {
 
 /* ---- a text ---- */
 
+static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
+static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_requires_grad(vram__parser *p) {
+  return vram__lifetime_line(p, VRAM__OP_requires_grad);
+}
+static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
+static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
+
+/* Lines that are no ops. */
+static const struct {
+  char word[16];
+  int (*line)(vram__parser *p);
+} vram__statements[] = {
+    {"model", vram__model_line},
+    {"rules", vram__rules_line},
+    {"dim", vram__dim_line},
+    {"input", vram__input_line},
+    {"output", vram__output_line},
+    {"infer", vram__infer_line},
+    {"drop", vram__parse_drop},
+    {"keep", vram__parse_keep},
+    {"requires_grad", vram__parse_requires_grad},
+    {"order", vram__order_line},
+    {"no_grad", vram__parse_no_grad},
+    {"enable_grad", vram__parse_enable_grad},
+    {"loop", vram__loop_line},
+    {"next", vram__next_line},
+    {"checkpoint", vram__checkpoint_line},
+    {"end", vram__end_line},
+    {"autocast", vram__autocast_line},
+};
+
 static int vram__parse_statement(vram__parser *p) {
-  if (vram__parse_word_is(p, "model"))
-    return vram__model_line(p);
-  if (vram__parse_word_is(p, "rules"))
-    return vram__rules_line(p);
-  if (vram__parse_word_is(p, "dim"))
-    return vram__dim_line(p);
-  if (vram__parse_word_is(p, "input"))
-    return vram__input_line(p);
-  if (vram__parse_word_is(p, "output"))
-    return vram__output_line(p);
-  if (vram__parse_word_is(p, "infer"))
-    return vram__infer_line(p);
-  if (vram__parse_word_is(p, "drop"))
-    return vram__lifetime_line(p, VRAM__OP_drop);
-  if (vram__parse_word_is(p, "keep"))
-    return vram__lifetime_line(p, VRAM__OP_keep);
-  if (vram__parse_word_is(p, "no_grad"))
-    return vram__grad_line(p, 1);
-  if (vram__parse_word_is(p, "enable_grad"))
-    return vram__grad_line(p, 0);
-  if (vram__parse_word_is(p, "loop"))
-    return vram__loop_line(p);
-  if (vram__parse_word_is(p, "next"))
-    return vram__next_line(p);
-  if (vram__parse_word_is(p, "checkpoint"))
-    return vram__checkpoint_line(p);
-  if (vram__parse_word_is(p, "end"))
-    return vram__end_line(p);
-  if (vram__parse_word_is(p, "autocast"))
-    return vram__autocast_line(p);
+  uint32_t i;
+  for (i = 0; i < sizeof vram__statements / sizeof *vram__statements; i++)
+    if (*vram__statements[i].word == *p->token.text &&
+        vram__parse_word_is(p, vram__statements[i].word))
+      return vram__statements[i].line(p);
   return vram__op_line(p);
 }
 
@@ -784,8 +809,10 @@ static int vram__parse_complete(vram__parser *p) {
       vram__error_no_dim(g, p->set[i].name ? p->set[i].name : "(batch)");
       return 0;
     }
-  if (g->root)
+  if (g->root) {
+    vram__graph_reorder(g);
     return vram__adapt_complete(g);
+  }
   vram__graph_fail(g, VRAM_ERR_SYNTAX,
                    "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   g->error.line = p->line ? p->line : 1;

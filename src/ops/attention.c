@@ -288,10 +288,21 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
 
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
-  vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
-               zero = vram__tensor_empty(s, s->scalar, dt);
-  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+  const int math = s->device.rules->attention.math;
+  vram__tensor inf, not_mask = vram__tensor_none(), zero, y;
+  if (math == VRAM__MATH_PLAIN) { /* zeros_like(..).masked_fill_(mask.logical_not(), -inf) */
+    y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
+    not_mask = vram__tensor_empty(s, y.d, VRAM_BOOL);
+    vram__tensor_release(s, not_mask);
+    return y;
+  }
+  inf = vram__tensor_empty(s, s->scalar, dt);
+  if (math == VRAM__MATH_WHERE)
+    not_mask = vram__tensor_empty(s, vram__dims_dense(s, mask.d), VRAM_BOOL);
+  zero = vram__tensor_empty(s, s->scalar, dt);
+  y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
   vram__tensor_release(s, zero);
+  vram__tensor_release(s, not_mask);
   vram__tensor_release(s, inf);
   return y;
 }
@@ -343,24 +354,28 @@ VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vra
 /* ---- memory-efficient attention (cuda/attention.cu, cuda/attention_backward.cu) ---- */
 
 /* attention.cpp, preprocess_mask and pad_bias: a mask whose rows do not begin at multiples of 8
-   elements is copied into wider rows, then it is expanded. Takes the mask. */
+   elements is copied into wider rows, then it is expanded. PyTorch 2.1 expands it first, wants
+   multiples of 16 and copies the others, too. Takes the mask. */
 static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
                                          const vram__sdpa_size *z) {
-  const uint32_t last = mask.d->ndim - 1u;
+  uint32_t last = mask.d->ndim - 1u;
   const int64_t len = mask.d->v[last];
-  int64_t size[4], pad[2] = {0, 0};
+  const int first = (s->device.rules->does & VRAM__MASK_EXPANDED) != 0;
+  const int64_t size[4] = {z->b, z->h, z->sq, z->sk}, unit = first ? 16 : 8;
+  int64_t pad[2] = {0, 0};
   uint32_t i;
+  if (first)
+    vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
+  last = mask.d->ndim - 1u;
   for (i = 0; i < last; i++)
-    if (VRAM__STRIDE(mask.d)[i] % 8) {
-      pad[1] = 8 - len % 8;
+    if (VRAM__STRIDE(mask.d)[i] % unit) {
+      pad[1] = unit - len % unit;
       vram__tensor_replace(s, &mask, vram__torch_pad(s, mask, pad, 1, VRAM__PAD_CONSTANT));
       vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
       break;
     }
-  size[0] = z->b;
-  size[1] = z->h;
-  size[2] = z->sq;
-  size[3] = z->sk;
+  if (first)
+    return i < last ? mask : vram__torch_contiguous(s, mask);
   vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
   return mask;
 }
@@ -712,15 +727,23 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
 /* SoftMax.cpp, _safe_softmax over the last axis: rows that are all -inf become zeros. */
 static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
   const uint32_t last = 1u << (x.d->ndim - 1);
+  const int selects = s->device.rules->attention.math == VRAM__MATH_WHERE;
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_safe_softmax, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt), inf, all, zero;
+  vram__tensor lowest = selects ? vram__tensor_empty(s, s->scalar, x.dt) : vram__tensor_none();
   inf = vram__tensor_empty(s, y.d, VRAM_BOOL);
   all = vram__tensor_reduced(s, inf, last, 1, VRAM_BOOL);
   vram__reduce_scratch(s, inf, last, VRAM_BOOL, 1, 4);
   zero = vram__tensor_empty(s, s->scalar, x.dt);
+  if (selects) { /* where(all, zero, y) */
+    const vram__tensor softmax = y;
+    y = vram__tensor_empty(s, softmax.d, x.dt);
+    vram__tensor_release(s, softmax);
+  }
   vram__tensor_release(s, zero);
   vram__tensor_release(s, all);
   vram__tensor_release(s, inf);
+  vram__tensor_release(s, lowest);
   if (f)
     vram__save_tensor(s, f, y);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -784,13 +807,19 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
                                             vram__tensor k, vram__tensor mask) {
   const uint32_t n = p->in[0].d->ndim;
   const uint8_t train = s->train;
+  const vram_dtype amp = s->amp;
   vram__tensor turned = vram__torch_swap(s, k, n - 2, n - 1), y;
   vram__tensor_replace(s, &turned, vram__op_call_unary(s, VRAM_OP_mul, turned));
   y = vram__torch_matmul(s, q, turned);
   vram__tensor_release(s, turned);
   if (mask.d)
     vram__op_call_in_place(s, VRAM_OP_add, &y, mask);
-  vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
+  if (s->device.rules->attention.math == VRAM__MATH_PLAIN) {
+    s->amp = VRAM_DTYPE_NONE; /* below autocast */
+    vram__tensor_replace(s, &y, vram__op_call_key(s, VRAM_OP_softmax, y, VRAM__KEY_dim, -1));
+    s->amp = amp;
+  } else
+    vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
   if (p->dropout_p) {
     s->train = 1; /* at::dropout(attn, dropout_p, true) */
     vram__tensor_replace(s, &y,
@@ -800,10 +829,10 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
   return y;
 }
 
-/* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
+/* Half precision runs in fp32 (from 2.5 on, unless allow_fp16_bf16_reduction_math_sdp). */
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
   const vram_dtype dt = p->in[0].dt;
-  const int half = vram__is_half(dt);
+  const int half = vram__is_half(dt) && s->device.rules->attention.math != VRAM__MATH_PLAIN;
   vram__tensor x[3], q, k, v, mask, weights, second, y;
   uint32_t i;
   for (i = 0; i < 3; i++)

@@ -487,7 +487,7 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vram_dims *x) {
   return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->device.cc >= 80 &&
-         !(s->device.rules->conv3d_half_slow && x->ndim == 5) &&
+         !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && x->ndim == 5) &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
 }

@@ -28,7 +28,7 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   if (s->ideal || !x.d->numel)
     return 0;
   if ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n) &&
-      !(s->device.rules->conv3d_half_slow && axes == 3 && vram__is_half(x.dt)))
+      !((s->device.rules->does & VRAM__CONV3D_HALF_SLOW) && axes == 3 && vram__is_half(x.dt)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];

@@ -70,7 +70,7 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
          w->d->ndim == 2 && w->d->v[0] > 1 && w->d->v[1] > 1 &&
          x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal && !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt &&
-                    (x->d->ndim == 2 || !s->device.rules->linear_view)));
+                    (x->d->ndim == 2 || !(s->device.rules->does & VRAM__LINEAR_VIEW))));
 }
 
 /* in: bias, x, weight; out: dims of the result */
@@ -199,7 +199,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     wt = vram__torch_swap(s, a[1], 0, 1);
     y = vram__torch_addmm(s, a[2], p, wt, 0);
     vram__tensor_release(s, wt);
-    if (s->device.rules->linear_view)
+    if ((s->device.rules->does & VRAM__LINEAR_VIEW))
       vram__tensor_replace(s, &y, vram__torch_reshape(s, y, k, size));
     else
       y = vram__torch_unsafe_view(s, y, vram__dims_in(s, k, size, NULL));

@@ -187,8 +187,8 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
-  if (rms && (!s->device.rules->rms_norm_fused || (in[1].d && in[1].dt != in[0].dt) ||
-              vram__suggests_cl(in[0].d))) {
+  if (rms && (!(s->device.rules->does & VRAM__RMS_NORM_FUSED) ||
+              (in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
     y[0] = vram__torch_rms_norm_composite(s, in[0], in[1], naxes);
     vram__norm_release_args(s, in);
     return;

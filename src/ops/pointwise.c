@@ -191,7 +191,7 @@ static uint32_t vram__pointwise_kind(const vram__step *s, const vram_node *n) {
     break;
   case VRAM_OP_maximum:
   case VRAM_OP_minimum:
-    if (s->device.rules->mask_last)
+    if ((s->device.rules->does & VRAM__MASK_LAST))
       return VRAM__K_extremum;
     break;
   case VRAM_OP_lerp:

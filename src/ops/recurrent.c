@@ -395,6 +395,10 @@ static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x
   vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
+  if (x[0].dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell, without cuDNN "
+                      "(expected f16 or f32, or rules of torch-2.11 or newer)");
   c.n = n;
   c.dt = x[0].dt;
   c.unbatched = x[0].d->ndim == 2;

@@ -18,15 +18,15 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_keep = VRAM__NO_OP("keep"),
-                          vram__op_end = VRAM__NO_OP("end");
+static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"), VRAM__NO_OP("keep"),
+                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
-        & vram__op_drop,
-    &vram__op_keep, &vram__op_end};
+        & vram__no_ops[0],
+    vram__no_ops + 1, vram__no_ops + 2, vram__no_ops + 3};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 

@@ -225,6 +225,10 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
+  if (VRAM__INT(n, colon, 0) &&
+      (vram__node_list(n, VRAM__KEY_start, NULL) || vram__node_list(n, VRAM__KEY_end, NULL) ||
+       vram__node_list(n, VRAM__KEY_step, NULL)))
+    return vram__node_error(g, n, "colon=1 is all of an axis: expected no start, end or step");
   if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW) {
     start = VRAM__INT(n, start, 0);
     len = VRAM__INT(n, length, 0);
@@ -465,6 +469,10 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
   const int select = vram__op_at(n->op)->kind == VRAM__VIEW_SELECT;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
+  if (VRAM__INT(n, colon, 0) && !(s->device.rules->does & VRAM__COLON_VIEW)) {
+    y[0] = vram__tensor_retain(s, x[0]);
+    return;
+  }
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   if (!select)
     vram__slice_of(n, x[0].d->v[a], &start, &step, &len);
@@ -582,7 +590,7 @@ VRAM__OP(unsqueeze, "unsqueeze: x dim", 1, 1, unsqueeze, SAME, none, squeeze, sq
 VRAM__OP(expand, "expand expand_as: x *shape", 1, 1, expand, SAME, none, expand, expand, none,
          EXPAND, 0, VRAM__OP_ALIAS, "shape!");
 VRAM__OP(slice, "", 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0,
-         "dim! start end step");
+         "dim! start end step colon");
 VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,

@@ -227,6 +227,19 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
     vram__cuts_count_node(s, n);
 }
 
+/* A `requires_grad` line. */
+static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    if (s->name_of[n->in[i]->index] == s->g->nvalue)
+      continue; /* inference leaves it out */
+    if (s->grad)
+      vram__history_refresh(s, t);
+    vram__leaf_make(s, *t);
+  }
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
@@ -242,6 +255,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
+    else if (n->op == VRAM__OP_requires_grad)
+      vram__requires_grad_line(s, n);
     if (s->failed)
       return n;
     if (unusual)

@@ -57,7 +57,8 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
       continue; /* inference leaves it out */
     k->count++;
-    k->root |= n->in[i] == s->root;
+    v->root = n->in[i] == s->root;
+    k->root |= v->root;
     v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
     v->line = n->index;
   }
@@ -69,15 +70,15 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   k->old[0].line = left;
 }
 
-/* Storages that nothing but `keep` holds any more go at that line. */
-static void vram__keep_find(vram__step *s, uint32_t line) {
+/* Storages that nothing but `keep` holds any more go at that line: gradients first, or all. */
+static void vram__keep_find(vram__step *s, uint32_t line, int gradients) {
   vram__keeps *k = &s->keep;
   uint32_t i;
   for (i = 0; i < s->nslot; i++) {
     const uint32_t slot = vram__slot_number(s, i);
     vram__storage *st = vram__slot_at(s, slot);
     vram__kept_storage *o;
-    if (st->base != slot || st->srefs != 1)
+    if (st->base != slot || st->srefs != 1 || (gradients && st->cat != VRAM_CATEGORY_GRADIENTS))
       continue;
     if (k->old[0].line == k->room) {
       s->failed = VRAM_ERR_LIMIT;
@@ -106,9 +107,14 @@ VRAM__FN void vram__keep_settle(vram__step *s) {
     st->srefs += st->base == vram__slot_number(s, i) && st->srefs;
   }
   for (i = 0; i < k->count && !s->failed; i++) {
+    if (k->now[i].root && s->nheld) { /* what its graph holds */
+      vram__held_release(s, 0, s->nheld);
+      vram__keep_find(s, k->now[i].line, 1);
+      vram__keep_find(s, k->now[i].line, 0);
+    }
     vram__tensor_release(s, k->now[i].t);
     if (i + 1 == k->count || k->now[i + 1].line != k->now[i].line)
-      vram__keep_find(s, k->now[i].line);
+      vram__keep_find(s, k->now[i].line, 0);
   }
   k->count = 0;
   for (i = 0; i < s->nslot; i++) {

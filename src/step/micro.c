@@ -47,6 +47,8 @@ static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   const vram_node *n;
   uint32_t i;
+  if (s->leaf.nmade)
+    vram__leaves_settle(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)

@@ -51,9 +51,9 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
-  if (c->optim == VRAM_OPTIM_adafactor && !c->device->rules->adafactor)
+  if (c->optim == VRAM_OPTIM_adafactor && !(c->device->rules->does & VRAM__ADAFACTOR))
     return "this version of PyTorch has no Adafactor (expected torch-2.5 or newer)";
-  if (c->optim == VRAM_OPTIM_muon && !c->device->rules->muon)
+  if (c->optim == VRAM_OPTIM_muon && !(c->device->rules->does & VRAM__MUON))
     return "this version of PyTorch has no Muon (expected torch-2.9 or newer)";
   impl = vram__optim_impl(c, row);
   if (!vram__optim_body(row, impl))

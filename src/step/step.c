@@ -24,7 +24,7 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
   uint32_t i, depth = 0, most = 1;
-  for (i = 0; o->checkpoint && i < o->ncheckpoint; i++) {
+  for (i = 0; o && o->checkpoint && i < o->ncheckpoint; i++) {
     const vram_range *r = o->checkpoint + i;
     if (!r->first || !r->last)
       break;
@@ -42,7 +42,7 @@ static uint32_t vram__ranges_nested(const vram_step_options *o) {
 /* Convolutions may run without cuDNN, sample by sample and group by group. */
 static int vram__convolves_slowly(const vram_graph *g, const vram_step_options *o) {
   return (o && o->cc && o->cc < 80) ||
-         vram__rules_of_torch(vram_step_rules(g, o))->conv3d_half_slow;
+         (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__CONV3D_HALF_SLOW);
 }
 
 /* How deep reentrant ones do, at most. */
@@ -50,7 +50,13 @@ static uint32_t vram__ranges_levels(const vram_graph *g, const vram_step_options
   const vram_checkpoint *b = g->checkpoint_first;
   while (b && !(b->flags & VRAM_CHECKPOINT_REENTRANT))
     b = b->next;
-  return (b ? g->checkpoint_nested : 0) + (o->reentrant ? vram__ranges_nested(o) : 0);
+  return (b ? g->checkpoint_nested : 0) + (o && o->reentrant ? vram__ranges_nested(o) : 0);
+}
+
+/* How many leaves that the program makes live at a time, at most: of this micro-batch, of the one
+   before, and of calls of checkpoint() that run again. */
+static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *o) {
+  return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -74,6 +80,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
   n += vram__keep_bytes(g) * 2;
+  if (g->nmade)
+    n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
+         g->nmade * 2 * sizeof(vram__tensor);
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
@@ -175,7 +184,7 @@ static void vram__step_set_options(vram__step *s) {
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
-  uint64_t leaves;
+  uint64_t leaves, made;
   uint32_t i;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
@@ -190,8 +199,17 @@ static int vram__step_take_arrays(vram__step *s) {
     return s->failed;
   s->variable[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->call.levels * (uint64_t)s->call.most_args;
-  if (leaves > UINT32_MAX / 2)
+  made = g->nmade ? vram__leaves_made(g, s->o) : 0;
+  if (leaves + made > UINT32_MAX / 2)
     return VRAM_ERR_LIMIT;
+  s->leaf.made = made ? VRAM__LEAF | (uint32_t)leaves : UINT32_MAX;
+  s->leaf.nmade = (uint32_t)made;
+  leaves += made;
+  VRAM__TAKE(s->leaf.made_of, vram__made, made);
+  for (i = 0; i < made; i++) {
+    s->leaf.made_of[i].slot = 0;
+    s->leaf.made_of[i].edges = i + 1;
+  }
   s->leaf.room = (uint32_t)leaves;
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
@@ -206,7 +224,7 @@ static int vram__step_take_arrays(vram__step *s) {
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * g->holds + s->call.own_args * (g->checkpoint_nested + 3);
+  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE

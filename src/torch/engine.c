@@ -71,6 +71,12 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   vram__gradient_count(s, b);
 }
 
+/* Did the program make this leaf while it ran? */
+static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
+  return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
+}
+
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
 static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
                                                       vram__tensor *t) {
   if (t->d && l->grad.d)
@@ -88,8 +94,8 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      vram__slot_at(s, l->grad.st)->shown = 0;        /* detached, it is no view */
-    if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
+      vram__slot_at(s, l->grad.st)->shown = 0; /* detached, it is no view */
+    if (l->grad.st && (l < s->leaf.at + s->leaf.count || vram__leaf_is_made(s, l)))
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
@@ -100,7 +106,7 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->in;
   vram__storage *b = vram__slot_at(s, t->st);
   if (s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d || b->base != t->st || b->refs != 1 ||
-      !(l->d->flags & VRAM__DENSE)) {
+      !(l->d->flags & VRAM__DENSE) || l >= s->leaf.at + s->leaf.count) {
     vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     return;
   }

@@ -2,12 +2,36 @@
 #pragma once
 #include "core/core.h"
 
+/* What a version does that another does not. */
+enum {
+  VRAM__RMS_NORM_FUSED = 1,  /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+  VRAM__COLON_VIEW = 2,      /* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
+  VRAM__LINEAR_VIEW = 4,     /* Linear.cpp, linear: of folded axes it is a view for autograd */
+  VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+  VRAM__ADAFACTOR = 16,      /* torch.optim has it */
+  VRAM__MUON = 32,           /* torch.optim has it */
+  VRAM__MASK_LAST = 64,      /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes
+                                behind      where(..), else before it */
+  VRAM__RNN_BF16 = 256,      /* cudnn_is_acceptable: recurrent nets in bf16 */
+  VRAM__MASK_EXPANDED = 512, /* attention.cpp, preprocess_mask: expanded before it is aligned */
+  VRAM__CONV3D_HALF_SLOW = 128 /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+};
+
+/* How attention of ordinary ops is composed. */
+enum {
+  VRAM__MATH_PLAIN, /* in its own dtype, with softmax; boolean masks fill zeros */
+  VRAM__MATH_WHERE, /* 16 bits run in fp32, with _safe_softmax, which selects into a new tensor;
+                       masks are negated */
+  VRAM__MATH_SAFE   /* the same with masks as they are, and rows overwritten */
+};
+
 /* What the numbers of a step follow from, beside the rules that are code. Of each group stands here
    where its constants are in the sources of the version that a row is of; `measured`: in no source,
    found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
    selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
 typedef struct vram__rules {
   uint32_t since;                  /* of VRAM_RULES_TORCH_...: up to the next row */
+  uint32_t does;                   /* bits of the enum above */
   const char *cuda, *bitsandbytes; /* versions */
 
   /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
@@ -28,14 +52,14 @@ typedef struct vram__rules {
     uint8_t kept, lt_kept;
   } cublas;
 
-  uint8_t rms_norm_fused; /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
-
   struct {
     uint8_t cudnn_first; /* sdp_utils.cpp, priority_order: on Hopper and Blackwell */
     uint8_t device_seed; /* attention.cu: seed and offset are on the device without dropout, too */
     uint8_t flash_seed;  /* flash_api.cpp, mha_fwd: those of flash attention are */
     uint8_t gqa;         /* attention.cpp: scaled_dot_product_attention has enable_gqa, */
     uint8_t efficient_gqa; /* and can_use_mem_efficient_attention takes it */
+    uint8_t math;          /* attention.cpp, _scaled_dot_product_attention_math and
+                              convert_boolean_attn_mask:          VRAM__MATH_... */
   } attention;
 
   struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
@@ -43,17 +67,6 @@ typedef struct vram__rules {
     int64_t width_large, width;
     uint64_t dropout;
   } cudnn_attention;
-
-  uint8_t linear_view; /* Linear.cpp, linear: the result of folded axes is a view for autograd */
-
-  uint8_t embedding_fused; /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
-
-  uint8_t adafactor, muon; /* torch.optim has them */
-
-  uint8_t mask_last; /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind
-                        where(..), else before it */
-
-  uint8_t conv3d_half_slow; /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
 
   /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */

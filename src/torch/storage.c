@@ -162,6 +162,8 @@ static VRAM__APART void vram__slot_free_made(vram__step *s, uint32_t i, uint32_t
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
   vram__storage *st = vram__slot_at(s, i);
   const uint32_t fn = st->fn;
+  if (fn >= s->leaf.made)
+    vram__leaf_gone(s, fn);
   if (st->base != i) {
     vram__view_free(s, i);
     return;

@@ -160,15 +160,18 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
     uint32_t i;
     s->tape.gone = f->deps;
     f->flag = 0;
-    if (f->done)
+    if (f->done && s->leaf.made == UINT32_MAX) /* all that it leads to is done */
       continue;
     if (destroyed)
       vram__saved_destroy(s, f);
     vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
-      if (!e || (e & VRAM__LEAF))
+      if (!e || (e & VRAM__LEAF)) {
+        if (e >= s->leaf.made)
+          vram__leaf_let_go(s, e);
         continue;
+      }
       if (--vram__grad_fn_at(s, e)->refs == 0) {
         vram__grad_fn_at(s, e)->deps = s->tape.gone;
         s->tape.gone = e;

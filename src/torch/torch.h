@@ -219,6 +219,7 @@ typedef struct vram__kept_storage {
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
   uint32_t line;
+  uint8_t root; /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */
@@ -275,7 +276,14 @@ typedef struct vram__calls {
   void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
 } vram__calls;
 
-/* Parameters and inputs that want a gradient. */
+/* A tensor that the program makes a leaf while it runs. Autograd's AccumulateGrad holds it as long
+   as a record leads there. */
+typedef struct vram__made {
+  uint32_t slot;  /* 0: free */
+  uint32_t edges; /* records that lead to it; of a free one: the next that is free */
+} vram__made;
+
+/* Parameters and inputs that want a gradient, and values that the program makes leaves. */
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
@@ -283,6 +291,10 @@ typedef struct vram__leaves {
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
   vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
   uint32_t room;
+  uint32_t made; /* VRAM__LEAF and the first that is made while the program runs; more than any
+                    edge: there are none */
+  uint32_t nmade, made_free; /* so many may live at a time; the first that does not */
+  vram__made *made_of;
   vram__past *past;
   vram__cast *cast;    /* NULL: no autocast */
   uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
@@ -536,6 +548,13 @@ VRAM__FN const vram_dims *vram__dims_without_axis(vram__step *s, const vram_dims
 VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_dims *x,
                                       uint32_t mask);
 VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
+
+/* leaf.c */
+VRAM__FN void vram__leaf_make(vram__step *s, vram__tensor t);
+VRAM__COLD VRAM__FN void vram__leaf_hold(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_let_go(vram__step *s, uint32_t edge);
+VRAM__COLD VRAM__FN void vram__leaf_gone(vram__step *s, uint32_t edge);
+VRAM__FN void vram__leaves_settle(vram__step *s);
 
 /* autocast.c */
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt);
@@ -803,6 +822,8 @@ static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, 
   e->out = out;
   if (vram__is_grad_fn(fn))
     vram__grad_fn_at(s, fn)->refs++;
+  else if (fn >= s->leaf.made)
+    vram__leaf_hold(s, fn);
 }
 
 /* Input i of f is t. */

@@ -47,47 +47,66 @@
     {1536, 2048, 16777216, 33554432, 629145600, 1040187392, 377487360, 1468006400}, \
     /* cudnn_conv */ {4, 32}
 
+/* What versions do that others do not. */
+#define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED)
+#define VRAM__DOES_2_5 (VRAM__DOES_2_2 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_10 \
+    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+#define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
+#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_14 (VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST)
+#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
+
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named; of 2.1 to 2.3 nothing was measured. */
 static const vram__rules vram__rules_rows[] = {
-    {VRAM_RULES_TORCH_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 0, 0}, {256, 128, 0}, 1, 0, 0, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
-    /* scaled_dot_product_attention(enable_gqa) */
-    {VRAM_RULES_TORCH_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 0, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    /* masks of memory-efficient attention are expanded as views */
+    {VRAM_RULES_TORCH_2_2, VRAM__DOES_2_2, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* scaled_dot_product_attention(enable_gqa), in fp32 where it is of ordinary ops */
+    {VRAM_RULES_TORCH_2_5, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_WHERE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
+    /* attention of ordinary ops: rows of -inf are overwritten */
+    {VRAM_RULES_TORCH_2_6, VRAM__DOES_2_5, "12.4", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 0}, 0, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 0, 1, 0,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; no cuDNN for conv3d in 16 bits */
-    {VRAM_RULES_TORCH_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 1,
+    /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
+    {VRAM_RULES_TORCH_2_9, VRAM__DOES_2_9, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuDNN for conv3d again */
-    {VRAM_RULES_TORCH_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {0, 0, 1, 1, 0}, {256, 128, 0}, 1, 0, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows */
-    {VRAM_RULES_TORCH_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 0}, 1, 1, 1, 1, 1, 0,
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* cuDNN's attention: dropout of a multiple of one sixteenth */
-    {VRAM_RULES_TORCH_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 0, 1, 1, 0}, {256, 128, 16}, 1, 1, 1, 1, 1, 0,
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key */
-    {VRAM_RULES_TORCH_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 1, 1}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 1, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_14, VRAM__DOES_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* workspaces go with the call; linear's result is no view */
-    {VRAM_RULES_TORCH_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
-     {8519680, 33554432, 1048576, 0, 0}, 1, {1, 1, 1, 1, 1}, {256, 128, 16}, 0, 1, 1, 1, 0, 0,
+    {VRAM_RULES_TORCH_2_15, VRAM__DOES_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 0, 0}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST}};
 /* clang-format on */
 
@@ -105,6 +124,14 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_2_2
+#undef VRAM__DOES_2_1
+#undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_9
+#undef VRAM__DOES_2_10
+#undef VRAM__DOES_2_11
+#undef VRAM__DOES_2_14
+#undef VRAM__DOES_2_15
 
 /* The rules of a version; those that are none of PyTorch's have the newest's constants. */
 VRAM__FN const vram__rules *vram__rules_of_torch(vram_rules version) {

@@ -6,6 +6,7 @@ each phase the requested bytes at its end and the most within it. The texts besi
 
 import contextlib, gc
 import torch, torch.nn as nn, torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 class Marks:
@@ -147,6 +148,54 @@ def branch():
     return marks.rows
 
 
+class Frozen(nn.Module):
+    """a frozen embedding whose result is made a leaf, as peft does for checkpointing; a gate that a block makes one"""
+
+    def __init__(self, reentrant):
+        super().__init__()
+        self.embedding, self.reentrant = nn.Embedding(1003, 96).requires_grad_(False), reentrant
+        self.first, self.second = nn.Linear(96, 96), nn.Linear(96, 96)
+        self.head = nn.Linear(96, 1003, bias=False)
+
+    def block(self, h):
+        with torch.no_grad():
+            gate = h.sigmoid()
+        gate.requires_grad_()
+        return self.second(F.gelu(self.first(h * gate)))
+
+    def forward(self, x):
+        h = self.embedding(x).requires_grad_()
+        if self.reentrant is None:
+            h = self.block(h)
+        else:
+            h = checkpoint(self.block, h, use_reentrant=self.reentrant)
+        return self.head(h).flatten(0, 1)
+
+
+def leaf(amp=None, late=False, accumulate=1, reentrant=None):
+    """values that become leaves while the program runs"""
+    net = Frozen(reentrant).cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    for _ in range(4):
+        marks = Marks()
+        if not late:
+            optimizer.zero_grad()
+        marks()
+        for k in range(accumulate):
+            with autocast(amp):
+                loss = F.cross_entropy(net(x), target)
+            marks("forward")
+            if late and not k:
+                optimizer.zero_grad()
+            loss.backward()
+            marks("backward")
+        optimizer.step()
+        marks("optimizer")
+    return marks.rows
+
+
 LOOPS = (
     ("decoder --train adamw", decoder, {}),
     ("decoder --train adamw --amp bf16", decoder, {"amp": torch.bfloat16}),
@@ -162,6 +211,13 @@ LOOPS = (
     ("distill --train adamw", distill, {}),
     ("distill --train adamw --amp bf16", distill, {"amp": torch.bfloat16}),
     ("branch --train adamw", branch, {}),
+    ("leaf --train adamw", leaf, {}),
+    ("leaf --train adamw --amp bf16", leaf, {"amp": torch.bfloat16}),
+    ("leaf --train adamw --zero-grad-late --accumulate 3", leaf, {"late": True, "accumulate": 3}),
+    ("leaf_again --train adamw", leaf, {"reentrant": False}),
+    ("leaf_again --train adamw --amp bf16 --accumulate 2", leaf, {"reentrant": False, "amp": torch.bfloat16, "accumulate": 2}),
+    ("leaf_reentrant --train adamw", leaf, {"reentrant": True}),
+    ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
 )
 
 if __name__ == "__main__":
