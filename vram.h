@@ -2333,7 +2333,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(start, I) X(end, I) X(step, I) X(index, I) X(length, I) X(split_size_or_sections, L)         \
   X(chunks, I) X(shifts, L) X(repeats, L) X(reduction, W) X(frozen, B) X(weights, N)             \
   X(num_experts, I) X(top_k, I) X(intermediate_size, I) X(gated, B)                              \
-  X(shared_intermediate_size, I) X(params, I) X(buffers, I) X(saved, I) X(workspace, I)          \
+  X(shared_intermediate_size, I) X(params, I) X(buffers, I) X(saved, L) X(workspace, L)          \
   X(approximate, W) X(align_corners, B) X(eps, F) X(momentum, F) X(negative_slope, F)            \
   X(alpha, F) X(beta, F) X(threshold, F) X(value, F) X(lambd, F) X(min_val, F) X(max_val, F)     \
   X(min, F) X(max, F) X(scale, F) X(count_include_pad, B) X(divisor_override, I)                 \
@@ -2345,7 +2345,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B)
+  X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
+  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B)
 
 /* clang-format on */
 
@@ -2411,6 +2412,8 @@ struct vram_node {
   uint16_t nin, nparam;
   uint16_t op; /* vram_op; VRAM_OP_COUNT and above: no op, nothing is allocated */
   uint8_t flags;
+  uint8_t
+      autocast; /* a dtype: autocast to it is on around the node; 0: as the step asks, 255: off */
 };
 
 /* A value: what a node gives, or an input of the model. */
@@ -2494,7 +2497,8 @@ typedef struct vram_graph {
   uint32_t nmade;                               /* and `requires_grad` lines */
   uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
-  uint8_t autocast_off; /* new nodes do not take part in autocast */
+  uint8_t autocast;     /* of new nodes */
+  uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   vram_error error;     /* the first error; sticky */
@@ -7731,7 +7735,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
 #define VRAM__INFERRED 16u /* value: named by `infer` */
 #define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
-#define VRAM__FULL 128u    /* node: autocast is off around it */
+#define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 #define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
@@ -8020,9 +8024,9 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
-  uint32_t blocks; /* `checkpoint` blocks around it */
-  uint8_t full;    /* autocast was off in front of it, */
-  uint8_t no_grad; /* or no_grad on */
+  uint32_t blocks;  /* `checkpoint` blocks around it */
+  uint8_t autocast; /* in front of it, */
+  uint8_t no_grad;  /* and whether no_grad was on */
   uint32_t ncarried;
   struct {
     vram__span name;
@@ -9323,8 +9327,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
     n->flags |= VRAM__WRITES;
-  if (g->autocast_off)
-    n->flags |= VRAM__FULL;
+  n->autocast = g->autocast;
   return n;
 }
 
@@ -11138,7 +11141,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
   loop->blocks = p->blocks;
-  loop->full = p->g->autocast_off;
+  loop->autocast = p->g->autocast;
   loop->no_grad = p->g->no_grad != 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
@@ -11194,10 +11197,9 @@ static int vram__next_line(vram__parser *p) {
   if (p->blocks != loop->blocks)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "next inside a checkpoint block that began in the loop", "end");
-  if (p->g->autocast_off != loop->full)
+  if (p->g->autocast != loop->autocast)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
-                              "autocast is not as it was where the loop began",
-                              loop->full ? "autocast off" : "autocast on");
+                              "autocast is not as it was where the loop began", NULL);
   if (p->g->no_grad != loop->no_grad)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "no_grad is not as it was where the loop began",
@@ -11296,20 +11298,29 @@ static int vram__end_line(vram__parser *p) {
 
 /* ---- autocast ---- */
 
-/* `autocast off` ... `autocast on`: what a module runs with autocast switched off. */
+/* `autocast off`, `autocast bf16` or `fp16`, `autocast on`: what lines behind run with; `on` is
+   what the step asks for. */
 static int vram__autocast_line(vram__parser *p) {
+  static const struct {
+    const char *word;
+    uint8_t autocast;
+  } known[] = {
+      {"on", 0}, {"off", VRAM__AUTOCAST_OFF}, {"bf16", VRAM_BF16}, {"fp16", VRAM_F16}, {NULL, 0}};
   const char *const at = p->token.text;
   const int word = vram__parse_token(p);
-  const int off = word && vram__parse_word_is(p, "off");
-  if (!off && !(word && vram__parse_word_is(p, "on")))
+  uint32_t i;
+  for (i = 0; known[i].word && !(word && vram__parse_word_is(p, known[i].word));)
+    i++;
+  if (!known[i].word)
     return vram__parse_refuse(p, word ? p->token.text : at, VRAM_ERR_SYNTAX,
-                              "autocast neither off nor on", "autocast off or autocast on");
-  if (off == p->g->autocast_off)
-    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
-                              off ? "autocast is off already" : "autocast is on already", NULL);
+                              "not a way that autocast is", "autocast off, on, bf16 or fp16");
+  if (known[i].autocast == p->g->autocast)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "autocast is so already", NULL);
   if (vram__parse_token(p))
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "more than one word", NULL);
-  p->g->autocast_off = (uint8_t)off;
+  p->g->autocast = known[i].autocast;
+  if (p->g->autocast && p->g->autocast != VRAM__AUTOCAST_OFF)
+    p->g->autocast_own = 1;
   return 1;
 }
 
@@ -16249,7 +16260,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   for (i = 0; v && i < c; i++)
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
-  if (n->nin > 1) /* type_as */
+  if (n->nin > 1) /* type_as, softmax */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
@@ -17664,6 +17675,13 @@ static int vram__shape_stack(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim + 1u, size, vram__promote_get(&p));
 }
 
+/* To a dtype, or with autocast=1 to autocast's where it is on: torch.amp's _cast. */
+static int vram__shape_to(vram_graph *g, vram_node *n) {
+  if (!vram__node_list(n, VRAM__KEY_dtype, NULL) == !VRAM__INT(n, autocast, 0))
+    return vram__node_error(g, n, "to takes dtype= or autocast=1");
+  return vram__shape_same(g, n);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* The result of at::cat: channels-last if all pieces are stored so. d: contiguous dims. */
@@ -17858,9 +17876,12 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 
 /* autocast=0: the program converts only where autocast is off. */
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const vram_dtype dt = s->amp && !VRAM__INT(n, autocast, 1) ? x[0].dt
-                        : n->nin == 1                        ? vram__step_key_dtype(s, n, VRAM_F32)
-                                                             : x[1].dt;
+  const int where = (int)VRAM__INT(n, autocast, -1); /* 0: it converts where autocast is off */
+  vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, x[0].dt) : x[1].dt;
+  if (s->amp && where == 0)
+    dt = x[0].dt;
+  else if (s->amp && where == 1 && vram__dtype_is_float(dt) && dt != VRAM_F64)
+    dt = s->amp;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
@@ -17890,8 +17911,8 @@ VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 VRAM__OP(clone, "clone", 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
-VRAM__OP(to, "", 1, 1, same, SAME, none, to, none, each, SAME, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype! autocast");
+VRAM__OP(to, "", 1, 1, to, SAME, none, to, none, each, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype autocast");
 VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 
 /* >>ops/create    ops that make values from nothing; parameters and buffers */
@@ -19989,11 +20010,12 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
 static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__tensor *x,
                                     vram__tensor *y) {
   vram__tensor w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c = vram__tensor_none();
+  const int64_t all = (int64_t)x[0].d->numel;
   vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[0]);
-  if (!(x[0].d->flags & VRAM__CONTIG))
-    c = vram__tensor_contiguous(s, x[0]);
+  if (x[0].d->ndim != 1) /* Embedding.cpp: index_select, which takes strides */
+    c = vram__torch_reshape(s, x[0], 1, &all);
   y[0] = vram__tensor_empty(s, n->out[0].d, w.dt);
   vram__tensor_release(s, c);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -24912,7 +24934,9 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
 static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   vram_dtype dt = vram__softmax_dtype(s, x[0]);
-  if (vram__node_list(n, VRAM__KEY_dtype, NULL))
+  if (n->nin > 1) /* dtype=other.dtype */
+    dt = x[1].dt;
+  else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__step_key_dtype(s, n, VRAM_F32);
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
@@ -24977,9 +25001,9 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(softmax, "softmax!: x dim dtype", 1, 1, same, SAME, none, softmax, softmax, each, SOFTMAX,
+VRAM__OP(softmax, "softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each, SOFTMAX,
          0, VRAM__OP_FLOATS, "dim! dtype");
-VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 1, same, SAME, none, softmax, softmax, each,
+VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each,
          SOFTMAX, 0, VRAM__OP_FLOATS, "dim! dtype");
 VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0,
          VRAM__OP_FLOATS, "tau hard dim eps");
@@ -29607,10 +29631,26 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
   const vram_dtype dt =
       vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
-  uint32_t ndim, i;
-  const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
-  if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
+  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace,
+                                 VRAM__KEY_backward_workspace};
+  uint32_t ndim, i, count;
+  const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim), *saves;
+  if (params < 0 || buffers < 0)
     return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
+  for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const int64_t *bytes = vram__node_list(n, keys[i], &count);
+    if (bytes && count != 1 && count != 3)
+      return vram__node_error(g, n, "saved and workspace are one number or three");
+    while (count)
+      if (bytes[--count] < 0)
+        return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
+  }
+  saves = vram__node_list(n, VRAM__KEY_saves, &count);
+  for (i = 0; i < count; i++)
+    if (saves[i] < 0 || saves[i] >= (int64_t)n->nin + n->nout)
+      return vram__node_error(g, n, "saves names neither an input nor an output (0, 1, ...)");
+  if (count > VRAM_MAX_AXES)
+    return vram__node_error(g, n, "saves names more than 8");
   if (!vram__node_params(g, n, 2))
     return 0;
   if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_DTYPE_MODEL, VRAM__PARAM))
@@ -29855,20 +29895,33 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
 
 /* ---- custom: an op that the table does not know ---- */
 
-/* The bytes of its node are those of a run in the model's own dtype: in 16 bits it may be half of
-   them. */
-static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace) {
-  if (!s->amp && s->dtype == vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
-    return;
-  s->count.custom = vram__sum_or_overflow(s->count.custom, saved / 2);
-  if (s->count.custom_most < workspace / 2)
-    s->count.custom_most = workspace / 2;
+/* What a key says: one number, or three (for weights of 32 bits or more, of 16 bits, under
+   autocast). One number is that of a run in the model's own dtype: in 16 bits it may be *less. */
+static uint64_t vram__custom_bytes(const vram__step *s, const vram_node *n, uint32_t key,
+                                   uint64_t *less) {
+  const vram_dtype amp = s->o->amp;
+  uint32_t count;
+  const int64_t *v = vram__node_list(n, key, &count);
+  *less = 0;
+  if (!v)
+    return 0;
+  if (count == 3)
+    return (uint64_t)v[amp ? 2 : vram__is_half(s->dtype)];
+  if (amp || s->dtype != vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
+    *less = (uint64_t)*v / 2;
+  return (uint64_t)*v;
 }
 
-/* Its workspace, and while that is there cuBLAS's where it has products. */
-static void vram__custom_workspace(vram__step *s, const vram_node *n) {
-  const uint64_t bytes = (uint64_t)VRAM__INT(n, workspace, 0);
+/* Its workspace, and while that is there cuBLAS's where it has products. Nobody knows when it takes
+   them: the peak may be without its own workspace, and cuBLAS's may come before the results. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key,
+                                   uint64_t results) {
+  uint64_t less;
+  const uint64_t bytes = vram__custom_bytes(s, n, key, &less);
   uint32_t own;
+  less = vram__sum_or_overflow(bytes, VRAM__INT(n, cublas, 0) ? results : 0);
+  if (s->count.custom_most < less)
+    s->count.custom_most = less;
   if (!VRAM__INT(n, cublas, 0)) {
     vram__workspace_use(s, bytes);
     return;
@@ -29878,14 +29931,29 @@ static void vram__custom_workspace(vram__step *s, const vram_node *n) {
   vram__cub_release(s, own);
 }
 
-/* It saves what its node says, and nothing else. */
+/* The results; *bytes: of those that are no views. */
+static void vram__custom_results(vram__step *s, const vram_node *n, vram_dtype dt, vram__tensor x,
+                                 vram__tensor *y, uint64_t *bytes) {
+  uint32_t i;
+  for (i = 0; i < n->nout; i++) {
+    if (!i && n->nin && VRAM__INT(n, alias, 0)) {
+      y[i] = vram__tensor_alias(s, x, n->out[i].d);
+      continue;
+    }
+    y[i] = vram__tensor_empty(s, n->out[i].d, dt);
+    *bytes = vram__sum_or_overflow(*bytes, vram__dims_bytes_of(y[i].d, dt));
+  }
+}
+
+/* It saves what its node says, and nothing else: bytes of its own, inputs and outputs. */
 static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  const int64_t saved = VRAM__INT(n, saved, 0);
-  const uint64_t workspace = (uint64_t)VRAM__INT(n, workspace, 0);
+  uint64_t less, results;
+  const int64_t saved = (int64_t)vram__custom_bytes(s, n, VRAM__KEY_saved, &less);
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
-  uint32_t i;
+  uint32_t i, count;
+  const int64_t *const saves = vram__node_list(n, VRAM__KEY_saves, &count);
   vram_dtype dt = vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
@@ -29893,31 +29961,37 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     in[i++] = s->param[n->param[0]->index];
   if (n->nin && !vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = x[0].dt;
-  f = vram__kind_rank(dt) >= 2 ? vram__tape_record(s, n->op, in, i, n->nout, 1) : NULL;
-  for (i = 0; i < n->nout; i++)
-    y[i] = vram__tensor_empty(s, n->out[i].d, dt);
-  if (saved) {
+  f = vram__kind_rank(dt) >= 2 ? vram__tape_record(s, n->op, in, i, n->nout, 1 + count) : NULL;
+  results = (uint64_t)saved;
+  vram__custom_results(s, n, dt, n->nin ? x[0] : keep, y, &results);
+  if (saved)
     keep = vram__tensor_empty(s, vram__dims_in(s, 1, &saved, NULL), VRAM_U8);
-    if (f)
-      vram__save_tensor(s, f, keep);
-  }
-  vram__custom_workspace(s, n);
-  vram__custom_count(s, (uint64_t)saved, workspace);
+  if (f && saved)
+    vram__save_tensor(s, f, keep);
+  for (i = 0; f && i < count; i++)
+    vram__save_tensor(s, f, saves[i] < n->nin ? x[saves[i]] : y[saves[i] - n->nin]);
+  vram__custom_workspace(s, n, VRAM__KEY_workspace, results);
+  s->count.custom = vram__sum_or_overflow(s->count.custom, less);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
     vram__grad_fn_set_output(s, f, i, &y[i]);
 }
 
-/* It needs the workspace once more and makes gradients of the inputs and of the parameters. */
+/* It makes gradients of the inputs and of the parameters, and takes its workspace, where no other
+   one is named the same once more. */
 static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  uint32_t i;
+  uint32_t key = VRAM__KEY_backward_workspace, i;
+  uint64_t results = 0;
   for (i = 0; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
       vram_dtype dt;
       const vram_dims *d = vram__input_dims(s, f, i, &dt);
       to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), dt);
+      results = vram__sum_or_overflow(results, vram__dims_bytes_of(d, dt));
     }
-  vram__custom_workspace(s, f->node);
+  if (!vram__node_list(f->node, key, NULL))
+    key = VRAM__KEY_workspace;
+  vram__custom_workspace(s, f->node, key, results);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -29926,7 +30000,8 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved workspace cublas frozen weights");
+         "shape! dtype params buffers saved saves workspace backward_workspace alias cublas frozen "
+         "weights");
 
 /* >>ops/table    the table of ops at run time */
 
@@ -32387,8 +32462,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
     s->grad = 0;
-  if (n->flags & VRAM__FULL) /* the cache of casts stays as it is */
-    s->amp = VRAM_DTYPE_NONE;
+  if (n->autocast) /* the cache of casts stays as it is */
+    s->amp = n->autocast == VRAM__AUTOCAST_OFF ? VRAM_DTYPE_NONE : (vram_dtype)n->autocast;
   vram__forward_op(s, n, x, y);
   s->grad = grad;
   s->amp = amp;
@@ -32428,8 +32503,10 @@ static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
   return !s->skip || !s->skip[n->index];
 }
 
-/* After it. */
+/* After it. Where the step asks for no autocast, the program's own context and its cache end. */
 static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
+  if (s->g->autocast_own && !s->o->amp && n->autocast && (!n->next || !n->next->autocast))
+    vram__autocast_leave(s);
   if (s->phase != VRAM_PHASE_FORWARD)
     return;
   if (s->o->nodes)
@@ -32454,7 +32531,7 @@ static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  const int unusual = s->o->nodes || s->cuts || s->skip;
+  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {
@@ -35424,7 +35501,7 @@ static int vram__step_take_arrays(vram__step *s) {
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
   s->leaf.now = s->leaf.at;
-  if (s->amp) {
+  if (s->amp || g->autocast_own) {
     VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
   if (s->call.levels) {

@@ -173,13 +173,13 @@ def cases(folder):
             [f + ":teacher"],
             "student outlives the forward pass",
             "\nno_grad\nlinear teacher x out_features=5\nenable_grad\n"
-            "linear student x out_features=5\nkeep student\nmse_loss loss student teacher\n",
+            "linear student x out_features=5\norder teacher\nkeep student\nmse_loss loss student teacher\n",
         ),
         ([f + ":good", "--keep"], "^$", "\nkeep linear\n"),
         (
             [f + ":short"],
             r"note: N stays a number: the module does not run with N=4 \(ValueError: too long\)",
-            "input x f32 [2,4]\n",
+            "input x model [2,4]\n",
         ),
         (
             [hf(model_type="gpt2", n_embd=64, n_head=4), "--set", "vocab_size=99"],
@@ -189,8 +189,8 @@ def cases(folder):
         # kept: its argument, which a linear layer does not keep of its result; on the way: the sigmoid
         (
             [f + ":own"],
-            "note: custom _0.Swish: Swish: an autograd function of the program's own; 51200 bytes kept for backward .*, 51200 taken .*; as in fp32",
-            "\ncustom _0.Swish _0.a shape=[N,200] saved=N*800 workspace=N*800\n",
+            "note: custom _0.Swish: Swish: an autograd function of the program's own; 0 bytes of its own kept for backward .*, 51200 taken ",
+            "\ncustom _0.Swish _0.a shape=[N,200] saved=0 workspace=N*800,N*400,N*400 saves=0 backward_workspace=",
         ),
     ]
 
@@ -222,7 +222,7 @@ def pure(c):
     """numbers that follow dims, and Python without PyTorch"""
     parts = [f"{SCRIPT[:-len('torch.py')]}{part}.py" for part in ("rows", "text", "sources")]
     body = [n for part in parts for n in ast.parse(open(part).read()).body]
-    names = "NotProportional monomial bound fail_monomial merge condensed NUMBER Problem NOT_LOOKED_UP offline hf_class Argument Row row_of rows"
+    names = "NotProportional monomial bound fail_monomial merge condensed NUMBER MEASURED Problem NOT_LOOKED_UP offline hf_class Argument Row row_of rows"
     keep = [
         n
         for n in body

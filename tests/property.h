@@ -4,6 +4,15 @@
 
 #include "play.h"
 
+/* Of a custom op it is not known when it takes its workspace: its step may need less than the
+ * stream. */
+static PLAY_UNUSED int property_custom(const play *p) {
+  const vram_node *n;
+  for (n = p->graph.first; n && n->op != VRAM_OP_custom;)
+    n = n->next;
+  return n != NULL;
+}
+
 /* The events, counted here, against the report: every id is allocated once and freed at most once
    with the same size, all sums agree, and what is left at the end belongs there. */
 static PLAY_UNUSED void property_events(const play *p, const vram_step_options *o) {
@@ -64,7 +73,7 @@ static PLAY_UNUSED void property_events(const play *p, const vram_step_options *
   EQUAL(sum, r->peak_requested_bytes);
   CHECK(r->peak_allocated_bytes.lower <= r->peak_allocated_bytes.expected &&
         r->peak_allocated_bytes.expected <= r->peak_allocated_bytes.upper);
-  CHECK(r->peak_allocated_bytes.lower >= r->peak_requested_bytes);
+  CHECK(r->peak_allocated_bytes.lower >= r->peak_requested_bytes || property_custom(p));
   CHECK(r->device_bytes.lower <= r->device_bytes.expected &&
         r->device_bytes.expected <= r->device_bytes.upper);
 }

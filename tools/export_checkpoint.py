@@ -100,8 +100,9 @@ def generator(rec, original):
         early = getattr(source, "_enable_checkpoint_early_stop", None)
         early = a.get("early_stop", True) if early is None else early
         if a["context_fn"] is not source.noop_context_fn:
-            rec.note(
-                "a checkpoint with a context_fn (selective checkpointing): what that keeps is written as computed again"
+            raise Problem(
+                "a checkpoint with a context_fn (selective checkpointing) keeps what the text form has no line for; "
+                "without it the module can be exported"
             )
         start = len(rec.nodes)
         function = a.get("fn", a.get("function"))

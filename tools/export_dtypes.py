@@ -145,9 +145,10 @@ class Runs:
     def input(self, found):
         """an input by what runs call it: where they differ it is the one that a conversion gave last"""
         p, i = found[0]
-        if i.own:
+        if all(j.own for _, j in found):
             return Ref(own=self.passages[0].ids.get(p.word(i)[1], i.own))
-        return Ref(max((p.text.get(i.name, i.name) for p, i in found), key=lambda n: self.order.get(n, -1)))
+        names = (p.text.get(i.name, i.name) for p, i in found if i.name)
+        return Ref(max(names, key=lambda n: self.order.get(n, -1)))
 
     def take(self, having):
         """the next node of these runs"""
@@ -164,6 +165,12 @@ class Runs:
         node.sources = (
             sources([p for p, _ in found], [n for _, n in found]) if len(found) == len(nodes) else ()
         )
+        node.runs = {q.rec.of: n for q, n in found}
+        amp = node.runs.get("amp")
+        if first.autocast in (None, "off") and amp:  # some switch off only what is on
+            node.autocast = amp.autocast if amp.autocast in (None, "off") else None
+        elif len(found) < len(nodes) and self.nodes and first.autocast in (None, "off"):
+            node.autocast = self.nodes[-1].autocast
         for o in node.outs:
             self.order[o] = len(self.nodes)
         if len(found) < len(nodes) and ins[0].name:
@@ -185,7 +192,9 @@ class Runs:
 
     def written(self):
         """the first run's recording with the nodes of all"""
-        rec, dead = self.passages[0].rec, {}
+        first, dead = self.passages[0], {}
+        rec = first.rec
+        rec.assigned = {first.text.get(n, n): first.at[k - 1] + 1 if k else 0 for n, k in rec.assigned.items()}
         for p in self.passages:
             for own, d in p.rec.dead.items():
                 name = p.text.get(own)
@@ -232,6 +241,8 @@ def follow(runs, own, note):
                 del n.keys["dtype"]
                 n.op = "type_as" if n.op == "to" else n.op
                 n.ins.append(Ref(source))
+            elif n.op == "to" and set(n.runs) == {"amp"} and n.dtypes[-1] == "bf16":
+                n.keys = {"autocast": 1}  # the program asks whether autocast is on
             else:
                 n.keys["dtype"] = known[0]
                 note(
@@ -241,7 +252,7 @@ def follow(runs, own, note):
             del n.keys["dtype"]  # what is created is in f32
 
 
-ONE_INPUT = ("custom", "softmax", "log_softmax", "sum", "mean", "prod", "norm", "cumsum")
+ONE_INPUT = ("custom", "sum", "mean", "prod", "norm", "cumsum")
 
 
 def custom_dtypes(runs):
@@ -251,6 +262,22 @@ def custom_dtypes(runs):
             inputs = [p.dtype_of(p.same.get(n.ins[0].name)) for p in runs.passages] if n.ins else []
             if len(set(inputs)) > 1:
                 n.keys["dtype"] = n.dtypes[0]
+
+
+def custom_bytes(runs):
+    """what custom lines take in the model's dtype of at least 32 bits, in 16 bits and under autocast"""
+    own = runs.passages[0].rec.of
+    for n in runs.nodes:
+        of = n.runs
+        if n.op != "custom" or len(of) == 1:
+            continue
+        half = next((of[k] for k in ("bf16", "f16") if k in of), None)
+        full = of.get("f32", of[own]) if own in ("bf16", "f16") else of[own]
+        if len({r.keys.get("saves") for r in of.values()}) > 1:  # as bytes of its own, where it is not in all
+            n.keys.pop("saves", None)
+            for r in of.values():
+                r.keys["saved"] += r.kept
+        n.bytes = [r.keys for r in (full, half or full, of.get("amp", full))]
 
 
 def together(recs, own, note):
@@ -283,17 +310,29 @@ def under_autocast(module, forward, inputs, plain):
         return None
 
 
+@contextlib.contextmanager
+def as_it_was(module):
+    """afterwards the module has again what its attributes and buffers are now: a pass may put others in their place"""
+    owners = [owned for m in module.modules() for owned in (m._buffers, vars(m))]
+    kept = [(o, {k: v for k, v in o.items() if v is None or isinstance(v, torch.Tensor)}) for o in owners]
+    try:
+        yield
+    finally:
+        for owner, values in kept:
+            owner.update(values)
+
+
 def one_program(loaded, inputs):
     """The recording to write: of the program as it is, with what runs in another dtype and under autocast say of its dtypes."""
     module, forward, own = loaded.module, loaded.forward, model_dtype(loaded.module, inputs)
     other = torch.bfloat16 if own == torch.float32 else torch.float32
     changed = dtypes_in(loaded, other)
-    forward(**inputs)  # what a module keeps from its first pass is there before the step
-    rec, second, amp = run(module, forward, inputs), None, None
-    rec.dtype = own
-    rec.follow = {i for i in rec.tensors if (rec.params.get(i) or rec.buffers.get(i)) in changed}
-    if own == torch.float32:
-        amp = under_autocast(module, forward, inputs, rec)
+    with as_it_was(module):
+        forward(**inputs)  # what a module keeps from its first pass is there before the step
+        rec, second, amp = run(module, forward, inputs), None, None
+        rec.dtype = own
+        if own == torch.float32:
+            amp = under_autocast(module, forward, inputs, rec)
     try:
         with in_dtype(module, changed):
             converted = inputs_in(inputs, own, other)
@@ -305,10 +344,17 @@ def one_program(loaded, inputs):
         rec.note(
             f"in {DTYPES[other]} the program fails: {one_line(e)}{place(e)}; dtypes are as they are in {DTYPES[own]}"
         )
+    name = lambda r, i: r.params.get(i) or r.buffers.get(i)
+    then = {name(second, i): t.dtype for i, t in second.tensors.items()} if second else {}
+    rec.follow = {i for i in rec.tensors if (n := name(rec, i)) in changed and then.get(n, other) == other}
     for r in (second, amp):
         for n in r.notes if r else ():
             rec.note(n)
+    for r, of in (rec, DTYPES[own]), (second, DTYPES[other]), (amp, "amp"):
+        if r:
+            r.of = of
     runs, dtypes = together([rec, second, amp], [DTYPES[own], DTYPES[other], "f32"], rec.note)
     follow(runs, dtypes, rec.note)
     custom_dtypes(runs)
+    custom_bytes(runs)
     return runs.written()

@@ -1,16 +1,15 @@
 """A forward pass as nodes of the text form: a TorchFunctionMode that sees every call of a torch function."""
 
-import dataclasses, gc, os, re, sys, weakref
+import contextlib, gc, os, re, sys, weakref
 
 import torch, torch.nn as nn, torch.nn.functional as F
 import torch.functional, torch._tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 import export_checkpoint, export_device, export_quantised, export_training
+from export_custom import Measured, bytes_of, measure
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -18,6 +17,7 @@ from export_rows import (
     LOSS_REDUCTION,
     NAMED_LIKE_MODULE,
     Node,
+    Problem,
     RNN,
     Ref,
     SAME_OR_COPY,
@@ -51,83 +51,12 @@ class NoWord(Exception):
 # x[:, 0]: up to PyTorch 2.8 the first axis goes through a slice of its own
 COLON_VIEWS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 9)
 
-# aten operations (and torchvision's) that are products of cuBLAS
-CUBLAS = set(
-    "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d".split()
-)
-
-
-class Storages(TorchDispatchMode):
-    """the bytes of the storages that aten operations make, how many of them live at once, and whether cuBLAS takes part"""
-
-    def __init__(self, known):
-        super().__init__()
-        self.now = self.peak = 0
-        self.cublas = False
-        self.seen = {id(s): s for s in known}
-
-    def gone(self, key, size):
-        self.now -= size
-        del self.seen[key]
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        r = func(*args, **(kwargs or {}))
-        self.cublas |= func.overloadpacket.__name__.strip("_") in CUBLAS
-        for t in tree_leaves(r):
-            if isinstance(t, torch.Tensor) and id(t.untyped_storage()) not in self.seen:
-                s = t.untyped_storage()
-                self.seen[id(s)] = None
-                self.now += s.nbytes()
-                weakref.finalize(s, self.gone, id(s), s.nbytes())
-        self.peak = max(self.peak, self.now)
-        return r
-
-
-@dataclasses.dataclass
-class Measured:
-    """what one call takes: bytes of its own that it keeps for backward, arguments and results that it keeps (by position), bytes on the way"""
-
-    saved: int
-    saved_args: list
-    saved_results: list
-    temporaries: int
-    cublas: bool = False  # it has a product of cuBLAS, which takes its workspace
-
-
-def measure(func, args, kwargs):
-    """A call's memory, from calling it once more with copies of its arguments. What it keeps is what saved_tensors_hooks see; the
-    bytes on the way are those of the storages that the aten operations below it make and let go (a kernel's own are not seen).
-    """
-    kept, given = [], []
-
-    def copy(t):
-        c = t.detach().requires_grad_(t.requires_grad).clone()
-        given.append(c)
-        return c
-
-    args, kwargs = tree_map_only(torch.Tensor, copy, (args, kwargs))
-    storages = [t.untyped_storage() for t in given]
-    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()), lambda t: t)
-    with Storages(storages) as live, hooks:
-        result = func(*args, **kwargs)
-    of = lambda ts: [id(t.untyped_storage()) for t in ts]
-    results = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
-    saved, ins, outs = dict.fromkeys(of(kept)), of(given), of(results)
-    size = {id(t.untyped_storage()): t.untyped_storage().nbytes() for t in kept + results}
-    fresh = sum(size[s] for s in saved if s not in ins + outs)
-    stays = fresh + sum(size[s] for s in set(outs) - set(ins))
-    return Measured(
-        fresh,
-        [k for k, s in enumerate(ins) if s in saved],
-        [k for k, s in enumerate(outs) if s in saved and s not in ins],
-        max(0, live.peak - stays),
-        live.cublas,
-    )
-
 
 class Answers(TorchFunctionMode):
     """Answers what programs ask about masks, where there are no values: all of it is set, nothing of it is not. What else depends
     on values raises DataDependentOutputException."""
+
+    given = False  # one was given to any program
 
     def __init__(self):
         super().__init__()
@@ -147,11 +76,78 @@ class Answers(TorchFunctionMode):
             note = f"{at} looks at values; taken to be {args[0].vram_answer}"
             if note not in self.notes:
                 self.notes.append(note)
+            Answers.given = True
             return args[0].vram_answer
+        if name == "__format__" and isinstance(args[0], FakeTensor):
+            return "?"  # in the message of a check
+        if name in SIZES and any(isinstance(a, FakeTensor) for a in args):
+            return SIZES[name](*args, **(kwargs or {}))
         r = func(*args, **(kwargs or {}))
-        if name in ("all", "any") and isinstance(r, FakeTensor):
-            r.vram_answer = name == "all"
+        if name in ("all", "any", "_is_all_true") and isinstance(r, FakeTensor):
+            r.vram_answer = name != "any"
+        if name == "rand" and isinstance(r, FakeTensor) and r.numel() == 1:
+            r.vram_answer = 1.0  # above the probability that something is left out
+        if name in ("lt", "le", "__lt__", "__le__") and getattr(args[0], "vram_answer", None) == 1.0:
+            r.vram_answer = False
         return r
+
+
+def all_selected(input, mask):
+    """masked_select where the mask has no values: all elements"""
+    return input.expand(torch.broadcast_shapes(input.shape, mask.shape)).reshape(-1).clone()
+
+
+def ctc_losses(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+    """something of a CTC loss's size, which PyTorch computes from the values of lengths"""
+    return log_probs.sum((0, -1)) if reduction == 0 else log_probs.sum()
+
+
+SIZES = {"masked_select": all_selected, "ctc_loss": ctc_losses}  # of what depends on values
+
+
+@contextlib.contextmanager
+def no_hooks_of_its_own(rec):
+    """a program that has saved tensors packed its own way keeps what the text form has no line for"""
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    kept = hooks.__enter__
+
+    def refused(self):
+        if rec.unit:
+            return kept(self)
+        raise Problem(
+            f"the forward pass packs saved tensors its own way ({type(self).__name__}), which the text form has no line for"
+        )
+
+    hooks.__enter__ = refused
+    try:
+        yield
+    finally:
+        hooks.__enter__ = kept
+
+
+class Past:
+    """Tensors that an earlier pass left alive (a module or a hook keeps them from step to step), and when this pass lets go of
+    them: that is where it keeps others instead."""
+
+    def __init__(self, rec, inputs):
+        self.died = {}  # shape and dtype: numbers of nodes
+        known = {id(t) for t in [*rec.tensors.values(), *inputs.values()]}
+        self.refs = [
+            weakref.ref(t, self.gone(rec, (t.shape, t.dtype)))
+            for t in gc.get_objects()
+            if issubclass(type(t), torch.Tensor) and id(t) not in known and rec.on_device(t)
+        ]
+
+    def gone(self, rec, kind):
+        return lambda _: self.died.setdefault(kind, []).append(len(rec.nodes))
+
+    def places(self, kept):
+        """{name: number of nodes} for (name, tensor) in the order in which they were made"""
+        found = {}
+        for name, t in kept:
+            if self.died.get((t.shape, t.dtype)):
+                found[name] = self.died[t.shape, t.dtype].pop(0)
+        return found
 
 
 def result_values(r):
@@ -174,7 +170,6 @@ class Recorder(TorchFunctionMode):
         self.given = []  # names of what the module itself gave
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
-        self.packed = []  # storages kept for backward, each with the number of nodes when it was
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
         )
@@ -216,10 +211,7 @@ class Recorder(TorchFunctionMode):
             return Ref(own=id(t))
         return None
 
-    def pack(self, t):
-        self.packed.append((StorageWeakRef(t.untyped_storage()), len(self.nodes)))
-
-    def custom(self, name, func, args, kwargs, r, why, start):
+    def custom(self, name, func, args, kwargs, r, why):
         """a line for a call that has no word: its results, and what it was measured to take"""
         why = f"{name}: {why}"
         xs = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
@@ -227,8 +219,9 @@ class Recorder(TorchFunctionMode):
         m = Measured(0, [], [], 0)
         self.unit += 1
         try:
-            if self.amp is None:
-                m = measure(func, args, kwargs)
+            m = measure(func, args, kwargs)
+        except Problem:
+            raise
         except Exception as e:
             why += f"; it cannot be called again to measure it ({one_line(e)}), so what it keeps is taken to be its results"
             m.saved_results = list(range(len(results)))
@@ -243,12 +236,20 @@ class Recorder(TorchFunctionMode):
             keys = {"shape": shape_text(t.shape), "dtype": own}
             node = self.emit("custom", results[:1] if k else inputs, t, keys, name=name)
             if not k:
-                kept = [xs[i] for i in m.saved_args if i < len(xs)] + [results[i] for i in m.saved_results]
-                storages = [(StorageWeakRef(v.untyped_storage()), v.untyped_storage().nbytes()) for v in kept]
-                node.keys |= {"saved": m.saved, "workspace": m.temporaries}
+                kept = [k for k, x in enumerate(inputs) if any(xs[i] is x for i in m.saved_args)]
+                first = [len(inputs) + i for i in m.saved_results if not i]  # the others are lines of their own
+                more = sum(bytes_of(results[i]) for i in m.saved_results if i)
+                node.keys |= {"saved": m.saved + more, "workspace": m.temporaries}
+                node.kept = sum(bytes_of(v) for v in [*(inputs[k] for k in kept), *([t] if first else [])])
+                if kept or first:
+                    node.keys["saves"] = list_text((kept + first)[:8])
+                if inputs and bytes_of(t) and t.untyped_storage()._cdata == inputs[0].untyped_storage()._cdata:
+                    node.keys["alias"] = 1
+                if m.backward is not None:
+                    node.keys["backward_workspace"] = m.backward
                 if m.cublas:
                     node.keys["cublas"] = 1
-                node.custom = start, storages, why
+                node.custom = why
 
     def value(self, t, name):
         known = id(t) in self.names
@@ -313,7 +314,6 @@ class Recorder(TorchFunctionMode):
         name = getattr(func, "__name__", str(func))
         if self.unit:
             return func(*args, **kwargs)
-        start = len(self.nodes)
         self.had_grad = bool(args) and getattr(args[0], "requires_grad", False)
         if name == "__get__":
             r = func(*args, **kwargs)
@@ -334,7 +334,7 @@ class Recorder(TorchFunctionMode):
                 self.op_requires_grad((args, kwargs), args[0], None)
             return r
         if name == "__setitem__":
-            return self.setitem(func, args, kwargs, start)
+            return self.setitem(func, args, kwargs)
         if name == "__getitem__":
             return self.getitem(func, args, kwargs)
         r = func(*args, **kwargs)
@@ -343,16 +343,13 @@ class Recorder(TorchFunctionMode):
         if not isinstance(r, torch.Tensor) and not (
             isinstance(r, (tuple, list)) and any(isinstance(t, torch.Tensor) for t in r)
         ):
-            if r is not None or name not in ("manual_seed",):
-                if isinstance(r, (torch.Tensor,)):
-                    pass
             return r
         if name in SAME_OR_COPY and args and r is args[0] and self.on_device(r):
             r = self.same(r)  # a value of its own: under autocast, or in another layout, it would be one
         try:
             self.call(name, args, kwargs, r)
         except NoWord as e:
-            self.custom(name, func, args, kwargs, r, str(e), start)
+            self.custom(name, func, args, kwargs, r, str(e))
         return r
 
     def on_device(self, t):
@@ -391,8 +388,6 @@ class Recorder(TorchFunctionMode):
                     if self.on_device(a):
                         self.made("add", [self.ref(r), self.ref(a)], {"inplace": 1})
                 return
-        if self.amp and not torch.is_autocast_enabled(self.device):
-            self.note(f"the program turns autocast off: {name} ({self.paths[-1]})")
         sig = SIGNATURES.get(name, SIGNATURES.get(plain))
         if handler:
             handler(self.bind(sig, args, kwargs) if sig else (args, kwargs), r, inplace)
@@ -1035,7 +1030,7 @@ class Recorder(TorchFunctionMode):
             )  # an alias; its gradient passes as expand's does
         return r
 
-    def setitem(self, func, args, kwargs, start):
+    def setitem(self, func, args, kwargs):
         x, idx, v = args
         r = func(*args, **kwargs)
         if not self.on_device(x):
@@ -1046,7 +1041,7 @@ class Recorder(TorchFunctionMode):
         apart = places != list(range(places[0], places[0] + len(used))) if used else False
         masked = any(getattr(i, "dtype", None) in (torch.bool, torch.uint8) for _, i in used)
         if apart or masked and len(used) > 1:
-            self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form", start)
+            self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form")
             return r
         state = self.ref(x)
         for op, keys in steps:
@@ -1151,6 +1146,11 @@ class Recorder(TorchFunctionMode):
         n = self.emit("sort", [a["x"]], [r], {"dim": a.get("dim")}, name="argsort", outs=[""])
         n.outs = [self.fresh("sort"), n.outs[0]]
 
+    def op_masked_select(self, a, r, _):
+        args, kwargs = a
+        self.note(f"masked_select: written as if the mask selected all ({self.paths[-1]})")
+        self.emit("masked_select", [*args, *(kwargs[k] for k in ("input", "mask") if k in kwargs)], r)
+
     def op_one_hot(self, a, r, _):
         self.emit("one_hot", [a["x"]], r, {"num_classes": r.shape[-1]})
 
@@ -1176,7 +1176,7 @@ class Recorder(TorchFunctionMode):
             name="any",
         )
 
-    op_all = op_any
+    op_all = op__is_all_true = op_any
 
     def reduce(self, op, a, r, extra=None):
         d = a.get("dim", None)
@@ -1269,8 +1269,9 @@ class Recorder(TorchFunctionMode):
     op_nll_loss = op_nll_loss2d = op_nll_loss_nd
 
     def op_ctc_loss(self, a, r, _):
-        self.note("ctc_loss: the lengths are not told")
-        self.loss("ctc_loss", a, r, [a["x"], a["target"]])
+        self.note("ctc_loss: written as if every sequence had the full length")
+        keys = {"zero_infinity": 1 if a.get("zero_infinity") else None}
+        self.loss("ctc_loss", a, r, [a["x"], a["target"]] if self.on_device(a["target"]) else [a["x"]], keys)
 
     def op_cosine_embedding_loss(self, a, r, _):
         self.loss("cosine_embedding_loss", a, r, [a["x1"], a["x2"], a["target"]])
@@ -1313,7 +1314,7 @@ class Recorder(TorchFunctionMode):
         if getattr(m, "nonlinearity", "tanh") != "tanh":
             keys["nonlinearity"] = m.nonlinearity
         if not isinstance(x, torch.Tensor):
-            self.custom(op, m.forward, args, kwargs, r, "a packed sequence", len(self.nodes))
+            self.custom(op, m.forward, args, kwargs, r, "a packed sequence")
             return
         if op.endswith("_cell"):
             flat = list(r) if isinstance(r, (tuple, list)) else [r]
@@ -1437,7 +1438,7 @@ def run(module, forward, inputs, amp=None):
     apply = torch.autograd.Function.__dict__.get("apply")
 
     def unseen(cls, *args, **kwargs):
-        call, start = apply.__get__(None, cls), len(rec.nodes)
+        call = apply.__get__(None, cls)
         if rec.unit or cls is Same:
             return call(*args, **kwargs)
         if export_checkpoint.is_call(cls):
@@ -1447,22 +1448,24 @@ def run(module, forward, inputs, amp=None):
             r = call(*args, **kwargs)
         finally:
             rec.unit -= 1
-        rec.custom(cls.__name__, call, args, kwargs, r, "an autograd function of the program's own", start)
+        rec.custom(cls.__name__, call, args, kwargs, r, "an autograd function of the program's own")
         return r
 
     gc.collect()
+    past = Past(rec, inputs)
     gc.disable()  # lifetimes are those of the program alone
     try:
         for m, n, _ in saved:
             setattr(m, n, lambda *a, **k: False)
         nn.Module.__call__, nn.Module.__setattr__ = hooked, keeping
         torch.autograd.Function.apply = classmethod(unseen)
-        hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda t: t)  # which keep nothing alive
         cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
         with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), export_training.recorded(
             rec
         ), autocast(rec.device, amp), cudnn, rec:
-            out = forward(**inputs)
+            with no_hooks_of_its_own(rec):
+                out = forward(**inputs)
     finally:
         gc.enable()
         nn.Module.__call__, nn.Module.__setattr__ = call, setattr_of
@@ -1492,5 +1495,10 @@ def run(module, forward, inputs, amp=None):
     for n in alive - kept:
         rec.note(f"{n} outlives the forward pass (kept by the module)")
     rec.kept = alive - kept
+    made = {id(t): t for t in (r() for r in rec.refs) if t is not None}
+    stays = [(n, made[i]) for i, names in rec.death.items() if i in made for n in names if n in rec.kept]
+    order = {o: k for k, n in enumerate(rec.nodes) for o in n.outs}
+    stays.sort(key=lambda s: order.get(s[0], 0))
+    rec.assigned = past.places(stays) | rec.assigned
     rec.outputs = list(dict.fromkeys(outputs))
     return rec

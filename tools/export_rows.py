@@ -1,6 +1,6 @@
 """What the exporter knows of ops: how torch's functions are called, and what the rows of `vram list ops --json` say."""
 
-import dataclasses, functools, json, os, subprocess, traceback
+import dataclasses, functools, json, os, subprocess, sys, traceback
 
 import torch
 
@@ -33,11 +33,18 @@ RNN = {
     "RNNCell": "rnn_cell",
     "EmbeddingBag": "embedding_bag",
 }
+BYTES = "saved", "workspace", "backward_workspace"  # measured, of a custom line
 OWNED = {"weight": 1, "bias": 2}  # position of an op's parameters among its inputs
 
 
 class Problem(Exception):
     """what is wrong and what to do, in one line"""
+
+
+def progress(text=""):
+    """what is being done, on a terminal, in the place of what was said before; nothing: that line is gone"""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text[:100]}", end="", file=sys.stderr, flush=True)
 
 
 def one_line(e):
@@ -75,6 +82,16 @@ def list_text(v):
     return ",".join(str(int(a)) for a in (v if isinstance(v, (tuple, list, torch.Size)) else [v]))
 
 
+def own_autocast():
+    """what the program has done about autocast by itself: "off", a dtype, None: nothing"""
+    nesting = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    if nesting < 2:  # that of the run itself
+        return None
+    on = next((d for d in ("cuda", "cpu") if torch.is_autocast_enabled(d)), None)
+    return {torch.float16: "fp16"}.get(t := torch.get_autocast_dtype(on), DTYPES[t]) if on else "off"
+
+
 class Ref:
     """an input of a node: a value by name, or a parameter or buffer of the module"""
 
@@ -85,9 +102,11 @@ class Ref:
 class Node:
     def __init__(self, op, outs, ins, keys, params=None):
         self.op, self.outs, self.ins, self.keys, self.params = op, outs, ins, keys, params
-        self.custom = None  # of a custom op: number of nodes before it, arguments and results that it keeps, what to note
+        self.custom = None  # of a custom op: what to note
+        self.bytes = ()  # of one with known bytes: what they are in 32 bits or more, in 16 bits, under autocast
         self.held = 0  # of a checkpoint: the last ones of `ins` that its function only refers to
         self.no_grad = not torch.is_grad_enabled()
+        self.autocast = own_autocast()
         self.reads = ()  # names whose dtype the program read before (for `to`)
         self.stats = ()  # ids of tensors of the module that it has beside its inputs
         self.result = None  # the dtype of what it gives

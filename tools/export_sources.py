@@ -264,9 +264,20 @@ def hf_inputs(module, config, o):
         dims["S"] = min(o.seq, longest)
     if decoder:
         dims["T"] = min(o.target_seq or o.seq, getattr(config, "max_target_positions", None) or longest)
+    image_token = getattr(config, "image_token_id", None) or getattr(config, "image_token_index", None)
     side = o.size or getattr(vision, "image_size", None) or 224
     side = list(side) if isinstance(side, (tuple, list)) else [side] * 2
     tokens = lambda *shape: torch.zeros(*shape, dtype=torch.long)
+    patch = getattr(vision, "patch_size", None)
+    images = 0  # tokens of a text that stand for patches of its image
+    if {"input_ids", "pixel_values"} <= takes.keys() and isinstance(image_token, int) and isinstance(patch, int):
+        images = (side[0] // patch) * (side[1] // patch)
+        dims["S"] = min(o.seq + images, max(longest, images + 1))
+
+    def words(N, S):
+        made = tokens(N, S)
+        made[:, : min(images, S)] = image_token or 0
+        return made
 
     def pixels(N):
         frames = [vision.num_frames] if "Video" in cls or hasattr(vision, "num_frames") else []
@@ -293,7 +304,7 @@ def hf_inputs(module, config, o):
         made = {}
         for k in takes:
             if k == "input_ids":
-                made[k] = tokens(N, 4, S) if cls.endswith("MultipleChoice") else tokens(N, S)
+                made[k] = tokens(N, 4, S) if cls.endswith("MultipleChoice") else words(N, S)
             elif k == "decoder_input_ids" and decoder:
                 made[k] = tokens(N, T)
             elif k in makers:

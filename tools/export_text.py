@@ -9,7 +9,7 @@ import export_device, export_quantised, export_training
 from export_device import to_fake_device
 from export_dtypes import one_program
 from export_recorder import Answers
-from export_rows import DTYPES, Problem, RNN, Ref, one_line, shape_text
+from export_rows import BYTES, DTYPES, Problem, RNN, Ref, one_line, progress, shape_text
 
 NO_NODES = ("drop ", "keep ", "checkpoint ", "end ")  # lines that only name values
 NEWEST_RULES = (2, 15)  # of VRAM_TORCH_VERSIONS
@@ -44,6 +44,15 @@ def without_grad(rec):
         if n is not None and n.op == "requires_grad":
             wants.update(i.name for i in n.ins)
     return found
+
+
+def with_bytes(n):
+    """a node's keys; a custom line's bytes as three numbers where it is known what they are in 16 bits and under autocast"""
+    keys = dict(n.keys)
+    for k in BYTES if n.bytes else ():
+        if any(b.get(k) for b in n.bytes):
+            keys[k] = ",".join(str(b.get(k, 0)) for b in n.bytes)
+    return keys
 
 
 def with_order(text, ranks):
@@ -119,6 +128,8 @@ def write(rec, name, comment, keep=False):
         t = tensors[i.own]
         label = params.get(i.own) or rec.buffers[i.own]
         label = re.sub(r"[^A-Za-z0-9_./]", "_", label)
+        if not re.match(r"[A-Za-z_]", label):
+            label = "_" + label
         while label in rec.taken:
             label += "_"
         rec.taken.add(label)
@@ -134,24 +145,16 @@ def write(rec, name, comment, keep=False):
         blocks[:] = [b + 1 for b in blocks]
         return label
 
-    kept = {t.untyped_storage()._cdata for t in list(tensors.values()) + list(rec.inputs.values())}
     places = {}
-    for n in rec.nodes:  # what a custom op keeps and nothing else does
-        if not n.custom:
-            continue
-        start, storages, why = n.custom
-        others = {ref.cdata for ref, at in rec.packed if at != start} | kept
-        for ref, size in storages:
-            if ref.cdata not in others:
-                n.keys["saved"] += size
-                kept.add(ref.cdata)
-        places.setdefault(why, []).append(n)
+    for n in rec.nodes:
+        if n.custom:
+            places.setdefault(n.custom, []).append(n)
     for why, nodes in places.items():
         saved, workspace = (sum(n.keys[k] for n in nodes) for k in ("saved", "workspace"))
         more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
         rec.note(
-            f"custom {nodes[0].outs[0]}{more}: {why}; {saved} bytes kept for backward (by saved-tensor hooks), {workspace} taken on "
-            f"the way and again in backward (storages of the aten operations below it); as in fp32, also with --amp and --dtype"
+            f"custom {nodes[0].outs[0]}{more}: {why}; {saved} bytes of its own kept for backward (by saved-tensor hooks), {workspace} taken on "
+            f"the way, and such in backward (storages of the aten operations below it){'' if nodes[0].bytes else '; in 16 bits it may be less'}"
         )
 
     last = {}
@@ -171,16 +174,19 @@ def write(rec, name, comment, keep=False):
     for o in sorted(rec.kept):
         taken.setdefault(rec.assigned.get(o, len(rec.nodes)), []).append(o)
     first_owner = {}
-    quiet, is_quiet = without_grad(rec), False
+    quiet, is_quiet, autocast = without_grad(rec), False, None
     for k, n in enumerate(rec.nodes):
         if (id(n) in quiet) != is_quiet:
             is_quiet = not is_quiet
             text.append("no_grad" if is_quiet else "enable_grad")
+        if n.autocast != autocast:
+            autocast = n.autocast
+            text.append(f"autocast {autocast or 'on'}")
         if n.op == "checkpoint":
             blocks.append(len(text))
         elif n.op == "end":
             blocks.pop()
-        keys = dict(n.keys)
+        keys = with_bytes(n)
         ins = []
         own = plan.get(id(n))
         base = n.params[0] if n.params else 0
@@ -286,6 +292,7 @@ def one_backward(name):
 
 def one_text(loaded, sizes):
     """the text for these sizes, and notes"""
+    progress(f"{loaded.name}: running it with {', '.join(f'{n}={v}' for n, v in sizes.items())}")
     with export_quantised.replaced(loaded.module):
         return recorded_text(loaded, sizes)
 
@@ -304,6 +311,9 @@ def recorded_text(loaded, sizes):
 
 
 NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
+
+
+MEASURED = re.compile(r"(saved|workspace)=[\d,]*$")  # what is in front of bytes of a custom line
 
 
 class NotProportional(Exception):
@@ -366,19 +376,13 @@ def merge(texts, dims, defaults={}):
         if any(p != parts[0] for p in parts[1:]):
             raise NotProportional("the operation " + row[0].split(" ")[0])
         numbers = list(zip(*[[int(v) for v in NUMBER.findall(r)] for r in row]))
-        bounds = row[0].startswith("custom ")
-        words = [
-            (
-                str(v[0])
-                if len(set(v)) == 1
-                else (
-                    bound(v, dims)
-                    if bounds and re.search("(saved|workspace)=$", before)
-                    else monomial(v, dims)
-                )
-            )
-            for v, before in zip(numbers, parts[0])
-        ]
+        words, before = [], ""
+        for v, part in zip(numbers, parts[0]):
+            before += part
+            measured = row[0].startswith("custom ") and MEASURED.search(before)
+            product = bound if measured else monomial
+            words.append(str(v[0]) if len(set(v)) == 1 else product(v, dims))
+            before += str(v[0])
         out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
     at = 1 + max(i for i, l in enumerate(out) if l.startswith(("model ", "rules ")))
     out.insert(at, "dim " + " ".join(f"{n}={defaults.get(n, a)}" for n, a, _ in dims))

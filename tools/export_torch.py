@@ -17,7 +17,7 @@ doubled tells which numbers follow it. Parameters that one op alone uses belong 
 others become `parameter` lines. Nothing is dropped silently: `notes` lists what the text form cannot say.
 """
 
-import argparse, ast, contextlib, logging, os, signal, sys, warnings
+import argparse, ast, contextlib, logging, os, signal, sys, time, warnings
 
 try:
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
@@ -25,7 +25,8 @@ except ImportError as e:
     sys.exit(print(f"export_torch: needs PyTorch: pip install torch ({e})", file=sys.stderr) or 2)
 
 from export_device import without_memory
-from export_rows import Problem, one_line, place
+from export_recorder import Answers
+from export_rows import Problem, one_line, place, progress
 from export_sources import load
 from export_text import export
 
@@ -141,10 +142,21 @@ def loaded_text(o, real):
         )
 
 
+def again(o, e):
+    """with real tensors, where the answers that tensors without memory give led a program astray"""
+    try:
+        text, notes = loaded_text(o, True)
+    except Exception:
+        raise e
+    return text, [f"without values the program fails ({one_line(e)}); run with real tensors", *notes]
+
+
 def command(o):
     folder = os.path.dirname(o.o or "") or "."
     if o.o and (os.path.isdir(o.o) or not os.access(o.o if os.path.exists(o.o) else folder, os.W_OK)):
         raise Problem(f"{o.o}: cannot be written")
+    started = time.monotonic()
+    progress(f"{o.source}: loading it")
     try:
         text, notes = loaded_text(o, o.real)
     except DynamicOutputShapeException as e:
@@ -158,8 +170,18 @@ def command(o):
             0,
             f"the program looks at values{place(e)}; run with real tensors, the text is what these values lead to",
         )
+    except Problem:
+        raise
+    except Exception as e:
+        if o.real or not Answers.given:
+            raise
+        text, notes = again(o, e)
+    progress()
     for n in notes:
         print("note:", n, file=sys.stderr)
+    if o.o and sys.stderr.isatty():
+        lines = text.count("\n")
+        print(f"{o.o}: {lines} lines in {time.monotonic() - started:.1f} s", file=sys.stderr)
     if not o.o:
         sys.stdout.write(text)
         return
@@ -184,6 +206,7 @@ def main():
     except Exception as e:
         if "--debug" in sys.argv:
             raise
+        progress()
         sys.exit(
             print(
                 "export_torch:",

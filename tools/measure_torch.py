@@ -159,6 +159,21 @@ class Measurement:
         mark("optimizer")
         del loss
 
+    def held(self):
+        """{(id, address): bytes} of tensors on the device that modules hold beside parameters and buffers, as from step to step"""
+        import torch.utils._pytree as tree
+
+        own = {id(t) for t in (*self.module.parameters(), *self.module.buffers())}
+        tensors = (
+            t
+            for m in self.module.modules()
+            for k, v in vars(m).items()
+            if k not in ("_parameters", "_buffers", "_modules")
+            for t in tree.tree_leaves(v)
+            if isinstance(t, self.torch.Tensor) and t.is_cuda and id(t) not in own
+        )
+        return {(id(t), t.data_ptr()): bytes_of([t]) for t in tensors if not t.requires_grad}
+
     def phases(self):
         """counters at the end of every phase and the highest within it; of micro-batches the last end, the highest peak"""
         record = {}
@@ -177,10 +192,6 @@ class Measurement:
     def saved(self):
         """bytes of the distinct storages that autograd keeps, without parameters, buffers and inputs"""
         storage = lambda t: t.untyped_storage()
-        own = {
-            storage(t).data_ptr()
-            for t in (*self.module.parameters(), *self.module.buffers(), *self.inputs.values())
-        }
         packed = weakref.WeakSet()  # a dead branch of the graph lets go of what it saved
 
         class Saved:
@@ -190,6 +201,10 @@ class Measurement:
 
         with self.torch.autograd.graph.saved_tensors_hooks(Saved, lambda s: s.t):
             loss = self.loss()
+        own = {  # as they are now: a program may have given them other storages
+            storage(t).data_ptr()
+            for t in (*self.module.parameters(), *self.module.buffers(), *self.inputs.values())
+        }
         alive = {
             storage(s.t).data_ptr(): storage(s.t).nbytes()
             for s in packed
@@ -374,7 +389,11 @@ def measure(o):
     sys.path.insert(0, HERE)
     import export_torch
 
+    from export_rows import progress
+
+    progress(f"{o.source}: exporting it")
     text, notes = (read(o.text), []) if o.text else export(o)
+    progress(f"{o.source}: loading it")
     try:
         loaded = export_torch.load(
             o.source,
@@ -412,11 +431,17 @@ def measure(o):
         "torch": torch.__version__,
         "device": device,
         "params_bytes": bytes_of(module.parameters()),
-        "buffers_bytes": bytes_of(module.buffers()),
         "inputs_bytes": bytes_of(m.inputs.values()),
     }
-    steps = [m.phases() for _ in range(3 if o.train and o.step == "steady" else 2 if not o.train else 1)]
+    steps, held = [], {}
+    count = 3 if o.train and o.step == "steady" else 2 if not o.train else 1
+    for k in range(count):
+        progress(f"{o.source}: step {k + 1} of {count}")
+        held = m.held()
+        steps.append(m.phases())
     record["phases"] = steps[-1]
+    before, after = held, m.held()
+    record["buffers_bytes"] = bytes_of(module.buffers()) + sum(after[k] for k in before.keys() & after.keys())
     if o.train:
         record["gradients_bytes"] = bytes_of(p.grad for p in m.params if p.grad is not None)
         state = m.optimizer.state.values() if m.optimizer else ()
@@ -426,12 +451,14 @@ def measure(o):
     if not device["pretended"]:
         free, total = torch.cuda.mem_get_info()
         record["device_bytes"] = total - free
+    progress(f"{o.source}: what is saved, every allocation")
     if o.train:
         record["saved_bytes"] = m.saved()
     if o.step == "steady":
         events, places = m.events(), m.places()
         count = sum(e[1] == "alloc" for e in events)
         record["events"] = [e + [places[e[2]] if e[2] >= 0 and len(places) == count else ""] for e in events]
+    progress()
     before = m.counters()["requested_bytes"]
     torch._C._cuda_clearCublasWorkspaces()  # PyTorch 2.15 keeps none from call to call if it is not told to
     if rules_options()[1:] == ["torch-2.15"]:  # the estimate of older versions has those that they keep
@@ -837,6 +864,9 @@ def main():
     except Problem as e:
         fail(e)
     except Exception as e:  # of the module: one line, as every bad input
+        if PRETENDED and os.environ.get("NULLGPU_BOOL") == "1":  # it checks what may not be: nothing of a mask is set
+            os.environ["NULLGPU_BOOL"] = "0"
+            os.execv(sys.executable, [sys.executable, *sys.argv])
         if o.debug:
             raise
         fail(f"{o.source}: {type(e).__name__}: {' '.join(str(e).split())[:300]}")
@@ -851,6 +881,8 @@ def main():
 
 
 def fail(what):
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
     print(f"measure_torch: {what}", file=sys.stderr)
     sys.exit(2)
 

@@ -109,12 +109,16 @@ def conv_transpose(l):
 
 @call("autocast")
 def autocast(l):
-    """`autocast off` and `autocast on` around what a module runs without it"""
-    if l.name.startswith("off"):  # of a loop's round: off[0]
-        l.program.plain = torch.autocast("cuda", enabled=False)
+    """`autocast off`, `bf16` or `fp16` and `autocast on` around what a module runs otherwise than it is run"""
+    word = l.name.split("[")[0]  # of a loop's round: off[0]
+    if word != "on":
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(word)
+        l.program.plain = torch.autocast("cuda", dtype=dtype, enabled=word != "off")
         l.program.plain.__enter__()
     else:
         l.program.plain.__exit__(None, None, None)
+        if not torch.is_autocast_enabled("cuda"):  # a context of the script's that is off is not the program's
+            torch.clear_autocast_cache()
 
 
 @call("embedding")
@@ -430,9 +434,17 @@ def addcmul(l):
     return l.x.addcmul_(*l.inputs[1:]) if l.flag("inplace", 0) else torch.addcmul(*l.inputs)
 
 
+@call("softmax", "log_softmax")
+def softmax(l):
+    dtype = l.inputs[1].dtype if len(l.inputs) > 1 else l.dtype() if "dtype" in l.keys else None
+    return getattr(F, l.op)(l.x, dim=l.size("dim"), dtype=dtype)
+
+
 @call("to")
 def to(l):
-    return l.x.to(l.dtype())
+    if not l.flag("autocast", 0):
+        return l.x.to(l.dtype())
+    return l.x.to(torch.get_autocast_dtype("cuda")) if torch.is_autocast_enabled("cuda") else l.x
 
 
 @call("var", "std")

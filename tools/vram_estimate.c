@@ -442,7 +442,8 @@ static void print_explain(const vram_report *r) {
   if (allocated.lower < blocks.lower) {
     const vram_bounds less = {blocks.lower - allocated.lower, 0, 0};
     explain_row("-", "custom", less,
-                "bytes of custom lines are those of fp32, in 16 bits they may be half");
+                "custom lines: when they take their workspace is not known; one number is fp32's, "
+                "in 16 bits half");
     allocated.lower = blocks.lower;
   }
   explain_row(

@@ -57,6 +57,8 @@ struct vram_node {
   uint16_t nin, nparam;
   uint16_t op; /* vram_op; VRAM_OP_COUNT and above: no op, nothing is allocated */
   uint8_t flags;
+  uint8_t
+      autocast; /* a dtype: autocast to it is on around the node; 0: as the step asks, 255: off */
 };
 
 /* A value: what a node gives, or an input of the model. */
@@ -140,7 +142,8 @@ typedef struct vram_graph {
   uint32_t nmade;                               /* and `requires_grad` lines */
   uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
-  uint8_t autocast_off; /* new nodes do not take part in autocast */
+  uint8_t autocast;     /* of new nodes */
+  uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   vram_error error;     /* the first error; sticky */

@@ -21,7 +21,7 @@
   X(start, I) X(end, I) X(step, I) X(index, I) X(length, I) X(split_size_or_sections, L)         \
   X(chunks, I) X(shifts, L) X(repeats, L) X(reduction, W) X(frozen, B) X(weights, N)             \
   X(num_experts, I) X(top_k, I) X(intermediate_size, I) X(gated, B)                              \
-  X(shared_intermediate_size, I) X(params, I) X(buffers, I) X(saved, I) X(workspace, I)          \
+  X(shared_intermediate_size, I) X(params, I) X(buffers, I) X(saved, L) X(workspace, L)          \
   X(approximate, W) X(align_corners, B) X(eps, F) X(momentum, F) X(negative_slope, F)            \
   X(alpha, F) X(beta, F) X(threshold, F) X(value, F) X(lambd, F) X(min_val, F) X(max_val, F)     \
   X(min, F) X(max, F) X(scale, F) X(count_include_pad, B) X(divisor_override, I)                 \
@@ -33,7 +33,8 @@
   X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B)
+  X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
+  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B)
 
 /* clang-format on */
 

@@ -13,7 +13,7 @@
 #define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
 #define VRAM__INFERRED 16u /* value: named by `infer` */
 #define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
-#define VRAM__FULL 128u    /* node: autocast is off around it */
+#define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
 #define VRAM__AS_IS 4u /* with one of them: whatever the node's keys say of its weights */
@@ -302,9 +302,9 @@ typedef struct vram__loop {
   int64_t rounds, round; /* how many there are, and the one that runs */
   uint32_t outside;      /* how many names were defined before the block */
   vram__round *scope;
-  uint32_t blocks; /* `checkpoint` blocks around it */
-  uint8_t full;    /* autocast was off in front of it, */
-  uint8_t no_grad; /* or no_grad on */
+  uint32_t blocks;  /* `checkpoint` blocks around it */
+  uint8_t autocast; /* in front of it, */
+  uint8_t no_grad;  /* and whether no_grad was on */
   uint32_t ncarried;
   struct {
     vram__span name;

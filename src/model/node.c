@@ -112,8 +112,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
     n->flags |= VRAM__INPLACE | VRAM__WRITES;
   if (vram__op_traits(n) & VRAM__OP_WRITES)
     n->flags |= VRAM__WRITES;
-  if (g->autocast_off)
-    n->flags |= VRAM__FULL;
+  n->autocast = g->autocast;
   return n;
 }
 

@@ -601,7 +601,7 @@ static int vram__loop_line(vram__parser *p) {
   loop->outside = p->nsymbol;
   loop->ncarried = 0;
   loop->blocks = p->blocks;
-  loop->full = p->g->autocast_off;
+  loop->autocast = p->g->autocast;
   loop->no_grad = p->g->no_grad != 0;
   while (vram__parse_token(p)) {
     vram__span name, from;
@@ -657,10 +657,9 @@ static int vram__next_line(vram__parser *p) {
   if (p->blocks != loop->blocks)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "next inside a checkpoint block that began in the loop", "end");
-  if (p->g->autocast_off != loop->full)
+  if (p->g->autocast != loop->autocast)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
-                              "autocast is not as it was where the loop began",
-                              loop->full ? "autocast off" : "autocast on");
+                              "autocast is not as it was where the loop began", NULL);
   if (p->g->no_grad != loop->no_grad)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               "no_grad is not as it was where the loop began",
@@ -759,20 +758,29 @@ static int vram__end_line(vram__parser *p) {
 
 /* ---- autocast ---- */
 
-/* `autocast off` ... `autocast on`: what a module runs with autocast switched off. */
+/* `autocast off`, `autocast bf16` or `fp16`, `autocast on`: what lines behind run with; `on` is
+   what the step asks for. */
 static int vram__autocast_line(vram__parser *p) {
+  static const struct {
+    const char *word;
+    uint8_t autocast;
+  } known[] = {
+      {"on", 0}, {"off", VRAM__AUTOCAST_OFF}, {"bf16", VRAM_BF16}, {"fp16", VRAM_F16}, {NULL, 0}};
   const char *const at = p->token.text;
   const int word = vram__parse_token(p);
-  const int off = word && vram__parse_word_is(p, "off");
-  if (!off && !(word && vram__parse_word_is(p, "on")))
+  uint32_t i;
+  for (i = 0; known[i].word && !(word && vram__parse_word_is(p, known[i].word));)
+    i++;
+  if (!known[i].word)
     return vram__parse_refuse(p, word ? p->token.text : at, VRAM_ERR_SYNTAX,
-                              "autocast neither off nor on", "autocast off or autocast on");
-  if (off == p->g->autocast_off)
-    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
-                              off ? "autocast is off already" : "autocast is on already", NULL);
+                              "not a way that autocast is", "autocast off, on, bf16 or fp16");
+  if (known[i].autocast == p->g->autocast)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "autocast is so already", NULL);
   if (vram__parse_token(p))
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "more than one word", NULL);
-  p->g->autocast_off = (uint8_t)off;
+  p->g->autocast = known[i].autocast;
+  if (p->g->autocast && p->g->autocast != VRAM__AUTOCAST_OFF)
+    p->g->autocast_own = 1;
   return 1;
 }
 

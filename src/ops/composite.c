@@ -59,10 +59,26 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
   const vram_dtype dt =
       vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
-  uint32_t ndim, i;
-  const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
-  if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
+  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace,
+                                 VRAM__KEY_backward_workspace};
+  uint32_t ndim, i, count;
+  const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim), *saves;
+  if (params < 0 || buffers < 0)
     return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
+  for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const int64_t *bytes = vram__node_list(n, keys[i], &count);
+    if (bytes && count != 1 && count != 3)
+      return vram__node_error(g, n, "saved and workspace are one number or three");
+    while (count)
+      if (bytes[--count] < 0)
+        return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
+  }
+  saves = vram__node_list(n, VRAM__KEY_saves, &count);
+  for (i = 0; i < count; i++)
+    if (saves[i] < 0 || saves[i] >= (int64_t)n->nin + n->nout)
+      return vram__node_error(g, n, "saves names neither an input nor an output (0, 1, ...)");
+  if (count > VRAM_MAX_AXES)
+    return vram__node_error(g, n, "saves names more than 8");
   if (!vram__node_params(g, n, 2))
     return 0;
   if (params && !vram__node_own(g, n, 0, "params", 1, &params, VRAM_DTYPE_MODEL, VRAM__PARAM))
@@ -307,20 +323,33 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
 
 /* ---- custom: an op that the table does not know ---- */
 
-/* The bytes of its node are those of a run in the model's own dtype: in 16 bits it may be half of
-   them. */
-static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace) {
-  if (!s->amp && s->dtype == vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
-    return;
-  s->count.custom = vram__sum_or_overflow(s->count.custom, saved / 2);
-  if (s->count.custom_most < workspace / 2)
-    s->count.custom_most = workspace / 2;
+/* What a key says: one number, or three (for weights of 32 bits or more, of 16 bits, under
+   autocast). One number is that of a run in the model's own dtype: in 16 bits it may be *less. */
+static uint64_t vram__custom_bytes(const vram__step *s, const vram_node *n, uint32_t key,
+                                   uint64_t *less) {
+  const vram_dtype amp = s->o->amp;
+  uint32_t count;
+  const int64_t *v = vram__node_list(n, key, &count);
+  *less = 0;
+  if (!v)
+    return 0;
+  if (count == 3)
+    return (uint64_t)v[amp ? 2 : vram__is_half(s->dtype)];
+  if (amp || s->dtype != vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL))
+    *less = (uint64_t)*v / 2;
+  return (uint64_t)*v;
 }
 
-/* Its workspace, and while that is there cuBLAS's where it has products. */
-static void vram__custom_workspace(vram__step *s, const vram_node *n) {
-  const uint64_t bytes = (uint64_t)VRAM__INT(n, workspace, 0);
+/* Its workspace, and while that is there cuBLAS's where it has products. Nobody knows when it takes
+   them: the peak may be without its own workspace, and cuBLAS's may come before the results. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key,
+                                   uint64_t results) {
+  uint64_t less;
+  const uint64_t bytes = vram__custom_bytes(s, n, key, &less);
   uint32_t own;
+  less = vram__sum_or_overflow(bytes, VRAM__INT(n, cublas, 0) ? results : 0);
+  if (s->count.custom_most < less)
+    s->count.custom_most = less;
   if (!VRAM__INT(n, cublas, 0)) {
     vram__workspace_use(s, bytes);
     return;
@@ -330,14 +359,29 @@ static void vram__custom_workspace(vram__step *s, const vram_node *n) {
   vram__cub_release(s, own);
 }
 
-/* It saves what its node says, and nothing else. */
+/* The results; *bytes: of those that are no views. */
+static void vram__custom_results(vram__step *s, const vram_node *n, vram_dtype dt, vram__tensor x,
+                                 vram__tensor *y, uint64_t *bytes) {
+  uint32_t i;
+  for (i = 0; i < n->nout; i++) {
+    if (!i && n->nin && VRAM__INT(n, alias, 0)) {
+      y[i] = vram__tensor_alias(s, x, n->out[i].d);
+      continue;
+    }
+    y[i] = vram__tensor_empty(s, n->out[i].d, dt);
+    *bytes = vram__sum_or_overflow(*bytes, vram__dims_bytes_of(y[i].d, dt));
+  }
+}
+
+/* It saves what its node says, and nothing else: bytes of its own, inputs and outputs. */
 static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  const int64_t saved = VRAM__INT(n, saved, 0);
-  const uint64_t workspace = (uint64_t)VRAM__INT(n, workspace, 0);
+  uint64_t less, results;
+  const int64_t saved = (int64_t)vram__custom_bytes(s, n, VRAM__KEY_saved, &less);
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
-  uint32_t i;
+  uint32_t i, count;
+  const int64_t *const saves = vram__node_list(n, VRAM__KEY_saves, &count);
   vram_dtype dt = vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
@@ -345,31 +389,37 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     in[i++] = s->param[n->param[0]->index];
   if (n->nin && !vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = x[0].dt;
-  f = vram__kind_rank(dt) >= 2 ? vram__tape_record(s, n->op, in, i, n->nout, 1) : NULL;
-  for (i = 0; i < n->nout; i++)
-    y[i] = vram__tensor_empty(s, n->out[i].d, dt);
-  if (saved) {
+  f = vram__kind_rank(dt) >= 2 ? vram__tape_record(s, n->op, in, i, n->nout, 1 + count) : NULL;
+  results = (uint64_t)saved;
+  vram__custom_results(s, n, dt, n->nin ? x[0] : keep, y, &results);
+  if (saved)
     keep = vram__tensor_empty(s, vram__dims_in(s, 1, &saved, NULL), VRAM_U8);
-    if (f)
-      vram__save_tensor(s, f, keep);
-  }
-  vram__custom_workspace(s, n);
-  vram__custom_count(s, (uint64_t)saved, workspace);
+  if (f && saved)
+    vram__save_tensor(s, f, keep);
+  for (i = 0; f && i < count; i++)
+    vram__save_tensor(s, f, saves[i] < n->nin ? x[saves[i]] : y[saves[i] - n->nin]);
+  vram__custom_workspace(s, n, VRAM__KEY_workspace, results);
+  s->count.custom = vram__sum_or_overflow(s->count.custom, less);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
     vram__grad_fn_set_output(s, f, i, &y[i]);
 }
 
-/* It needs the workspace once more and makes gradients of the inputs and of the parameters. */
+/* It makes gradients of the inputs and of the parameters, and takes its workspace, where no other
+   one is named the same once more. */
 static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  uint32_t i;
+  uint32_t key = VRAM__KEY_backward_workspace, i;
+  uint64_t results = 0;
   for (i = 0; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
       vram_dtype dt;
       const vram_dims *d = vram__input_dims(s, f, i, &dt);
       to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), dt);
+      results = vram__sum_or_overflow(results, vram__dims_bytes_of(d, dt));
     }
-  vram__custom_workspace(s, f->node);
+  if (!vram__node_list(f->node, key, NULL))
+    key = VRAM__KEY_workspace;
+  vram__custom_workspace(s, f->node, key, results);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -378,4 +428,5 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved workspace cublas frozen weights");
+         "shape! dtype params buffers saved saves workspace backward_workspace alias cublas frozen "
+         "weights");

@@ -131,6 +131,13 @@ static int vram__shape_stack(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim + 1u, size, vram__promote_get(&p));
 }
 
+/* To a dtype, or with autocast=1 to autocast's where it is on: torch.amp's _cast. */
+static int vram__shape_to(vram_graph *g, vram_node *n) {
+  if (!vram__node_list(n, VRAM__KEY_dtype, NULL) == !VRAM__INT(n, autocast, 0))
+    return vram__node_error(g, n, "to takes dtype= or autocast=1");
+  return vram__shape_same(g, n);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* The result of at::cat: channels-last if all pieces are stored so. d: contiguous dims. */
@@ -325,9 +332,12 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 
 /* autocast=0: the program converts only where autocast is off. */
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const vram_dtype dt = s->amp && !VRAM__INT(n, autocast, 1) ? x[0].dt
-                        : n->nin == 1                        ? vram__step_key_dtype(s, n, VRAM_F32)
-                                                             : x[1].dt;
+  const int where = (int)VRAM__INT(n, autocast, -1); /* 0: it converts where autocast is off */
+  vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, x[0].dt) : x[1].dt;
+  if (s->amp && where == 0)
+    dt = x[0].dt;
+  else if (s->amp && where == 1 && vram__dtype_is_float(dt) && dt != VRAM_F64)
+    dt = s->amp;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
@@ -357,6 +367,6 @@ VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 VRAM__OP(clone, "clone", 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
-VRAM__OP(to, "", 1, 1, same, SAME, none, to, none, each, SAME, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype! autocast");
+VRAM__OP(to, "", 1, 1, to, SAME, none, to, none, each, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype autocast");
 VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");

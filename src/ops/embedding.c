@@ -121,11 +121,12 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
 static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__tensor *x,
                                     vram__tensor *y) {
   vram__tensor w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c = vram__tensor_none();
+  const int64_t all = (int64_t)x[0].d->numel;
   vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[0]);
-  if (!(x[0].d->flags & VRAM__CONTIG))
-    c = vram__tensor_contiguous(s, x[0]);
+  if (x[0].d->ndim != 1) /* Embedding.cpp: index_select, which takes strides */
+    c = vram__torch_reshape(s, x[0], 1, &all);
   y[0] = vram__tensor_empty(s, n->out[0].d, w.dt);
   vram__tensor_release(s, c);
   vram__grad_fn_set_output(s, f, 0, &y[0]);

@@ -10,7 +10,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   for (i = 0; v && i < c; i++)
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
-  if (n->nin > 1) /* type_as */
+  if (n->nin > 1) /* type_as, softmax */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);

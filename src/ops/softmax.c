@@ -22,7 +22,9 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
 static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   vram_dtype dt = vram__softmax_dtype(s, x[0]);
-  if (vram__node_list(n, VRAM__KEY_dtype, NULL))
+  if (n->nin > 1) /* dtype=other.dtype */
+    dt = x[1].dt;
+  else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__step_key_dtype(s, n, VRAM_F32);
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
@@ -87,9 +89,9 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(softmax, "softmax!: x dim dtype", 1, 1, same, SAME, none, softmax, softmax, each, SOFTMAX,
+VRAM__OP(softmax, "softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each, SOFTMAX,
          0, VRAM__OP_FLOATS, "dim! dtype");
-VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 1, same, SAME, none, softmax, softmax, each,
+VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each,
          SOFTMAX, 0, VRAM__OP_FLOATS, "dim! dtype");
 VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0,
          VRAM__OP_FLOATS, "tau hard dim eps");

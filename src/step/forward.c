@@ -180,8 +180,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
     s->grad = 0;
-  if (n->flags & VRAM__FULL) /* the cache of casts stays as it is */
-    s->amp = VRAM_DTYPE_NONE;
+  if (n->autocast) /* the cache of casts stays as it is */
+    s->amp = n->autocast == VRAM__AUTOCAST_OFF ? VRAM_DTYPE_NONE : (vram_dtype)n->autocast;
   vram__forward_op(s, n, x, y);
   s->grad = grad;
   s->amp = amp;
@@ -221,8 +221,10 @@ static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
   return !s->skip || !s->skip[n->index];
 }
 
-/* After it. */
+/* After it. Where the step asks for no autocast, the program's own context and its cache end. */
 static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
+  if (s->g->autocast_own && !s->o->amp && n->autocast && (!n->next || !n->next->autocast))
+    vram__autocast_leave(s);
   if (s->phase != VRAM_PHASE_FORWARD)
     return;
   if (s->o->nodes)
@@ -247,7 +249,7 @@ static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  const int unusual = s->o->nodes || s->cuts || s->skip;
+  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {

@@ -242,7 +242,7 @@ static int vram__step_take_arrays(vram__step *s) {
   VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
   VRAM__TAKE(s->leaf.past, vram__past, leaves);
   s->leaf.now = s->leaf.at;
-  if (s->amp) {
+  if (s->amp || g->autocast_own) {
     VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
   if (s->call.levels) {

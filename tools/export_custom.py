@@ -1,0 +1,111 @@
+"""What a call takes that has no word: measured by calling it once more."""
+
+import dataclasses, weakref
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from export_rows import Problem
+
+# aten operations (and torchvision's) that are products of cuBLAS
+CUBLAS = set(
+    "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d".split()
+)
+
+
+def bytes_of(t):
+    return t.numel() * t.element_size()
+
+
+class Storages(TorchDispatchMode):
+    """the bytes of the storages that aten operations make, how many of them live at once, and whether cuBLAS takes part"""
+
+    def __init__(self, known):
+        super().__init__()
+        self.now = self.peak = 0
+        self.cublas = False
+        self.seen = {id(s): s for s in known}
+
+    def gone(self, key, size):
+        self.now -= size
+        del self.seen[key]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        r = func(*args, **(kwargs or {}))
+        self.cublas |= func.overloadpacket.__name__.strip("_") in CUBLAS
+        for t in tree_leaves(r):
+            if isinstance(t, torch.Tensor) and id(t.untyped_storage()) not in self.seen:
+                s = t.untyped_storage()
+                self.seen[id(s)] = None
+                self.now += s.nbytes()
+                weakref.finalize(s, self.gone, id(s), s.nbytes())
+        self.peak = max(self.peak, self.now)
+        return r
+
+
+@dataclasses.dataclass
+class Measured:
+    """what one call takes: bytes of its own that it keeps for backward, arguments and results that it keeps (by position), bytes on the way"""
+
+    saved: int
+    saved_args: list
+    saved_results: list
+    temporaries: int
+    cublas: bool = False  # it has a product of cuBLAS, which takes its workspace
+    backward: int = None  # bytes on the way in backward, if that could be called
+
+
+def measure(func, args, kwargs):
+    """A call's memory, from calling it once more with copies of its arguments. What it keeps is what saved_tensors_hooks see; the
+    bytes on the way are those of the storages that the aten operations below it make and let go (a kernel's own are not seen).
+    """
+    kept, given = [], []
+
+    def copy(t):
+        c = t.detach().requires_grad_(t.requires_grad).clone()
+        given.append(c)
+        return c
+
+    args, kwargs = tree_map_only(torch.Tensor, copy, (args, kwargs))
+    storages = [t.untyped_storage() for t in given]
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()) or t, lambda t: t)
+    with Storages(storages) as live, hooks:
+        result = func(*args, **kwargs)
+    of = lambda ts: [id(t.untyped_storage()) for t in ts]
+    results = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+    saved, ins, outs = dict.fromkeys(of(kept)), of(given), of(results)
+    size = {id(t.untyped_storage()): t.untyped_storage().nbytes() for t in kept + results}
+    fresh = sum(size[s] for s in saved if s not in ins + outs)
+    stays = fresh + sum(size[s] for s in set(outs) - set(ins))
+    return Measured(
+        fresh,
+        [k for k, s in enumerate(ins) if s in saved],
+        [k for k, s in enumerate(outs) if s in saved and s not in ins],
+        max(0, live.peak - stays),
+        live.cublas,
+        backward_bytes(result, storages + [t.untyped_storage() for t in kept]),
+    )
+
+
+def backward_bytes(result, known):
+    """what the backward of a program's own autograd function takes on the way; None: it is none, or does not run here"""
+    outs = result if isinstance(result, tuple) else (result,)
+    node = next((t.grad_fn for t in outs if isinstance(t, torch.Tensor) and t.grad_fn is not None), None)
+    if not isinstance(node, torch.autograd.function.BackwardCFunction):
+        return None
+    real = lambda t: isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex())
+    grads = [torch.empty_like(t) if real(t) else None for t in outs]
+    storages = known + [t.untyped_storage() for t in [*grads, *outs] if isinstance(t, torch.Tensor)]
+    before = {id(s) for s in storages}
+    try:
+        with torch.no_grad(), Storages(storages) as live:
+            given = node.apply(*grads)
+    except Problem:
+        raise Problem(
+            f"{type(node).__name__}: the program's own backward runs backward itself, which the text form has no line for"
+        )
+    except Exception:
+        return None
+    fresh = {id(s): s.nbytes() for s in (t.untyped_storage() for t in tree_leaves(given) if isinstance(t, torch.Tensor))}
+    return max(0, live.peak - sum(n for i, n in fresh.items() if i not in before))
