@@ -17874,9 +17874,9 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
   to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
-/* autocast=0: the program converts only where autocast is off. */
+/* autocast=0: the program converts only where autocast is off, =1: to the dtype of autocast. */
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const int where = (int)VRAM__INT(n, autocast, -1); /* 0: it converts where autocast is off */
+  const int where = (int)VRAM__INT(n, autocast, -1);
   vram_dtype dt = n->nin == 1 ? vram__step_key_dtype(s, n, x[0].dt) : x[1].dt;
   if (s->amp && where == 0)
     dt = x[0].dt;
