@@ -10,13 +10,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-import export_checkpoint, export_device, export_quantised
+import export_checkpoint, export_device, export_found, export_quantised
 from export_device import autocast
 from export_rows import (
     CONVERT,
     DTYPES,
     LOSS_REDUCTION,
     NAMED_LIKE_MODULE,
+    NoWord,
     Node,
     RNN,
     Ref,
@@ -42,10 +43,6 @@ class Same(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g):
         return g
-
-
-class NoWord(Exception):
-    """what a line of the text form cannot say: the call becomes a `custom` line"""
 
 
 # aten operations (and torchvision's) that are products of cuBLAS
@@ -145,7 +142,14 @@ class Answers(TorchFunctionMode):
             if note not in self.notes:
                 self.notes.append(note)
             return args[0].vram_answer
-        r = func(*args, **(kwargs or {}))
+        if name == "__bool__" and isinstance(args[0], FakeTensor) and export_found.count is not None:
+            return True  # there are some: max(1, how many)
+        if name == "item" and isinstance(args[0], FakeTensor) and args[0].dtype == torch.int64:
+            if export_found.count is not None:
+                return export_found.count
+        r = export_found.found(name, args, kwargs or {})
+        if r is None:
+            r = func(*args, **(kwargs or {}))
         if name in ("all", "any") and isinstance(r, FakeTensor):
             r.vram_answer = name == "all"
         return r
@@ -156,7 +160,7 @@ def result_values(r):
     return list(r.values()) if isinstance(r, dict) else r
 
 
-class Recorder(TorchFunctionMode):
+class Recorder(export_found.Found, TorchFunctionMode):
     same = staticmethod(Same.apply)
 
     def __init__(self, module, inputs, buffers_are_inputs=False):
@@ -330,7 +334,7 @@ class Recorder(TorchFunctionMode):
             return self.setitem(func, args, kwargs, start)
         if name == "__getitem__":
             return self.getitem(func, args, kwargs)
-        r = func(*args, **kwargs)
+        r = self.result_of(func, args, kwargs)
         if name in SILENT and not (name == "type" and isinstance(r, torch.Tensor)):
             return r
         if not isinstance(r, torch.Tensor) and not (
@@ -345,7 +349,7 @@ class Recorder(TorchFunctionMode):
         try:
             self.call(name, args, kwargs, r)
         except NoWord as e:
-            self.custom(name, func, args, kwargs, r, str(e), start)
+            return self.without_word(name, func, (args, kwargs), r, str(e), start)
         return r
 
     def on_device(self, t):
@@ -384,7 +388,7 @@ class Recorder(TorchFunctionMode):
                     if self.on_device(a):
                         self.made("add", [self.ref(r), self.ref(a)], {"inplace": 1})
                 return
-        if self.amp and not torch.is_autocast_enabled(self.device):
+        if self.amp and not self.unit and not torch.is_autocast_enabled(self.device):
             self.note(f"the program turns autocast off: {name} ({self.paths[-1]})")
         sig = SIGNATURES.get(name, SIGNATURES.get(plain))
         if handler:
@@ -541,8 +545,10 @@ class Recorder(TorchFunctionMode):
     op_clamp_min = op_clamp_max = op_clip = op_clamp
 
     def op_where(self, a, r, _):
-        if "x" not in a:
-            raise NoWord("a shape that depends on data")
+        if "x" not in a:  # the positions, one list for each axis
+            rows = self.made("nonzero", [self.ref(a["c"])], {"count": len(r[0])})
+            self.emit("unbind", [rows], list(r), {"dim": 1}, name="where")
+            return
         c, x, y = a["c"], a["x"], a["y"]
         if c.dtype is not torch.bool:  # x.where(c, y)
             c, x = x, c
@@ -1025,6 +1031,9 @@ class Recorder(TorchFunctionMode):
         places = [at for at, _ in used]
         apart = places != list(range(places[0], places[0] + len(used))) if used else False
         masked = any(getattr(i, "dtype", None) in (torch.bool, torch.uint8) for _, i in used)
+        if masked and len(used) > 1 and not apart and all(i.dim() == 1 for _, i in used):
+            used = [(k, self.positions(i)) for k, i in used]  # what a mask selects, all of it
+            masked = False
         if apart or masked and len(used) > 1:
             self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form", start)
             return r
@@ -1439,7 +1448,9 @@ def run(module, forward, inputs, amp=None):
         torch.autograd.Function.apply = classmethod(unseen)
         hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
         cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
-        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), autocast(rec.device, amp), cudnn, rec:
+        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), autocast(
+            rec.device, amp
+        ), cudnn, rec:
             out = forward(**inputs)
     finally:
         gc.enable()

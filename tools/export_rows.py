@@ -40,6 +40,10 @@ class Problem(Exception):
     """what is wrong and what to do, in one line"""
 
 
+class NoWord(Exception):
+    """what a line of the text form cannot say: the call becomes the lines of its parts, or a `custom` line"""
+
+
 def one_line(e):
     """an exception in one line"""
     text = " ".join(str(e).split())
