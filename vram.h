@@ -14837,6 +14837,11 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
 
+/* fft.c */
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt);
+
+static inline int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+
 /* quantised.c */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
 VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n);
@@ -15044,6 +15049,9 @@ VRAM__FN void vram__backward_noise(vram__step *s, vram__grad_fn *f, vram__tensor
 VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x,
                                           vram_dtype dt);
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+/* fft.c */
+VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x);
 
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
@@ -15485,11 +15493,23 @@ static void vram__recipe_replace(vram__recipe_run *q, vram__tensor t) {
   q->stack[q->n - 1] = q->own[q->nown++] = t;
 }
 
-static void vram__recipe_saved(vram__recipe_run *q, vram__grad_fn *f, uint32_t which) {
+/* Gradients take complex values conjugated, which makes a copy: kernels know no lazy conjugation.
+   abs and sign take the sign of the value itself. */
+static void vram__recipe_saved(vram__step *s, vram__recipe_run *q, vram__grad_fn *f,
+                               uint32_t which) {
   const uint32_t k = (uint32_t)(f->aux >> (4 * which)) & 15;
   vram__tensor number = vram__tensor_none();
   number.dt = VRAM__IS_NUMBER;
   vram__recipe_push(q, k ? VRAM__SAVED(f)[k - 1] : number);
+  if (k && vram__is_complex(q->stack[q->n - 1].dt) && f->kind != VRAM_OP_abs)
+    vram__recipe_replace(q, vram__pointwise_empty1(s, q->stack[q->n - 1]));
+}
+
+/* handle_r_to_c: the gradient of what is not complex is the real part, a view. */
+static vram__tensor vram__recipe_real(vram__step *s, vram__grad_fn *f, uint32_t i, vram__tensor t) {
+  vram_dtype dt;
+  vram__input_dims(s, f, i, &dt);
+  return vram__is_complex(t.dt) && !vram__is_complex(dt) ? vram__complex_real(s, t) : t;
 }
 
 /* A kernel of the top alone, or of it and a number. */
@@ -15548,7 +15568,7 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_X2:
   case VRAM__CODE_Y:
   case VRAM__CODE_BUFFER:
-    vram__recipe_saved(q, f, code - VRAM__CODE_X0);
+    vram__recipe_saved(s, q, f, code - VRAM__CODE_X0);
     break;
   case VRAM__CODE_GRAD:
     vram__recipe_push(q, t);
@@ -15628,7 +15648,7 @@ static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor 
       s->registers = 0;
       if (!wanted || !q.nown)
         continue;
-      to[q.at] = q.own[--q.nown];
+      to[q.at] = vram__recipe_real(s, f, q.at, q.own[--q.nown]);
       while (q.nown)
         vram__tensor_release(s, q.own[--q.nown]);
       if (s->ideal && !to[q.at].st) /* one kernel, which writes over g where it can */
@@ -15650,7 +15670,7 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
                       "floor_divide has no gradient: PyTorch stops with an error");
     return;
   }
-  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
+  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal && !vram__is_complex(VRAM__SAVED(f)->dt)) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
                                    : vram__pointwise_empty2(s, *g, *t);
@@ -15679,6 +15699,8 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
       return 0;
   if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
+  else if (n->op == VRAM_OP_abs && vram__is_complex(dt))
+    dt = vram__real_of(dt);
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
@@ -15816,6 +15838,11 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
+  case VRAM_OP_abs:
+    d[0] = vram__dims_pointwise(s, d, nin);
+    if (vram__is_complex(dt))
+      dt = vram__real_of(dt);
+    break;
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
   case VRAM_OP_square:
     d[0] = vram__dims_pointwise1(s, d[0]);
@@ -15833,6 +15860,8 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
     d[0] = vram__dims_pointwise(s, d, nin);
   }
   y = vram__tensor_empty(s, d[0], dt);
+  if (op == VRAM_OP_abs && dt != in[0].dt) /* the kernel gives complex numbers */
+    vram__tensor_release(s, vram__tensor_empty(s, d[0], in[0].dt));
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
@@ -24833,8 +24862,7 @@ enum { VRAM__PART_VIEW_AS_REAL, VRAM__PART_VIEW_AS_COMPLEX };
 #define VRAM__FFT_AXES 3 /* of one plan (cufft_max_ndim) */
 
 static vram_dtype vram__complex_of(vram_dtype dt) { return dt == VRAM_F64 ? VRAM_C128 : VRAM_C64; }
-static vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
-static int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
 
 /* The axes of a transform, and the sizes that its input is cut or padded to. */
 typedef struct vram__fft {
@@ -25085,7 +25113,7 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
 }
 
 /* The real parts of x, which goes. */
-static vram__tensor vram__fft_real(vram__step *s, vram__tensor x) {
+VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x) {
   int64_t stride[VRAM_MAX_AXES] = {0};
   vram__tensor y;
   uint32_t i;
@@ -25111,12 +25139,12 @@ static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to
   else if (kind == VRAM__FFT_C2R)
     to[0] = vram__fft_r2c(s, g, &t, d);
   else if (g.d->v[t.axis[t.n - 1]] == d->v[t.axis[t.n - 1]])
-    to[0] = vram__fft_real(s, vram__fft_c2c(s, g, &t));
+    to[0] = vram__complex_real(s, vram__fft_c2c(s, g, &t));
   else {
     whole = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
     to[0] = vram__fft_c2c(s, whole, &t);
     vram__tensor_release(s, whole);
-    to[0] = vram__fft_real(s, to[0]);
+    to[0] = vram__complex_real(s, to[0]);
   }
 }
 
@@ -25138,8 +25166,7 @@ static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-/* The gradient is a view of the one that comes, or of a copy where its parts are not side by side.
- */
+/* The gradient is a view of the one that comes, or of a contiguous copy. */
 static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const int kind = vram__op_at(f->kind)->kind;
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
@@ -25147,9 +25174,7 @@ static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__t
   int64_t stride[VRAM_MAX_AXES] = {0};
   vram__tensor c;
   uint32_t i;
-  c = vram__tensor_retain(s, g);
-  if (kind == VRAM__PART_VIEW_AS_REAL && VRAM__STRIDE(g.d)[g.d->ndim - 1] != 1)
-    vram__tensor_replace(s, &c, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
+  c = vram__tensor_contiguous(s, g);
   for (i = 0; i < d->ndim; i++)
     stride[i] = i >= g.d->ndim                    ? 1
                 : kind == VRAM__PART_VIEW_AS_REAL ? VRAM__STRIDE(c.d)[i] / 2
@@ -25179,7 +25204,7 @@ static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor
   for (i = 2; i-- > 0;)
     if (vram__input_wanted(f, i)) {
       const vram_dims *d = vram__input_dims(s, f, i, NULL);
-      vram__tensor part = vram__fft_real(s, vram__tensor_retain(s, VRAM__SLOTS(f)[0].g));
+      vram__tensor part = vram__complex_real(s, vram__tensor_retain(s, VRAM__SLOTS(f)[0].g));
       to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
                                         : vram__tensor_sum_to(s, part, d);
       vram__tensor_release(s, part);

@@ -91,15 +91,6 @@ FOUND = {
 class Found:
     """of the recorder: their lines, and calls without a word"""
 
-    def result_of(self, func, args, kwargs):
-        """what a call gives; what torch.ops has is one call, also where its gradient is an autograd function of Python"""
-        ops = isinstance(func, (torch._ops.OpOverloadPacket, torch._ops.OpOverload))
-        self.unit += ops
-        try:
-            return func(*args, **kwargs)
-        finally:
-            self.unit -= ops
-
     def without_word(self, name, func, given, r, why, start):
         """a call that no line says: as its parts where all of these have words, else measured"""
         changes = name.endswith("_") or name.startswith("__i") or given[1].get("out") is not None

@@ -352,6 +352,15 @@ class Recorder(export_found.Found, TorchFunctionMode):
             return self.without_word(name, func, (args, kwargs), r, str(e), start)
         return r
 
+    def result_of(self, func, args, kwargs):
+        """what a call gives; what torch.ops has is one call, also where its gradient is an autograd function of Python"""
+        ops = isinstance(func, (torch._ops.OpOverloadPacket, torch._ops.OpOverload))
+        self.unit += ops
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self.unit -= ops
+
     def on_device(self, t):
         return isinstance(t, torch.Tensor) and t.device.type == self.device
 

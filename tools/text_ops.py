@@ -472,6 +472,15 @@ def argmost(l):
     return getattr(torch, l.op)(l.x, l.size("dim"), l.flag("keepdim", 0))
 
 
+@call("fft", "rfft", "irfft")
+def fourier(l):
+    dim, size = l.sizes("dim", [-1]), l.sizes("size")
+    if len(dim) > 1:
+        return getattr(torch.fft, l.op + "n")(l.x, size, dim)
+    f = getattr(torch.fft, l.op) if l.flag("onesided", 1) else torch.fft.fft
+    return f(l.x, size and size[0], dim[0])
+
+
 @call("cumsum")
 def cumsum(l):
     return torch.cumsum(l.x, l.size("dim"), dtype=l.dtype())

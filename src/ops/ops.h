@@ -170,6 +170,9 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
                                           vram_dtype dt);
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
+/* fft.c */
+VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x);
+
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
 VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, int cl);

@@ -12,6 +12,8 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
       return 0;
   if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
+  else if (n->op == VRAM_OP_abs && vram__is_complex(dt))
+    dt = vram__real_of(dt);
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
@@ -149,6 +151,11 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
+  case VRAM_OP_abs:
+    d[0] = vram__dims_pointwise(s, d, nin);
+    if (vram__is_complex(dt))
+      dt = vram__real_of(dt);
+    break;
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
   case VRAM_OP_square:
     d[0] = vram__dims_pointwise1(s, d[0]);
@@ -166,6 +173,8 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
     d[0] = vram__dims_pointwise(s, d, nin);
   }
   y = vram__tensor_empty(s, d[0], dt);
+  if (op == VRAM_OP_abs && dt != in[0].dt) /* the kernel gives complex numbers */
+    vram__tensor_release(s, vram__tensor_empty(s, d[0], in[0].dt));
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
