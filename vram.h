@@ -2282,35 +2282,39 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
 #define VRAM_OPS(X) X(add) X(sub) X(mul) X(div) X(floor_divide) X(pow) X(maximum) X(minimum) \
   X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
-  X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(reshape) X(view) X(flatten) \
-  X(unflatten) X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) \
-  X(narrow) X(select) X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) \
-  X(as_strided) X(cat) X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) \
-  X(contiguous) X(clone) X(to) X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) \
-  X(randn) X(fill) X(bernoulli) X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) \
-  X(max) X(min) X(prod) X(var) X(std) X(norm) X(logsumexp) X(cumsum) X(cumprod) X(histc) \
-  X(diff) X(topk) X(sort) X(argmax) X(argmin) X(gather) X(index_select) X(index) X(index_put) \
-  X(scatter) X(masked_select) X(one_hot) X(scatter_add) X(scatter_reduce) X(index_add) \
-  X(index_copy) X(index_fill) X(masked_scatter) X(embedding) X(embedding_bag) X(matmul) X(bmm) \
+  X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
+  X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) X(erfc) \
+  X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
+  X(addcdiv) X(fmax) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
+  X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
+  X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) \
+  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
+  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
+  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
+  X(norm) X(logsumexp) X(cumsum) X(cumprod) X(histc) X(diff) X(topk) X(sort) X(argmax) \
+  X(argmin) X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) \
+  X(one_hot) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
+  X(masked_scatter) X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) \
   X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
   X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
-  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(tril) X(triu) X(pad) \
-  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
-  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
-  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
-  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
-  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
-  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
-  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
-  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
-  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
-  X(log_softmax) X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) \
-  X(view_as_real) X(view_as_complex) X(layer_norm) X(rms_norm) X(group_norm) \
-  X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
-  X(scaled_dot_product_attention) X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) \
-  X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) \
-  X(huber_loss) X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) \
-  X(ctc_loss) X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
+  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) \
+  X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(pad) X(max_pool1d) \
+  X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) \
+  X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) \
+  X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) \
+  X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) \
+  X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) \
+  X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
+  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
+  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
+  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
+  X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
+  X(view_as_complex) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
+  X(batch_norm) X(instance_norm) X(weight_norm) X(scaled_dot_product_attention) \
+  X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
+  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
+  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
+  X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2346,7 +2350,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
-  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B)
+  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)
 
 /* clang-format on */
 
@@ -15425,6 +15429,11 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
 
+/* fft.c */
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt);
+
+static inline int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+
 /* quantised.c */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
 VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n);
@@ -15561,7 +15570,7 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a);
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
                                     uint32_t count, uint32_t dim);
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
-                                                const vram_dims *d);
+                                                const vram_dims *d, const vram_dims *out);
 
 /* at::acc_type: what kernels add up in */
 static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
@@ -15634,6 +15643,9 @@ VRAM__FN void vram__backward_noise(vram__step *s, vram__grad_fn *f, vram__tensor
 VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x,
                                           vram_dtype dt);
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+/* fft.c */
+VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x);
 
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
@@ -15840,6 +15852,12 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cos", VRAM__CODE_UNARY, 1},
     {"sign", VRAM__CODE_UNARY, 1},
     {"powered", VRAM__CODE_UNARY, 1},
+    {"abs", VRAM__CODE_UNARY, 1},
+    {"rsqrt", VRAM__CODE_UNARY, 1},
+    {"sinh", VRAM__CODE_UNARY, 1},
+    {"cosh", VRAM__CODE_UNARY, 1},
+    {"erfinv", VRAM__CODE_UNARY, 1},
+    {"digamma", VRAM__CODE_UNARY, 1},
     {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
@@ -15851,6 +15869,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"sub", VRAM__CODE_BINARY, 2},
     {"pow", VRAM__CODE_BINARY, 2},
     {"mul_rtl", VRAM__CODE_BINARY_RTL, 2},
+    {"div_rtl", VRAM__CODE_BINARY_RTL, 2},
     {"compare", VRAM__CODE_COMPARE, 2},
     {"where", VRAM__CODE_WHERE, 3},
     {"where_rtl", VRAM__CODE_WHERE_RTL, 3},
@@ -16068,11 +16087,23 @@ static void vram__recipe_replace(vram__recipe_run *q, vram__tensor t) {
   q->stack[q->n - 1] = q->own[q->nown++] = t;
 }
 
-static void vram__recipe_saved(vram__recipe_run *q, vram__grad_fn *f, uint32_t which) {
+/* Gradients take complex values conjugated, which makes a copy: kernels know no lazy conjugation.
+   abs and sign take the sign of the value itself. */
+static void vram__recipe_saved(vram__step *s, vram__recipe_run *q, vram__grad_fn *f,
+                               uint32_t which) {
   const uint32_t k = (uint32_t)(f->aux >> (4 * which)) & 15;
   vram__tensor number = vram__tensor_none();
   number.dt = VRAM__IS_NUMBER;
   vram__recipe_push(q, k ? VRAM__SAVED(f)[k - 1] : number);
+  if (k && vram__is_complex(q->stack[q->n - 1].dt) && f->kind != VRAM_OP_abs)
+    vram__recipe_replace(q, vram__pointwise_empty1(s, q->stack[q->n - 1]));
+}
+
+/* handle_r_to_c: the gradient of what is not complex is the real part, a view. */
+static vram__tensor vram__recipe_real(vram__step *s, vram__grad_fn *f, uint32_t i, vram__tensor t) {
+  vram_dtype dt;
+  vram__input_dims(s, f, i, &dt);
+  return vram__is_complex(t.dt) && !vram__is_complex(dt) ? vram__complex_real(s, t) : t;
 }
 
 /* A kernel of the top alone, or of it and a number. */
@@ -16131,7 +16162,7 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_X2:
   case VRAM__CODE_Y:
   case VRAM__CODE_BUFFER:
-    vram__recipe_saved(q, f, code - VRAM__CODE_X0);
+    vram__recipe_saved(s, q, f, code - VRAM__CODE_X0);
     break;
   case VRAM__CODE_GRAD:
     vram__recipe_push(q, t);
@@ -16211,7 +16242,7 @@ static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor 
       s->registers = 0;
       if (!wanted || !q.nown)
         continue;
-      to[q.at] = q.own[--q.nown];
+      to[q.at] = vram__recipe_real(s, f, q.at, q.own[--q.nown]);
       while (q.nown)
         vram__tensor_release(s, q.own[--q.nown]);
       if (s->ideal && !to[q.at].st) /* one kernel, which writes over g where it can */
@@ -16233,7 +16264,7 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
                       "floor_divide has no gradient: PyTorch stops with an error");
     return;
   }
-  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
+  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal && !vram__is_complex(VRAM__SAVED(f)->dt)) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
                                    : vram__pointwise_empty2(s, *g, *t);
@@ -16404,6 +16435,11 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
+  case VRAM_OP_abs:
+    d[0] = vram__dims_pointwise(s, d, nin);
+    if (vram__is_complex(dt))
+      dt = vram__real_of(dt);
+    break;
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
   case VRAM_OP_square:
     d[0] = vram__dims_pointwise1(s, d[0]);
@@ -16420,11 +16456,9 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   default:
     d[0] = vram__dims_pointwise(s, d, nin);
   }
-  if (op == VRAM_OP_abs && (dt == VRAM_C64 || dt == VRAM_C128)) { /* made complex, then copied */
-    y = vram__tensor_empty(s, d[0], dt == VRAM_C64 ? VRAM_F32 : VRAM_F64);
-    cast = vram__tensor_empty(s, d[0], dt);
-  } else
-    y = vram__tensor_empty(s, d[0], dt);
+  y = vram__tensor_empty(s, d[0], dt);
+  if (op == VRAM_OP_abs && dt != in[0].dt) /* the kernel gives complex numbers */
+    vram__tensor_release(s, vram__tensor_empty(s, d[0], in[0].dt));
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
@@ -16660,8 +16694,8 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
   if (f->nin > 1 &&
       vram__input_wanted(f, 1)) { /* masked_fill_backward: the sum of what was filled */
     const int64_t all = (int64_t)g.d->numel;
-    vram__tensor t =
-        vram__torch_masked_select(s, g, VRAM__SAVED(f)[0], vram__dims_in(s, 1, &all, NULL));
+    const vram_dims *d = vram__dims_in(s, 1, &all, NULL);
+    vram__tensor t = vram__torch_masked_select(s, g, VRAM__SAVED(f)[0], d, d);
     to[1] = vram__tensor_sum(s, t, 1, 0, t.dt);
     vram__tensor_release(s, t);
   }
@@ -16671,8 +16705,8 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
 
 VRAM__OP_POINTWISE(add, "add", 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
                    "x1: grad; x0: grad");
-VRAM__OP_POINTWISE(sub, "sub subtract ~remainder ~fmod ~mod", 1, 2, bcast, NUMBER, none, ADD,
-                   VRAM__OP_NUMBERS, "scalar inplace alpha", "x1: neg(grad); x0: grad");
+VRAM__OP_POINTWISE(sub, "sub subtract", 1, 2, bcast, NUMBER, none, ADD, VRAM__OP_NUMBERS,
+                   "scalar inplace alpha", "x1: neg(grad); x0: grad");
 VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
                    "x1: mul(grad, x0); x0: mul(grad, x1)");
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
@@ -16695,12 +16729,12 @@ VRAM__OP_POINTWISE(lerp, "", 2, 3, bcast, SAME, none, ANY, VRAM__OP_FLOATS, "sca
                    "x1: scaled(grad); x0: scaled(grad)");
 VRAM__OP_POINTWISE(addcmul, "addcmul: x a b", 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul(grad, scaled(x1))");
-VRAM__OP_POINTWISE(exp, "exp ~log1p ~expm1 ~log2 ~log10 ~exp2", 1, 1, same, FLOAT, fp32, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, y)");
+VRAM__OP_POINTWISE(exp, "exp", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, y)");
 VRAM__OP_POINTWISE(log, "log", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: div(grad, x0)");
-VRAM__OP_POINTWISE(sqrt, "sqrt ~reciprocal", 1, 1, same, FLOAT, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: div(grad, scaled(y))");
+VRAM__OP_POINTWISE(sqrt, "sqrt", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(grad, scaled(y))");
 VRAM__OP_POINTWISE(rsqrt, "rsqrt", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(scaled(grad), powered(y))");
 VRAM__OP_POINTWISE(abs, "abs absolute", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -16709,15 +16743,15 @@ VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(sin, "sin ~tan ~atan ~sinh ~cosh", 1, 1, same, FLOAT, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, cos(x0))");
+VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
 VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
 VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(round, "round ~floor ~ceil ~trunc ~frac", 1, 1, same, SAME, none, ACTIVATION,
+VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
                    "x0: where_rtl(compare_number(x0), grad, zero)");
@@ -16735,8 +16769,114 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
          none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
+
+/* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
+
+#ifndef VRAM_NO_STEP
+
+static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  const vram_dims *d[2];
+  uint32_t i, own;
+  in[0] = x[0];
+  in[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  for (i = 2; f && i-- > 0;)
+    vram__save_tensor(s, f, in[i]);
+  d[0] = in[0].d;
+  d[1] = in[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
+/* FunctionsManual.cpp, atan2_backward: one over the square of the radius, zero where that is zero.
+   What is made on the way goes at the end. */
+static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, b = VRAM__SAVED(f)[0], a = VRAM__SAVED(f)[1];
+  vram__tensor t[7];
+  uint32_t n = 0;
+  t[3] = vram__pointwise_empty2(s, b, b);
+  t[4] = vram__pointwise_empty2(s, a, a);
+  t[n++] = vram__pointwise_empty2(s, t[4], t[3]);
+  vram__tensor_release(s, t[4]);
+  vram__tensor_release(s, t[3]);
+  t[n++] = vram__pointwise_empty1(s, t[0]);
+  vram__tensor_release(s, vram__tensor_empty(s, vram__dims_pointwise_number(s, t[0].d), VRAM_BOOL));
+  if (vram__input_wanted(f, 0)) {
+    t[n++] = vram__pointwise_empty2(s, b, t[1]);
+    to[0] = vram__pointwise_empty2(s, g, t[n - 1]);
+  }
+  if (vram__input_wanted(f, 1)) {
+    t[n++] = vram__pointwise_empty1(s, a);
+    t[n] = vram__pointwise_empty2(s, t[n - 1], t[1]);
+    n++;
+    to[1] = vram__pointwise_empty2(s, g, t[n - 1]);
+  }
+  while (n--)
+    vram__tensor_release(s, t[n]);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(grad, shifted(x0))");
+VRAM__OP_POINTWISE(log2, "log2 log10", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(grad, scaled(x0))");
+VRAM__OP_POINTWISE(expm1, "expm1", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, shifted(y))");
+VRAM__OP_POINTWISE(exp2, "exp2", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: scaled(mul(grad, y))");
+VRAM__OP_POINTWISE(reciprocal, "reciprocal", 1, 1, same, FLOAT, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(neg(grad), mul(y, y))");
+VRAM__OP_POINTWISE(sinh, "sinh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, cosh(x0))");
+VRAM__OP_POINTWISE(asin, "asin", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, rsqrt(shifted(mul(neg(x0), x0))))");
+VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
+VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
+VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0, 0, "");
+VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, sinh(x0))");
+VRAM__OP_POINTWISE(asinh, "asinh acosh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, rsqrt(shifted(powered(x0))))");
+VRAM__OP_POINTWISE(atanh, "atanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(scaled(grad), shifted(powered(x0)))");
+VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
+VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
+VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: logit_backward(grad, x0)");
+VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: grad");
+VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: scaled(grad)");
+VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
+VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, 0, "inplace",
+                   "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
+VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, 0,
+                   "scalar inplace", "x1: mul(neg(grad), div(x0, x1)); x0: grad");
+VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, 0, "inplace",
+                   "x0: grad; x1: mul(grad, scaled(x2)); x2: mul_rtl(neg(grad), "
+                   "div_rtl(scaled(x1), mul(x2, x2)))");
+VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, 0, "",
+                   "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
+                   "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
+                   "where_rtl(compare(x0, x1), scaled(grad), grad)))");
 
 /* >>ops/view    ops whose output is a view */
 
@@ -18999,7 +19139,7 @@ static int vram__shape_index_put(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
-/* What a mask selects depends on the data: all elements, the upper bound. */
+/* What a mask selects depends on the data: `count`, or all elements, the upper bound. */
 static int vram__shape_masked_select(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], z = 1;
   uint32_t k, i;
@@ -19011,6 +19151,10 @@ static int vram__shape_masked_select(vram_graph *g, vram_node *n) {
     if ((uint64_t)(z = (int64_t)vram__product_or_overflow((uint64_t)z, (uint64_t)size[i])) ==
         VRAM_OVERFLOW)
       return vram__node_error(g, n, "a size out of range");
+  if (VRAM__INT(n, count, z) < 0)
+    return vram__node_error(g, n, "a count below 0");
+  if (VRAM__INT(n, count, z) < z)
+    z = VRAM__INT(n, count, z);
   return vram__node_out(g, n, 0, 1, &z, n->in[0]->dtype);
 }
 
@@ -19366,16 +19510,16 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
     to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(n));
 }
 
-/* masked_select is nonzero and index; what it selects is bounded by all elements. */
-/* d: of as many elements as x and the mask have when they are broadcast */
+/* masked_select is nonzero and index. */
+/* d: of as many elements as x and the mask have when they are broadcast; out: what is selected */
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
-                                                const vram_dims *d) {
+                                                const vram_dims *d, const vram_dims *out) {
   vram__tensor copy = vram__tensor_none(), y;
   uint32_t nz, k = x.d->ndim > mask.d->ndim ? x.d->ndim : mask.d->ndim;
   if (mask.d->numel != d->numel || !(mask.d->flags & VRAM__CONTIG))
     copy = vram__tensor_empty(s, d, VRAM_BOOL);
-  nz = vram__cub_nonzero(s, d->numel, k ? k : 1);
-  y = vram__tensor_empty(s, d, x.dt);
+  nz = vram__cub_nonzero_some(s, d->numel, out->numel, k ? k : 1);
+  y = vram__tensor_empty(s, out, x.dt);
   vram__cub_release(s, nz);
   vram__tensor_release(s, copy);
   return y;
@@ -19384,11 +19528,15 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
 static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t k = 0;
   if (f) {
     vram__save_tensor(s, f, x[1]);
     vram__save_tensor(s, f, x[0]);
   }
-  y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
+  vram__dims_broadcast(&k, size, x[0].d);
+  vram__dims_broadcast(&k, size, x[1].d);
+  y[0] = vram__torch_masked_select(s, x[0], x[1], vram__dims_in(s, k, size, NULL), n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -19432,7 +19580,7 @@ VRAM__OP(index_put, "", 3, 10, index_put, SAME, none, index_put, index_put, each
 VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
          "dim! scalar inplace");
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
-         NONE, 0, 0, "");
+         NONE, 0, 0, "count");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
 
 /* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
@@ -19887,6 +20035,137 @@ VRAM__OP(index_fill, "", 2, 2, index_add, SAME, none, index_add_op, index_add_op
          VRAM__INDEX_FILL, 0, "dim! inplace");
 VRAM__OP(masked_scatter, "masked_scatter: x mask source", 3, 3, masked_scatter, SAME, none,
          masked_scatter, masked_scatter, each, NONE, 0, 0, "inplace");
+
+/* >>ops/found    what is found in data: nonzero, unique, nms. How much there is stands in the text
+   (`count`), at most all of it */
+
+/* How many of n are found. */
+static int64_t vram__found(const vram_node *n, uint64_t of) {
+  const int64_t all = (int64_t)of;
+  const int64_t count = VRAM__INT(n, count, all);
+  return count < all ? count : all;
+}
+
+static int vram__shape_nonzero(vram_graph *g, vram_node *n) {
+  int64_t size[2];
+  if (VRAM__INT(n, count, 0) < 0)
+    return vram__node_error(g, n, "a count below 0");
+  size[0] = vram__found(n, n->in[0]->d->numel);
+  size[1] = n->in[0]->d->ndim;
+  return vram__node_out(g, n, 0, 2, size, VRAM_I64);
+}
+
+static int vram__shape_unique(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t size = vram__found(n, x->numel);
+  if (VRAM__INT(n, count, 0) < 0)
+    return vram__node_error(g, n, "a count below 0");
+  if (n->nout > 2)
+    return vram__node_error(g, n, "more results than values and inverse indices");
+  if (n->nout > 1 && !vram__node_out_dims(n, 1, x, VRAM_I64))
+    return 0;
+  return vram__node_out(g, n, 0, 1, &size, n->in[0]->dtype);
+}
+
+static int vram__shape_nms(vram_graph *g, vram_node *n) {
+  const vram_dims *b = n->in[0]->d;
+  int64_t size;
+  if (b->ndim != 2 || b->v[1] != 4 || n->in[1]->d->ndim != 1 || n->in[1]->d->v[0] != b->v[0])
+    return vram__node_error(g, n, "boxes that are not [K,4] with K scores");
+  if (VRAM__INT(n, count, 0) < 0)
+    return vram__node_error(g, n, "a count below 0");
+  size = vram__found(n, (uint64_t)b->v[0]);
+  return vram__node_out(g, n, 0, 1, &size, VRAM_I64);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Nonzero.cu; the result of several axes is transposed */
+static void vram__forward_nonzero(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  const vram__rules *rules = s->device.rules;
+  const uint64_t all = x[0].d->numel;
+  vram__tensor c = vram__tensor_contiguous(s, x[0]);
+  const uint32_t count = vram__cub_hold(s, 4);
+  vram__workspace_use(
+      s, all <= rules->cub.one_reduce
+             ? 1
+             : rules->cub.align - 1 +
+                   vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
+  y[0] = vram__tensor_empty(
+      s, d->v[1] > 1 ? vram__dims_swapped(s, vram__dims_2d(s, d->v[1], d->v[0]), 0, 1) : d,
+      VRAM_I64);
+  if (d->v[1])
+    vram__workspace_use(s, vram__cub_select(s, all, 2));
+  vram__cub_release(s, count);
+  vram__tensor_release(s, c);
+}
+
+/* Unique.cu: all is sorted, and room for all of it stays, however much of it is found. */
+static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  const uint32_t e = vram__dtype_size(x[0].dt);
+  const uint64_t all = x[0].d->numel;
+  const uint32_t inverse = n->nout > 1;
+  vram__tensor c = vram__tensor_contiguous(s, x[0]);
+  const uint32_t sorted = vram__cub_hold(s, e * all);
+  uint32_t places[2], count;
+  if (!inverse)
+    vram__workspace_use(s, vram__cub_sort(s, all, e, 0, 8 * e));
+  else {
+    places[0] = vram__cub_hold(s, 8 * all);
+    places[1] = vram__cub_hold(s, 8 * all);
+    vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
+    vram__cub_release(s, places[0]);
+    places[0] = vram__cub_hold(s, 8 * all);
+    y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
+    vram__workspace_use(s, vram__cub_scan(s, all, 4));
+    vram__cub_release(s, places[0]);
+    (void)places[1];
+  }
+  y[0] = vram__tensor_empty_strided(s, n->out[0].d, x[0].dt, e * all);
+  count = vram__cub_hold(s, 8);
+  vram__workspace_use(s, vram__cub_select(s, all, 2));
+  vram__cub_release(s, count);
+  vram__cub_release(s, inverse ? places[1] : 0);
+  vram__cub_release(s, sorted);
+  vram__tensor_release(s, c);
+}
+
+/* nms_kernel.cu: boxes in the order of their scores, a bit for each pair of them */
+static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int64_t k = x[0].d->v[0];
+  const vram_dims *row = vram__dims_in(s, 1, &k, NULL);
+  vram__tensor in[2], values, order, boxes, keep, mask;
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    in[i] = s->amp ? vram__autocast_cast(s, x[i], VRAM_F32) : vram__tensor_retain(s, x[i]);
+  if (!k) {
+    y[0] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
+  } else {
+    values = vram__tensor_empty(s, row, in[1].dt);
+    order = vram__tensor_empty(s, row, VRAM_I64);
+    vram__sort_rows(s, in[1].d, row, 0, vram__dtype_size(in[1].dt));
+    vram__tensor_release(s, values);
+    boxes = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
+    mask = vram__tensor_empty(s, vram__dims_2d(s, k, (k + 63) / 64), VRAM_I64);
+    keep = vram__tensor_empty(s, row, VRAM_BOOL);
+    y[0] = vram__torch_masked_select(s, order, keep, row, n->out[0].d);
+    vram__tensor_release(s, keep);
+    vram__tensor_release(s, mask);
+    vram__tensor_release(s, boxes);
+    vram__tensor_release(s, order);
+  }
+  for (i = 0; i < 2; i++)
+    vram__tensor_release(s, in[i]);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, 0, "count");
+VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, 0, "count");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -23601,6 +23880,303 @@ VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, const vram_
 
 #endif /* VRAM_NO_STEP */
 
+/* >>ops/vision    regions of interest, deformable convolution (torchvision/csrc/ops) */
+
+enum {
+  VRAM__ROI_ALIGN,
+  VRAM__ROI_POOL,
+  VRAM__ROI_PARTS
+}; /* PARTS: one part of the channels a bin */
+
+static int vram__shape_roi(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *r = n->in[1]->d;
+  const int parts = vram__op_at(n->op)->kind == VRAM__ROI_PARTS;
+  int64_t bins[2], size[4];
+  uint64_t each;
+  if (x->ndim != 4)
+    return vram__node_error(g, n, "an input that is not [N,C,H,W]");
+  if (r->ndim != 2 || r->v[1] != 5)
+    return vram__node_error(g, n, "boxes that are not [K,5]");
+  if (!vram__dtype_is_float(n->in[0]->dtype) || n->in[1]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "boxes of another dtype than the input's floating point");
+  if (!vram__axes(g, n, VRAM__KEY_output_size, 2, 1, 1, bins))
+    return 0;
+  each = vram__product_or_overflow((uint64_t)bins[0], (uint64_t)bins[1]);
+  if (parts && (each > (uint64_t)x->v[1] || (uint64_t)x->v[1] % each))
+    return vram__node_error(g, n, "channels that the bins do not divide");
+  size[0] = r->v[0];
+  size[1] = parts ? x->v[1] / (int64_t)each : x->v[1];
+  size[2] = bins[0];
+  size[3] = bins[1];
+  return vram__node_out(g, n, 0, 4, size, n->in[0]->dtype);
+}
+
+/* The sizes of a deformable convolution: inputs are x, offset, weight, then a mask (four axes) and
+   a bias (one). */
+typedef struct vram__deform {
+  int64_t out[2];
+  int64_t groups, parallel; /* groups of the weight; images of one product */
+  uint32_t mask, bias;      /* their inputs; 0: none */
+} vram__deform;
+
+static int vram__deform_of(vram_graph *g, const vram_node *n, vram__deform *k) {
+  const vram_dims *x = n->in[0]->d, *o = n->in[1]->d, *w = n->in[2]->d;
+  int64_t stride[2], padding[2], dilation[2];
+  uint32_t i;
+  vram__memory_zero(k, sizeof *k);
+  for (i = 3; i < n->nin; i++)
+    *(n->in[i]->d->ndim == 1 ? &k->bias : &k->mask) = i;
+  if (x->ndim != 4 || o->ndim != 4 || w->ndim != 4)
+    return vram__node_error(g, n, "an input, offsets or a weight that have not four axes");
+  if (!vram__shape_window(g, n, VRAM__KEY_stride, 2, 1, stride) ||
+      !vram__shape_window(g, n, VRAM__KEY_padding, 2, 0, padding) ||
+      !vram__shape_window(g, n, VRAM__KEY_dilation, 2, 1, dilation))
+    return 0;
+  for (i = 0; i < 2; i++) {
+    const int64_t reach = x->v[2 + i] + 2 * padding[i] - dilation[i] * (w->v[2 + i] - 1) - 1;
+    if (reach < 0 || w->v[2 + i] < 1)
+      return vram__node_error(g, n, "a kernel that is larger than the input");
+    k->out[i] = reach / stride[i] + 1;
+  }
+  if (w->v[1] < 1 || x->v[1] % w->v[1] || w->v[0] % (x->v[1] / w->v[1]))
+    return vram__node_error(g, n, "channels that the weight's groups do not divide");
+  if (o->v[0] != x->v[0] || o->v[2] != k->out[0] || o->v[3] != k->out[1] ||
+      o->v[1] % (2 * w->v[2] * w->v[3]) || (k->bias && n->in[k->bias]->d->v[0] != w->v[0]) ||
+      (k->mask && n->in[k->mask]->d->ndim != 2 &&
+       (n->in[k->mask]->d->ndim != 4 || n->in[k->mask]->d->v[1] * 2 != o->v[1])))
+    return vram__node_error(g, n,
+                            "offsets, a mask or a bias of other sizes than the convolution's");
+  k->groups = x->v[1] / w->v[1];
+  for (k->parallel = x->v[0] < 32 ? x->v[0] : 32; k->parallel > 1 && x->v[0] % k->parallel;)
+    k->parallel--;
+  return 1;
+}
+
+static int vram__shape_deform(vram_graph *g, vram_node *n) {
+  int64_t size[4];
+  vram__deform k;
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (!vram__dtype_is_float(n->in[i]->dtype) || n->in[i]->dtype != n->in[0]->dtype)
+      return vram__node_error(g, n, "inputs that are not of one floating point dtype");
+  if (!vram__deform_of(g, n, &k))
+    return 0;
+  size[0] = n->in[0]->d->v[0];
+  size[1] = n->in[2]->d->v[0];
+  size[2] = k.out[0];
+  size[3] = k.out[1];
+  return vram__node_out(g, n, 0, 4, size, n->in[0]->dtype);
+}
+
+/* Columns, and the product of all axes of the weight. */
+static uint64_t vram__flops_deform(const vram_node *n) {
+  const vram_dims *w = n->in[2]->d;
+  return vram__product_or_overflow(2 * n->out[0].d->numel,
+                                   w->v[0] ? w->numel / (uint64_t)w->v[0] : 0);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* An input as torchvision's autocast has it: in fp32. */
+static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
+  return s->amp ? vram__autocast_cast(s, x, VRAM_F32) : vram__tensor_retain(s, x);
+}
+
+/* The result in the dtype that the input had; what is cast is gone behind it. */
+static void vram__vision_done(vram__step *s, vram__tensor *y, vram_dtype dt, vram__tensor *in,
+                              uint32_t n) {
+  if (y->dt != dt)
+    vram__tensor_replace(s, y, vram__torch_cast(s, *y, dt));
+  while (n--)
+    vram__tensor_release(s, in[n]);
+}
+
+static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int align = vram__op_at(n->op)->kind == VRAM__ROI_ALIGN;
+  vram__tensor in[2], bins = vram__tensor_none(), a, b;
+  vram__grad_fn *f;
+  in[0] = vram__vision_cast(s, x[0]);
+  in[1] = vram__vision_cast(s, x[1]);
+  f = vram__tape_record(s, n->op, in, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, n->out[0].d, in[0].dt);
+  if (!align) /* where the largest value was, or which channel is a bin's */
+    bins = vram__tensor_empty(s, n->out[0].d, VRAM_I32);
+  a = vram__tensor_contiguous(s, in[0]);
+  b = vram__tensor_contiguous(s, in[1]);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  if (f)
+    vram__save_tensor(s, f, in[1]);
+  if (f && !align)
+    vram__save_tensor(s, f, bins);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (!align && s->amp) { /* it is converted, too, and nobody has it */
+    a = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+    vram__tensor_release(s, bins);
+    bins = a;
+  }
+  vram__vision_done(s, &y[0], x[0].dt, in, 2);
+  vram__tensor_release(s, bins);
+}
+
+static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor zeros = vram__tensor_none();
+  if (f->nsaved > 1) /* the gradient of the second result, which is none */
+    zeros = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), VRAM_I32);
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
+  if (vram__op_at(f->kind)->kind == VRAM__ROI_PARTS)
+    vram__tensor_release(s, vram__tensor_contiguous(s, g));
+  vram__tensor_release(s, zeros);
+}
+
+static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__tensor in[5], c[5], none[2], cast[2], out, buffer, columns;
+  const vram_dims *d = n->out[0].d, *w = x[2].d;
+  vram__grad_fn *f;
+  vram__deform k;
+  uint32_t i;
+  int64_t b, each;
+  vram__deform_of((vram_graph *)0, n, &k);
+  none[0] = none[1] = vram__tensor_none();
+  if (!k.mask) /* the function makes what is not given */
+    none[0] = vram__tensor_empty(s, vram__dims_2d(s, x[0].d->v[0], 1), x[0].dt);
+  if (!k.bias)
+    none[1] = vram__tensor_vector(s, w->v[0], x[0].dt);
+  for (i = 0; i < n->nin; i++) /* the weight before the offsets */
+    in[i == 1 || i == 2 ? 3 - i : i] = vram__vision_cast(s, x[i == 1 || i == 2 ? 3 - i : i]);
+  cast[0] = k.mask ? vram__tensor_none() : vram__vision_cast(s, none[0]);
+  cast[1] = k.bias ? vram__tensor_none() : vram__vision_cast(s, none[1]);
+  f = vram__tape_record(s, n->op, in, n->nin, 1, 5);
+  for (i = 0; i < n->nin; i++)
+    c[i] = vram__tensor_contiguous(s, in[i]);
+  out = vram__tensor_empty(s, d, in[0].dt);
+  buffer = vram__tensor_empty(s, d, in[0].dt);
+  each = k.parallel * k.out[0] * k.out[1];
+  columns =
+      vram__tensor_empty(s, vram__dims_2d(s, x[0].d->v[1] * w->v[2] * w->v[3], each), in[0].dt);
+  for (b = 0; k.parallel && b < x[0].d->v[0] / k.parallel * k.groups && !s->failed; b++)
+    if (d->numel)
+      vram__blas_workspace(s, VRAM__CUBLAS);
+  y[0] = vram__tensor_empty(s, d, in[0].dt);
+  vram__tensor_release(s, columns);
+  vram__tensor_release(s, buffer);
+  vram__tensor_release(s, out);
+  for (i = n->nin; i-- > 0;)
+    vram__tensor_release(s, c[i]);
+  for (i = 0; f && i < n->nin; i++)
+    vram__save_tensor(s, f, in[i]);
+  for (i = 0; f && i < 2; i++)
+    if (cast[i].d)
+      vram__save_tensor(s, f, cast[i]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__vision_done(s, &y[0], x[0].dt, in, n->nin);
+  for (i = 2; i-- > 0;) {
+    vram__tensor_release(s, cast[i]);
+    vram__tensor_release(s, none[i]);
+  }
+}
+
+/* backward_gradient_inputs: of the input, the offsets and the mask, whoever wants them */
+static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad_fn *f,
+                                vram__tensor *made) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const int64_t each = k->parallel * k->out[0] * k->out[1];
+  vram__tensor columns, part = vram__tensor_none();
+  int64_t b;
+  made[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x), g.dt);
+  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[1].d), g.dt);
+  made[2] = vram__tensor_empty(s,
+                               k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[k->mask].d)
+                                       : vram__dims_2d(s, x->v[0], 1),
+                               g.dt);
+  columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
+  for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
+    if (k->parallel > 1) /* the images of a part side by side */
+      part = vram__tensor_empty(s, vram__dims_2d(s, w->v[0] / k->groups, each), g.dt);
+    if (g.d->numel)
+      vram__blas_workspace(s, VRAM__CUBLAS);
+    vram__tensor_release(s, part);
+  }
+  vram__tensor_release(s, columns);
+}
+
+/* backward_gradient_parameters: of the weight */
+static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vram__grad_fn *f) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const int64_t each = k->parallel * k->out[0] * k->out[1];
+  const vram_dims *group = vram__dims_2d(s, w->v[0] / k->groups, w->v[1] * w->v[2] * w->v[3]);
+  vram__tensor made = vram__tensor_empty(s, vram__dims_contiguous(s, w), g.dt), buffer, columns, t,
+               u;
+  int64_t b;
+  buffer = vram__tensor_none();
+  if (k->parallel > 1)
+    buffer = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
+  columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
+  for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
+    t = vram__tensor_empty(s, group, g.dt);
+    if (g.d->numel)
+      vram__blas_workspace(s, VRAM__CUBLAS);
+    u = vram__tensor_empty(s, group, g.dt);
+    vram__tensor_release(s, t);
+    vram__tensor_release(s, u);
+  }
+  vram__tensor_release(s, columns);
+  vram__tensor_release(s, buffer);
+  return made;
+}
+
+static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor made[5], c[5], grad = vram__tensor_contiguous(s, g), value, ones;
+  vram__deform k;
+  uint32_t i;
+  vram__deform_of((vram_graph *)0, f->node, &k);
+  for (i = 0; i < f->node->nin; i++)
+    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[i]);
+  vram__deform_inputs(s, &k, f, made);
+  made[3] = vram__deform_weight(s, &k, f);
+  value = vram__tensor_sum(s, grad, 1u | 4u | 8u, 0, g.dt);
+  ones = vram__tensor_vector(s, g.d->v[1], g.dt);
+  made[4] = vram__tensor_vector(s, g.d->v[1], g.dt);
+  vram__tensor_release(s, ones);
+  vram__tensor_release(s, value);
+  for (i = f->node->nin; i-- > 0;)
+    vram__tensor_release(s, c[i]);
+  vram__tensor_release(s, grad);
+  to[0] = made[0];
+  to[1] = made[1];
+  to[2] = made[3];
+  if (k.mask)
+    to[k.mask] = made[2];
+  else
+    vram__tensor_release(s, made[2]);
+  if (k.bias)
+    to[k.bias] = made[4];
+  else
+    vram__tensor_release(s, made[4]);
+  for (i = 0; i < f->node->nin; i++) /* something more holds what these functions give */
+    if (to[i].st)
+      vram__slot_at(s, to[i].st)->shown = 1;
+  vram__gradients_drop_unwanted(s, f, to);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(roi_align, "", 2, 2, roi, SAME, none, roi, roi, each, NONE, VRAM__ROI_ALIGN, 0,
+         "output_size!");
+VRAM__OP(roi_pool, "", 2, 2, roi, SAME, none, roi, roi, each, NONE, VRAM__ROI_POOL, 0,
+         "output_size!");
+VRAM__OP(ps_roi_align, "", 2, 2, roi, SAME, none, roi, roi, each, NONE, VRAM__ROI_PARTS, 0,
+         "output_size!");
+VRAM__OP(ps_roi_pool, "", 2, 2, roi, SAME, none, roi, roi, each, NONE, VRAM__ROI_PARTS, 0,
+         "output_size!");
+VRAM__OP(deform_conv2d, "", 3, 5, deform, SAME, none, deform, deform, deform, NONE, 0, 0,
+         "stride padding dilation");
+
 /* >>ops/triangle    matrices with one triangle set to zero (ATen/native/cuda/TriangularOps.cu) */
 
 static int vram__shape_triangle(vram_graph *g, vram_node *n) {
@@ -25020,8 +25596,7 @@ enum { VRAM__PART_VIEW_AS_REAL, VRAM__PART_VIEW_AS_COMPLEX };
 #define VRAM__FFT_AXES 3 /* of one plan (cufft_max_ndim) */
 
 static vram_dtype vram__complex_of(vram_dtype dt) { return dt == VRAM_F64 ? VRAM_C128 : VRAM_C64; }
-static vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
-static int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
 
 /* The axes of a transform, and the sizes that its input is cut or padded to. */
 typedef struct vram__fft {
@@ -25294,7 +25869,7 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
 }
 
 /* The real parts of x, which goes. */
-static vram__tensor vram__fft_real(vram__step *s, vram__tensor x) {
+VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x) {
   int64_t stride[VRAM_MAX_AXES] = {0};
   vram__tensor y;
   uint32_t i;
@@ -25320,12 +25895,12 @@ static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to
   else if (kind == VRAM__FFT_C2R)
     to[0] = vram__fft_r2c(s, g, &t, d);
   else if (g.d->v[t.axis[t.n - 1]] == d->v[t.axis[t.n - 1]])
-    to[0] = vram__fft_real(s, vram__fft_c2c(s, g, &t));
+    to[0] = vram__complex_real(s, vram__fft_c2c(s, g, &t));
   else {
     whole = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
     to[0] = vram__fft_c2c(s, whole, &t);
     vram__tensor_release(s, whole);
-    to[0] = vram__fft_real(s, to[0]);
+    to[0] = vram__complex_real(s, to[0]);
   }
 }
 
@@ -25347,8 +25922,7 @@ static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-/* The gradient is a view of the one that comes, or of a copy where its parts are not side by side.
- */
+/* The gradient is a view of the one that comes, or of a contiguous copy. */
 static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const int kind = vram__op_at(f->kind)->kind;
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
@@ -25356,9 +25930,7 @@ static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__t
   int64_t stride[VRAM_MAX_AXES] = {0};
   vram__tensor c;
   uint32_t i;
-  c = vram__tensor_retain(s, g);
-  if (kind == VRAM__PART_VIEW_AS_REAL && VRAM__STRIDE(g.d)[g.d->ndim - 1] != 1)
-    vram__tensor_replace(s, &c, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
+  c = vram__tensor_contiguous(s, g);
   for (i = 0; i < d->ndim; i++)
     stride[i] = i >= g.d->ndim                    ? 1
                 : kind == VRAM__PART_VIEW_AS_REAL ? VRAM__STRIDE(c.d)[i] / 2
@@ -25388,7 +25960,7 @@ static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor
   for (i = 2; i-- > 0;)
     if (vram__input_wanted(f, i)) {
       const vram_dims *d = vram__input_dims(s, f, i, NULL);
-      vram__tensor part = vram__fft_real(s, vram__tensor_retain(s, VRAM__SLOTS(f)[0].g));
+      vram__tensor part = vram__complex_real(s, vram__tensor_retain(s, VRAM__SLOTS(f)[0].g));
       to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
                                         : vram__tensor_sum_to(s, part, d);
       vram__tensor_release(s, part);

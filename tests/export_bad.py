@@ -102,7 +102,7 @@ def cases(folder):
             r"'resnet50' names no model; expected torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION",
         ),
         (["torchvision:resnet5"], r"torchvision has no model 'resnet5'; the closest: resnet5\d"),
-        (["torchvision:fasterrcnn_resnet50_fpn"], "shapes depend on what is in the images"),
+        (["torchvision:raft_small"], "it takes two images"),
         (["torchvision:resnet18", "--set", "no_such=1"], "TypeError.*no_such"),
         (
             ["timm:vit_smal_patch16_224"],

@@ -38,5 +38,5 @@ if "$python" -c "import torch" >/dev/null 2>&1; then torch=1; else skip "no Pyth
 cat "$work/row" >>"$work/src/ops/pointwise.c"
 cell "with the row" streams
 [ -z "$torch" ] || cell "exported with the row" exports "$op"
-sed -i "/VRAM__OP_POINTWISE($op,/,\$s/div(grad, shifted(x0))/div(grad, x0)/" "$work/src/ops/pointwise.c"
+sed -i "/VRAM__OP_POINTWISE($op,/,\$s/shifted(powered(y))/y/" "$work/src/ops/pointwise.c"
 refuse "with another gradient" "$op" streams

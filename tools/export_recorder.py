@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-import export_checkpoint, export_device, export_quantised, export_training
+import export_checkpoint, export_device, export_found, export_quantised, export_training
 from export_custom import Measured, bytes_of, measure
 from export_device import autocast
 from export_rows import (
@@ -16,6 +16,7 @@ from export_rows import (
     DTYPES,
     LOSS_REDUCTION,
     NAMED_LIKE_MODULE,
+    NoWord,
     Node,
     Problem,
     RNN,
@@ -42,10 +43,6 @@ class Same(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g):
         return g
-
-
-class NoWord(Exception):
-    """what a line of the text form cannot say: the call becomes a `custom` line"""
 
 
 # x[:, 0]: up to PyTorch 2.8 the first axis goes through a slice of its own
@@ -82,7 +79,14 @@ class Answers(TorchFunctionMode):
             return "?"  # in the message of a check
         if name in SIZES and any(isinstance(a, FakeTensor) for a in args):
             return SIZES[name](*args, **(kwargs or {}))
-        r = func(*args, **(kwargs or {}))
+        if name == "__bool__" and isinstance(args[0], FakeTensor) and export_found.count is not None:
+            return True  # there are some: max(1, how many)
+        if name == "item" and isinstance(args[0], FakeTensor) and args[0].dtype == torch.int64:
+            if export_found.count is not None:
+                return export_found.count
+        r = export_found.found(name, args, kwargs or {})
+        if r is None:
+            r = func(*args, **(kwargs or {}))
         if name in ("all", "any", "_is_all_true") and isinstance(r, FakeTensor):
             r.vram_answer = name != "any"
         if name == "rand" and isinstance(r, FakeTensor) and r.numel() == 1:
@@ -155,7 +159,7 @@ def result_values(r):
     return list(r.values()) if isinstance(r, dict) else r
 
 
-class Recorder(TorchFunctionMode):
+class Recorder(export_found.Found, TorchFunctionMode):
     same = staticmethod(Same.apply)
 
     def __init__(self, module, inputs, buffers_are_inputs=False):
@@ -337,7 +341,7 @@ class Recorder(TorchFunctionMode):
             return self.setitem(func, args, kwargs)
         if name == "__getitem__":
             return self.getitem(func, args, kwargs)
-        r = func(*args, **kwargs)
+        r = self.result_of(func, args, kwargs)
         if name in SILENT and not (name == "type" and isinstance(r, torch.Tensor)):
             return r
         if not isinstance(r, torch.Tensor) and not (
@@ -346,11 +350,21 @@ class Recorder(TorchFunctionMode):
             return r
         if name in SAME_OR_COPY and args and r is args[0] and self.on_device(r):
             r = self.same(r)  # a value of its own: under autocast, or in another layout, it would be one
+        start = len(self.nodes)
         try:
             self.call(name, args, kwargs, r)
         except NoWord as e:
-            self.custom(name, func, args, kwargs, r, str(e))
+            return self.without_word(name, func, (args, kwargs), r, str(e), start)
         return r
+
+    def result_of(self, func, args, kwargs):
+        """what a call gives; what torch.ops has is one call, also where its gradient is an autograd function of Python"""
+        ops = isinstance(func, (torch._ops.OpOverloadPacket, torch._ops.OpOverload))
+        self.unit += ops
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self.unit -= ops
 
     def on_device(self, t):
         return isinstance(t, torch.Tensor) and t.device.type == self.device
@@ -543,8 +557,10 @@ class Recorder(TorchFunctionMode):
     op_clamp_min = op_clamp_max = op_clip = op_clamp
 
     def op_where(self, a, r, _):
-        if "x" not in a:
-            raise NoWord("a shape that depends on data")
+        if "x" not in a:  # the positions, one list for each axis
+            rows = self.made("nonzero", [self.ref(a["c"])], {"count": len(r[0])})
+            self.emit("unbind", [rows], list(r), {"dim": 1}, name="where")
+            return
         c, x, y = a["c"], a["x"], a["y"]
         if c.dtype is not torch.bool:  # x.where(c, y)
             c, x = x, c
@@ -1040,6 +1056,9 @@ class Recorder(TorchFunctionMode):
         places = [at for at, _ in used]
         apart = places != list(range(places[0], places[0] + len(used))) if used else False
         masked = any(getattr(i, "dtype", None) in (torch.bool, torch.uint8) for _, i in used)
+        if masked and len(used) > 1 and not apart and all(i.dim() == 1 for _, i in used):
+            used = [(k, self.positions(i)) for k, i in used]  # what a mask selects, all of it
+            masked = False
         if apart or masked and len(used) > 1:
             self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form")
             return r

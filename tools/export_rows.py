@@ -47,6 +47,10 @@ def progress(text=""):
         print(f"\r\033[K{text[:100]}", end="", file=sys.stderr, flush=True)
 
 
+class NoWord(Exception):
+    """what a line of the text form cannot say: the call becomes the lines of its parts, or a `custom` line"""
+
+
 def one_line(e):
     """an exception in one line"""
     text = " ".join(str(e).split())

@@ -27,6 +27,7 @@ class Loaded:
     notes: tuple = ()  # what the user should know of how it was loaded
     dtypes: typing.Callable = None  # dtype -> {name: dtype} of the module loaded in that one; None: all of it
     keep: bool = False  # the loop around the module keeps all that it returns until the next step
+    count: int = None  # how many are found where shapes depend on data; None: that is refused
     ones: tuple = ()  # dims that were asked to be 1, where a module may run other operations
 
 
@@ -92,6 +93,35 @@ def image_model(module, shape, o, dense=False):
     return module, inputs, forward, {"N": 2}
 
 
+OBJECTS = 8  # in each image that a detector is trained with
+
+
+def detection_model(module, name, o):
+    """a module that finds objects: images, and in training what is in each; shapes that depend on data have `count` elements"""
+    side = o.size or (module.transform.fixed_size or [800])[0]
+    module.transform.torch_choice = lambda sizes: sizes[-1]
+    module.vram_count = o.count or 512
+    long = dict(dtype=torch.long)
+
+    def inputs(N=2):
+        made = {"x": torch.zeros(N, 3, side, side)}
+        if o.train:
+            made |= {"boxes": torch.zeros(N, OBJECTS, 4), "labels": torch.zeros(N, OBJECTS, **long)}
+        if o.train and "mask" in name:
+            made["masks"] = torch.zeros(N, OBJECTS, side, side, dtype=torch.uint8)
+        if o.train and "keypoint" in name:
+            made["keypoints"] = torch.zeros(N, OBJECTS, 17, 3)
+        return made
+
+    def forward(x, **targets):
+        if not targets:
+            return module(list(x))
+        per_image = [dict(zip(targets, values)) for values in zip(*targets.values())]
+        return sum(module(list(x), per_image).values())
+
+    return module, inputs, forward, {"N": 2}
+
+
 def from_torchvision(name, o):
     models = package("torchvision", f"torchvision:{name}").models
     if name not in models.list_models():
@@ -101,10 +131,10 @@ def from_torchvision(name, o):
     with named_arguments(f"torchvision:{name}"):
         module = built(lambda: models.get_model(name, **options))
     kind = type(module).__module__.split(".")[2]
-    if kind in ("detection", "optical_flow"):
-        raise Problem(
-            f"torchvision:{name}: its shapes depend on what is in the images; write a function in a file for its backbone"
-        )
+    if kind == "detection":
+        return detection_model(module, name, o), f"torchvision.models.detection.{name}", "torchvision"
+    if kind == "optical_flow":
+        raise Problem(f"torchvision:{name}: it takes two images; write a function in a file")
     crop = getattr(models.get_model_weights(name).DEFAULT.transforms(), "crop_size", [224])
     crop = [getattr(module, "image_size", None) or crop[0]]
     side = [o.size or crop[0]] * 2
@@ -508,6 +538,7 @@ def load(
     options={},
     checkpointing=None,
     keep=False,
+    count=None,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -521,6 +552,7 @@ def load(
         samples=samples,
         options=options,
         keep=keep,
+        count=count,
     )
     kind, _, rest = source.partition(":")
     path, _, function = source.rpartition(":")
@@ -557,5 +589,6 @@ def load(
         tuple(notes),
         getattr(module, "vram_dtypes", None),
         keep,
+        getattr(module, "vram_count", count),
         tuple(n for n in dims if asked.get(n) == 1),
     )

@@ -5,7 +5,7 @@ import bisect, contextlib, itertools, math, re
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
-import export_device, export_quantised, export_training
+import export_device, export_found, export_quantised, export_training
 from export_device import to_fake_device
 from export_dtypes import one_program
 from export_recorder import Answers
@@ -302,7 +302,10 @@ def recorded_text(loaded, sizes):
     if export_device.fake_device:
         inputs = to_fake_device(module, inputs)
     answers = Answers()
-    with torch.enable_grad() if module.training else torch.no_grad(), answers, one_backward(loaded.name):
+    counted = export_found.counting(loaded.count)
+    with torch.enable_grad() if module.training else torch.no_grad(), answers, one_backward(
+        loaded.name
+    ), counted:
         with torch.backends.cudnn.flags(enabled=not export_device.fake_device):
             rec = one_program(loaded, inputs)
     for n in answers.notes:

@@ -114,6 +114,13 @@ def command_line():
         help="the loop keeps all that the module returns until the next step (out = model(...))",
     )
     a.add_argument(
+        "--count",
+        type=count,
+        metavar="K",
+        help="how many are found where a shape depends on data, as in detectors: nonzero, nms, unique (default: torchvision's "
+        "detectors 512, else it is refused)",
+    )
+    a.add_argument(
         "--real",
         action="store_true",
         help="run with real tensors on the CPU (default: tensors without memory)",
@@ -138,6 +145,7 @@ def loaded_text(o, real):
                 dict(o.set),
                 o.checkpointing,
                 o.keep,
+                o.count,
             )
         )
 

@@ -484,6 +484,15 @@ def argmost(l):
     return getattr(torch, l.op)(l.x, l.size("dim"), l.flag("keepdim", 0))
 
 
+@call("fft", "rfft", "irfft")
+def fourier(l):
+    dim, size = l.sizes("dim", [-1]), l.sizes("size")
+    if len(dim) > 1:
+        return getattr(torch.fft, l.op + "n")(l.x, size, dim)
+    f = getattr(torch.fft, l.op) if l.flag("onesided", 1) else torch.fft.fft
+    return f(l.x, size and size[0], dim[0])
+
+
 @call("cumsum")
 def cumsum(l):
     return torch.cumsum(l.x, l.size("dim"), dtype=l.dtype())
@@ -548,6 +557,41 @@ def one_hot(l):
 @call("masked_select")
 def masked_select(l):
     return torch.masked_select(*l.inputs)
+
+
+@call("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool")
+def regions(l):
+    import torchvision
+
+    return getattr(torchvision.ops, l.op)(*l.inputs, l.axes("output_size", 2, 1))
+
+
+@call("deform_conv2d")
+def deform_conv2d(l):
+    import torchvision
+
+    x, offset, weight, *more = l.inputs
+    bias = next((t for t in more if t.dim() == 1), None)
+    mask = next((t for t in more if t.dim() == 4), None)
+    window = [l.axes(k, 2, d) for k, d in (("stride", 1), ("padding", 0), ("dilation", 1))]
+    return torchvision.ops.deform_conv2d(x, offset, weight, bias, *window, mask)
+
+
+@call("nms")
+def nms(l):
+    import torchvision
+
+    return torchvision.ops.nms(*l.inputs, 0.5)
+
+
+@call("nonzero")
+def nonzero(l):
+    return torch.nonzero(l.x)
+
+
+@call("unique")
+def unique(l):
+    return torch.unique(l.x, return_inverse=len(l.outs) > 1)
 
 
 @call("diff")

@@ -9,8 +9,7 @@ enum { VRAM__PART_VIEW_AS_REAL, VRAM__PART_VIEW_AS_COMPLEX };
 #define VRAM__FFT_AXES 3 /* of one plan (cufft_max_ndim) */
 
 static vram_dtype vram__complex_of(vram_dtype dt) { return dt == VRAM_F64 ? VRAM_C128 : VRAM_C64; }
-static vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
-static int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
 
 /* The axes of a transform, and the sizes that its input is cut or padded to. */
 typedef struct vram__fft {
@@ -283,7 +282,7 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
 }
 
 /* The real parts of x, which goes. */
-static vram__tensor vram__fft_real(vram__step *s, vram__tensor x) {
+VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x) {
   int64_t stride[VRAM_MAX_AXES] = {0};
   vram__tensor y;
   uint32_t i;
@@ -309,12 +308,12 @@ static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to
   else if (kind == VRAM__FFT_C2R)
     to[0] = vram__fft_r2c(s, g, &t, d);
   else if (g.d->v[t.axis[t.n - 1]] == d->v[t.axis[t.n - 1]])
-    to[0] = vram__fft_real(s, vram__fft_c2c(s, g, &t));
+    to[0] = vram__complex_real(s, vram__fft_c2c(s, g, &t));
   else {
     whole = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
     to[0] = vram__fft_c2c(s, whole, &t);
     vram__tensor_release(s, whole);
-    to[0] = vram__fft_real(s, to[0]);
+    to[0] = vram__complex_real(s, to[0]);
   }
 }
 
@@ -336,8 +335,7 @@ static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-/* The gradient is a view of the one that comes, or of a copy where its parts are not side by side.
- */
+/* The gradient is a view of the one that comes, or of a contiguous copy. */
 static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const int kind = vram__op_at(f->kind)->kind;
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
@@ -345,9 +343,7 @@ static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__t
   int64_t stride[VRAM_MAX_AXES] = {0};
   vram__tensor c;
   uint32_t i;
-  c = vram__tensor_retain(s, g);
-  if (kind == VRAM__PART_VIEW_AS_REAL && VRAM__STRIDE(g.d)[g.d->ndim - 1] != 1)
-    vram__tensor_replace(s, &c, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
+  c = vram__tensor_contiguous(s, g);
   for (i = 0; i < d->ndim; i++)
     stride[i] = i >= g.d->ndim                    ? 1
                 : kind == VRAM__PART_VIEW_AS_REAL ? VRAM__STRIDE(c.d)[i] / 2
@@ -377,7 +373,7 @@ static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor
   for (i = 2; i-- > 0;)
     if (vram__input_wanted(f, i)) {
       const vram_dims *d = vram__input_dims(s, f, i, NULL);
-      vram__tensor part = vram__fft_real(s, vram__tensor_retain(s, VRAM__SLOTS(f)[0].g));
+      vram__tensor part = vram__complex_real(s, vram__tensor_retain(s, VRAM__SLOTS(f)[0].g));
       to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
                                         : vram__tensor_sum_to(s, part, d);
       vram__tensor_release(s, part);

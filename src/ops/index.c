@@ -138,7 +138,7 @@ static int vram__shape_index_put(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
-/* What a mask selects depends on the data: all elements, the upper bound. */
+/* What a mask selects depends on the data: `count`, or all elements, the upper bound. */
 static int vram__shape_masked_select(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], z = 1;
   uint32_t k, i;
@@ -150,6 +150,10 @@ static int vram__shape_masked_select(vram_graph *g, vram_node *n) {
     if ((uint64_t)(z = (int64_t)vram__product_or_overflow((uint64_t)z, (uint64_t)size[i])) ==
         VRAM_OVERFLOW)
       return vram__node_error(g, n, "a size out of range");
+  if (VRAM__INT(n, count, z) < 0)
+    return vram__node_error(g, n, "a count below 0");
+  if (VRAM__INT(n, count, z) < z)
+    z = VRAM__INT(n, count, z);
   return vram__node_out(g, n, 0, 1, &z, n->in[0]->dtype);
 }
 
@@ -505,16 +509,16 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
     to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(n));
 }
 
-/* masked_select is nonzero and index; what it selects is bounded by all elements. */
-/* d: of as many elements as x and the mask have when they are broadcast */
+/* masked_select is nonzero and index. */
+/* d: of as many elements as x and the mask have when they are broadcast; out: what is selected */
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
-                                                const vram_dims *d) {
+                                                const vram_dims *d, const vram_dims *out) {
   vram__tensor copy = vram__tensor_none(), y;
   uint32_t nz, k = x.d->ndim > mask.d->ndim ? x.d->ndim : mask.d->ndim;
   if (mask.d->numel != d->numel || !(mask.d->flags & VRAM__CONTIG))
     copy = vram__tensor_empty(s, d, VRAM_BOOL);
-  nz = vram__cub_nonzero(s, d->numel, k ? k : 1);
-  y = vram__tensor_empty(s, d, x.dt);
+  nz = vram__cub_nonzero_some(s, d->numel, out->numel, k ? k : 1);
+  y = vram__tensor_empty(s, out, x.dt);
   vram__cub_release(s, nz);
   vram__tensor_release(s, copy);
   return y;
@@ -523,11 +527,15 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
 static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t k = 0;
   if (f) {
     vram__save_tensor(s, f, x[1]);
     vram__save_tensor(s, f, x[0]);
   }
-  y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
+  vram__dims_broadcast(&k, size, x[0].d);
+  vram__dims_broadcast(&k, size, x[1].d);
+  y[0] = vram__torch_masked_select(s, x[0], x[1], vram__dims_in(s, k, size, NULL), n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -571,5 +579,5 @@ VRAM__OP(index_put, "", 3, 10, index_put, SAME, none, index_put, index_put, each
 VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
          "dim! scalar inplace");
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
-         NONE, 0, 0, "");
+         NONE, 0, 0, "count");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");

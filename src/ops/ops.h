@@ -98,7 +98,7 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a);
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
                                     uint32_t count, uint32_t dim);
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
-                                                const vram_dims *d);
+                                                const vram_dims *d, const vram_dims *out);
 
 /* at::acc_type: what kernels add up in */
 static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
@@ -171,6 +171,9 @@ VRAM__FN void vram__backward_noise(vram__step *s, vram__grad_fn *f, vram__tensor
 VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x,
                                           vram_dtype dt);
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+/* fft.c */
+VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x);
 
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);

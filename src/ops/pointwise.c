@@ -154,6 +154,11 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
       dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
+  case VRAM_OP_abs:
+    d[0] = vram__dims_pointwise(s, d, nin);
+    if (vram__is_complex(dt))
+      dt = vram__real_of(dt);
+    break;
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
   case VRAM_OP_square:
     d[0] = vram__dims_pointwise1(s, d[0]);
@@ -170,11 +175,9 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   default:
     d[0] = vram__dims_pointwise(s, d, nin);
   }
-  if (op == VRAM_OP_abs && (dt == VRAM_C64 || dt == VRAM_C128)) { /* made complex, then copied */
-    y = vram__tensor_empty(s, d[0], dt == VRAM_C64 ? VRAM_F32 : VRAM_F64);
-    cast = vram__tensor_empty(s, d[0], dt);
-  } else
-    y = vram__tensor_empty(s, d[0], dt);
+  y = vram__tensor_empty(s, d[0], dt);
+  if (op == VRAM_OP_abs && dt != in[0].dt) /* the kernel gives complex numbers */
+    vram__tensor_release(s, vram__tensor_empty(s, d[0], in[0].dt));
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
@@ -410,8 +413,8 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
   if (f->nin > 1 &&
       vram__input_wanted(f, 1)) { /* masked_fill_backward: the sum of what was filled */
     const int64_t all = (int64_t)g.d->numel;
-    vram__tensor t =
-        vram__torch_masked_select(s, g, VRAM__SAVED(f)[0], vram__dims_in(s, 1, &all, NULL));
+    const vram_dims *d = vram__dims_in(s, 1, &all, NULL);
+    vram__tensor t = vram__torch_masked_select(s, g, VRAM__SAVED(f)[0], d, d);
     to[1] = vram__tensor_sum(s, t, 1, 0, t.dt);
     vram__tensor_release(s, t);
   }
@@ -421,8 +424,8 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
 
 VRAM__OP_POINTWISE(add, "add", 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
                    "x1: grad; x0: grad");
-VRAM__OP_POINTWISE(sub, "sub subtract ~remainder ~fmod ~mod", 1, 2, bcast, NUMBER, none, ADD,
-                   VRAM__OP_NUMBERS, "scalar inplace alpha", "x1: neg(grad); x0: grad");
+VRAM__OP_POINTWISE(sub, "sub subtract", 1, 2, bcast, NUMBER, none, ADD, VRAM__OP_NUMBERS,
+                   "scalar inplace alpha", "x1: neg(grad); x0: grad");
 VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
                    "x1: mul(grad, x0); x0: mul(grad, x1)");
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
@@ -445,12 +448,12 @@ VRAM__OP_POINTWISE(lerp, "", 2, 3, bcast, SAME, none, ANY, VRAM__OP_FLOATS, "sca
                    "x1: scaled(grad); x0: scaled(grad)");
 VRAM__OP_POINTWISE(addcmul, "addcmul: x a b", 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul(grad, scaled(x1))");
-VRAM__OP_POINTWISE(exp, "exp ~log1p ~expm1 ~log2 ~log10 ~exp2", 1, 1, same, FLOAT, fp32, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, y)");
+VRAM__OP_POINTWISE(exp, "exp", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, y)");
 VRAM__OP_POINTWISE(log, "log", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: div(grad, x0)");
-VRAM__OP_POINTWISE(sqrt, "sqrt ~reciprocal", 1, 1, same, FLOAT, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: div(grad, scaled(y))");
+VRAM__OP_POINTWISE(sqrt, "sqrt", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(grad, scaled(y))");
 VRAM__OP_POINTWISE(rsqrt, "rsqrt", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(scaled(grad), powered(y))");
 VRAM__OP_POINTWISE(abs, "abs absolute", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -459,15 +462,15 @@ VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(sin, "sin ~tan ~atan ~sinh ~cosh", 1, 1, same, FLOAT, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, cos(x0))");
+VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
 VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
 VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(round, "round ~floor ~ceil ~trunc ~frac", 1, 1, same, SAME, none, ACTIVATION,
+VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
                    "x0: where_rtl(compare_number(x0), grad, zero)");
@@ -485,5 +488,5 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
          none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");

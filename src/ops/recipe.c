@@ -85,6 +85,12 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cos", VRAM__CODE_UNARY, 1},
     {"sign", VRAM__CODE_UNARY, 1},
     {"powered", VRAM__CODE_UNARY, 1},
+    {"abs", VRAM__CODE_UNARY, 1},
+    {"rsqrt", VRAM__CODE_UNARY, 1},
+    {"sinh", VRAM__CODE_UNARY, 1},
+    {"cosh", VRAM__CODE_UNARY, 1},
+    {"erfinv", VRAM__CODE_UNARY, 1},
+    {"digamma", VRAM__CODE_UNARY, 1},
     {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
@@ -96,6 +102,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"sub", VRAM__CODE_BINARY, 2},
     {"pow", VRAM__CODE_BINARY, 2},
     {"mul_rtl", VRAM__CODE_BINARY_RTL, 2},
+    {"div_rtl", VRAM__CODE_BINARY_RTL, 2},
     {"compare", VRAM__CODE_COMPARE, 2},
     {"where", VRAM__CODE_WHERE, 3},
     {"where_rtl", VRAM__CODE_WHERE_RTL, 3},
@@ -313,11 +320,23 @@ static void vram__recipe_replace(vram__recipe_run *q, vram__tensor t) {
   q->stack[q->n - 1] = q->own[q->nown++] = t;
 }
 
-static void vram__recipe_saved(vram__recipe_run *q, vram__grad_fn *f, uint32_t which) {
+/* Gradients take complex values conjugated, which makes a copy: kernels know no lazy conjugation.
+   abs and sign take the sign of the value itself. */
+static void vram__recipe_saved(vram__step *s, vram__recipe_run *q, vram__grad_fn *f,
+                               uint32_t which) {
   const uint32_t k = (uint32_t)(f->aux >> (4 * which)) & 15;
   vram__tensor number = vram__tensor_none();
   number.dt = VRAM__IS_NUMBER;
   vram__recipe_push(q, k ? VRAM__SAVED(f)[k - 1] : number);
+  if (k && vram__is_complex(q->stack[q->n - 1].dt) && f->kind != VRAM_OP_abs)
+    vram__recipe_replace(q, vram__pointwise_empty1(s, q->stack[q->n - 1]));
+}
+
+/* handle_r_to_c: the gradient of what is not complex is the real part, a view. */
+static vram__tensor vram__recipe_real(vram__step *s, vram__grad_fn *f, uint32_t i, vram__tensor t) {
+  vram_dtype dt;
+  vram__input_dims(s, f, i, &dt);
+  return vram__is_complex(t.dt) && !vram__is_complex(dt) ? vram__complex_real(s, t) : t;
 }
 
 /* A kernel of the top alone, or of it and a number. */
@@ -376,7 +395,7 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_X2:
   case VRAM__CODE_Y:
   case VRAM__CODE_BUFFER:
-    vram__recipe_saved(q, f, code - VRAM__CODE_X0);
+    vram__recipe_saved(s, q, f, code - VRAM__CODE_X0);
     break;
   case VRAM__CODE_GRAD:
     vram__recipe_push(q, t);
@@ -456,7 +475,7 @@ static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor 
       s->registers = 0;
       if (!wanted || !q.nown)
         continue;
-      to[q.at] = q.own[--q.nown];
+      to[q.at] = vram__recipe_real(s, f, q.at, q.own[--q.nown]);
       while (q.nown)
         vram__tensor_release(s, q.own[--q.nown]);
       if (s->ideal && !to[q.at].st) /* one kernel, which writes over g where it can */
@@ -478,7 +497,7 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
                       "floor_divide has no gradient: PyTorch stops with an error");
     return;
   }
-  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
+  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal && !vram__is_complex(VRAM__SAVED(f)->dt)) {
     const vram__tensor *t = VRAM__SAVED(f); /* the only one */
     to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
                                    : vram__pointwise_empty2(s, *g, *t);

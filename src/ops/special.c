@@ -1,0 +1,106 @@
+/* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
+#include "ops/ops.h"
+
+#ifndef VRAM_NO_STEP
+
+static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  const vram_dims *d[2];
+  uint32_t i, own;
+  in[0] = x[0];
+  in[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  for (i = 2; f && i-- > 0;)
+    vram__save_tensor(s, f, in[i]);
+  d[0] = in[0].d;
+  d[1] = in[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
+/* FunctionsManual.cpp, atan2_backward: one over the square of the radius, zero where that is zero.
+   What is made on the way goes at the end. */
+static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, b = VRAM__SAVED(f)[0], a = VRAM__SAVED(f)[1];
+  vram__tensor t[7];
+  uint32_t n = 0;
+  t[3] = vram__pointwise_empty2(s, b, b);
+  t[4] = vram__pointwise_empty2(s, a, a);
+  t[n++] = vram__pointwise_empty2(s, t[4], t[3]);
+  vram__tensor_release(s, t[4]);
+  vram__tensor_release(s, t[3]);
+  t[n++] = vram__pointwise_empty1(s, t[0]);
+  vram__tensor_release(s, vram__tensor_empty(s, vram__dims_pointwise_number(s, t[0].d), VRAM_BOOL));
+  if (vram__input_wanted(f, 0)) {
+    t[n++] = vram__pointwise_empty2(s, b, t[1]);
+    to[0] = vram__pointwise_empty2(s, g, t[n - 1]);
+  }
+  if (vram__input_wanted(f, 1)) {
+    t[n++] = vram__pointwise_empty1(s, a);
+    t[n] = vram__pointwise_empty2(s, t[n - 1], t[1]);
+    n++;
+    to[1] = vram__pointwise_empty2(s, g, t[n - 1]);
+  }
+  while (n--)
+    vram__tensor_release(s, t[n]);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(grad, shifted(x0))");
+VRAM__OP_POINTWISE(log2, "log2 log10", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(grad, scaled(x0))");
+VRAM__OP_POINTWISE(expm1, "expm1", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, shifted(y))");
+VRAM__OP_POINTWISE(exp2, "exp2", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: scaled(mul(grad, y))");
+VRAM__OP_POINTWISE(reciprocal, "reciprocal", 1, 1, same, FLOAT, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(neg(grad), mul(y, y))");
+VRAM__OP_POINTWISE(sinh, "sinh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, cosh(x0))");
+VRAM__OP_POINTWISE(asin, "asin", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, rsqrt(shifted(mul(neg(x0), x0))))");
+VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
+VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
+VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0, 0, "");
+VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, sinh(x0))");
+VRAM__OP_POINTWISE(asinh, "asinh acosh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, rsqrt(shifted(powered(x0))))");
+VRAM__OP_POINTWISE(atanh, "atanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: div(scaled(grad), shifted(powered(x0)))");
+VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
+VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
+VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: logit_backward(grad, x0)");
+VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: grad");
+VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: scaled(grad)");
+VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
+VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, 0, "inplace",
+                   "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
+VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, 0,
+                   "scalar inplace", "x1: mul(neg(grad), div(x0, x1)); x0: grad");
+VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, 0, "inplace",
+                   "x0: grad; x1: mul(grad, scaled(x2)); x2: mul_rtl(neg(grad), "
+                   "div_rtl(scaled(x1), mul(x2, x2)))");
+VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, 0, "",
+                   "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
+                   "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
+                   "where_rtl(compare(x0, x1), scaled(grad), grad)))");
