@@ -7728,18 +7728,18 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 
 /* >>model    graph and text form */
 
-#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u      /* node: a loss */
-#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u   /* node: may write to its first input */
-#define VRAM__DROPS 32u    /* node: a line about values, `drop` and the like: no name of its own */
-#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
-#define VRAM__UNIT_STEPS 128u /* node: a convolution whose stride and dilation are 1 */
-#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u    /* value: named by `output` */
-#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
-#define VRAM__INFERRED 16u /* value: named by `infer` */
-#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
+#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u     /* node: a loss */
+#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u  /* node: may write to its first input */
+#define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
+#define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
+#define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
+#define VRAM__GRAD 1u           /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u         /* value: named by `output` */
+#define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u      /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u       /* value: an input whose dtype is the model's */
 #define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
@@ -16793,8 +16793,8 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   d[1] = in[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
       vram__tensor_release(s, in[i]);
 }
 
