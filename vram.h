@@ -2285,36 +2285,40 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
   X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) X(erfc) \
   X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
-  X(addcdiv) X(fmax) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
+  X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) X(digamma) \
+  X(entr) X(cross) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
   X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
   X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) \
   X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
   X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
   X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(cumsum) X(cumprod) X(histc) X(diff) X(topk) X(sort) X(argmax) \
-  X(argmin) X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) \
-  X(one_hot) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
-  X(masked_scatter) X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) \
-  X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
-  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
-  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) \
-  X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(pad) X(max_pool1d) \
-  X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) \
-  X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) \
-  X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) \
-  X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) \
-  X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) \
-  X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
-  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
-  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
-  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
-  X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
-  X(view_as_complex) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
-  X(batch_norm) X(instance_norm) X(weight_norm) X(scaled_dot_product_attention) \
-  X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
-  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
-  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
-  X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
+  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
+  X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
+  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
+  X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
+  X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) \
+  X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) X(pairwise_distance) X(cdist) \
+  X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) \
+  X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) X(ps_roi_align) \
+  X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) X(block_diag) X(matrix_exp) \
+  X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) X(eigh) X(qr) X(svd) X(pad) \
+  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
+  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
+  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
+  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
+  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
+  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
+  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
+  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
+  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
+  X(log_softmax) X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) \
+  X(view_as_real) X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
+  X(scaled_dot_product_attention) X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) \
+  X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) \
+  X(huber_loss) X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) \
+  X(ctc_loss) X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2350,7 +2354,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
-  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)
+  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(left, B) X(full_matrices, B)
 
 /* clang-format on */
 
@@ -15425,6 +15429,7 @@ typedef struct vram__labels {
 
 /* pointwise.c */
 VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
@@ -15775,6 +15780,7 @@ static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram
    x0 x1 x2  the inputs, which are saved for it     y       the output, saved
    buffer    an empty extra output, saved           grad    the gradient of the output
    zero      a number that is a tensor              zeros   zeros like grad, in the input's dtype
+   nothing   zeros of the input's own sizes
    neg(a)    and its like: a new tensor from a kernel of a alone
    scaled(a) and its like: from a kernel of a and a number
    mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
@@ -15808,6 +15814,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_HAND_ON,
        VRAM__CODE_ZERO,
        VRAM__CODE_ZEROS,
+       VRAM__CODE_NOTHING,
        VRAM__CODE_ZEROS_LIKE,
        VRAM__CODE_UNARY,
        VRAM__CODE_NUMBER,
@@ -15845,6 +15852,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"grad", VRAM__CODE_GRAD, 0},
     {"zero", VRAM__CODE_ZERO, 0},
     {"zeros", VRAM__CODE_ZEROS, 0},
+    {"nothing", VRAM__CODE_NOTHING, 0},
     {"neg", VRAM__CODE_UNARY, 1},
     {"exp", VRAM__CODE_UNARY, 1},
     {"log", VRAM__CODE_UNARY, 1},
@@ -16179,6 +16187,11 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
     vram__input_dims(s, f, q->at, &t.dt);
     vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
     break;
+  case VRAM__CODE_NOTHING:
+    q->n++;
+    t.d = vram__input_dims(s, f, q->at, &t.dt);
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    break;
   case VRAM__CODE_ZEROS_LIKE:
     t = q->stack[q->n - 1];
     vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
@@ -16331,6 +16344,10 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
       if (n->in[i]->dtype != dt)
         return vram__node_error(g, n, "lerp of different dtypes");
     return 1;
+  case VRAM_OP_addcdiv:
+    if (vram__kind_rank(n->in[1]->dtype) < 2 && vram__kind_rank(n->in[2]->dtype) < 2)
+      return vram__node_error(g, n, "a quotient of integers");
+    break;
   case VRAM_OP_logical_not:
     return 1;
   case VRAM_OP_sub:
@@ -16358,7 +16375,7 @@ static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t
   return vram__promote_get(&p);
 }
 
-static int vram__shape_bcast(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int inplace = (n->flags & VRAM__INPLACE) != 0;
   int64_t size[VRAM_MAX_AXES];
@@ -16367,8 +16384,11 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   if (!vram__bcast_fits(g, n, &first, &count))
     return 0;
   dt = vram__bcast_dtype(n, first, count);
-  if (dt == VRAM_BOOL && (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide ||
-                          vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
+  if (n->op == VRAM_OP_hypot && vram__kind_rank(dt) < 2)
+    return vram__node_error(g, n, "a tensor that is not floating point");
+  if (dt == VRAM_BOOL &&
+      (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
+       vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
   if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
@@ -16762,12 +16782,12 @@ VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE
 VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0,
          "scalar");
-VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor", 2, 2, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor ~bitwise_xor ~xor", 2, 2, bcast,
+         BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
          0, 0, "");
-VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
+         bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
     logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
@@ -16824,6 +16844,41 @@ static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *
     vram__tensor_release(s, t[n]);
 }
 
+static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d), n->out[0].dtype);
+  y[0].dt = vram__step_dtype(s, y[0].dt);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sinc_backward: grad (x cos x - sin x) / x^2 of pi times the input, 0 where that is 0 */
+static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[9];
+  uint32_t n = 0;
+  const vram__tensor once = vram__pointwise_empty_number(s, x);
+  const vram__tensor square = vram__pointwise_empty2(s, x, x);
+  const vram__tensor scaled = vram__pointwise_empty_number(s, square);
+  vram__tensor zero, where;
+  vram__tensor_release(s, square);
+  for (n = 0; n < 5; n++) /* cos, its product, sin, the difference, the quotient */
+    t[n] = vram__pointwise_empty1(s, x);
+  t[n] = vram__pointwise_empty2(s, g, t[n - 1]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  zero = vram__tensor_empty(s, s->scalar, x.dt);
+  where = vram__tensor_empty(s, vram__dims_pointwise_number(s, scaled.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, scaled, t[5]);
+  vram__tensor_release(s, where);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, t[5]);
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, once);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -16859,8 +16914,8 @@ VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__
                    "inplace", "x0: mul(grad, digamma(x0))");
 VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: logit_backward(grad, x0)");
-VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: grad");
+VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: grad");
 VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace", "x0: scaled(grad)");
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
@@ -16877,6 +16932,24 @@ VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, 0, "",
                    "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
                    "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
                    "where_rtl(compare(x0, x1), scaled(grad), grad)))");
+VRAM__OP(sinc, "sinc special_sinc: x", 1, 1, same, FLOAT, none, sinc, sinc, each, NONE, 0, 0, "");
+VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
+                   "compare(compare_number(x1), compare_number(x0)))");
+VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "compare(compare_number(x1), compare_number(x0)))");
+VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
+VRAM__OP_POINTWISE(heaviside, "heaviside", 2, 2, bcast, SAME, none, NONE, 0, "", "");
+VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, powered(x0))");
+VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "", "x0: mul(grad, neg(shifted(log(x0))))");
+VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
+                   "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
 
 /* >>ops/view    ops whose output is a view */
 
@@ -18199,6 +18272,19 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
+/* var_mean, std_mean, aminmax: two results alike */
+static int vram__shape_two(vram_graph *g, vram_node *n) {
+  return vram__shape_reduce(g, n) &&
+         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d, n->out[0].dtype));
+}
+
+static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
+  if (!vram__shape_reduce(g, n))
+    return 0;
+  n->out[0].dtype = VRAM_I64;
+  return 1;
+}
+
 #ifndef VRAM_NO_STEP
 
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
@@ -18470,7 +18556,139 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
   vram__tensor_release(s, x);
 }
 
+static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
+  vram__tensor mean;
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  mean = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  if (f) {
+    f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
+    vram__save_tensor(s, f, x[0]);
+    if (vram__op_at(n->op)->kind == VRAM__REDUCE_STD)
+      vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = mean;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, mean);
+}
+
+/* var_mean_backward, std_mean_backward: the gradient of the variance, and the mean's */
+static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor of_var = vram__tensor_none(), of_mean;
+  if (VRAM__SLOTS(f)[0].g.d)
+    vram__backward_var(s, f, to);
+  if (!VRAM__SLOTS(f)[1].g.d)
+    return;
+  of_mean =
+      vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[1].g.dt);
+  if (!to[0].d) {
+    to[0] = of_mean;
+    return;
+  }
+  of_var = to[0];
+  to[0] = vram__pointwise_empty2(s, of_var, of_mean);
+  vram__tensor_release(s, of_var);
+  vram__tensor_release(s, of_mean);
+}
+
+/* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
+static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const uint32_t nd = x[0].d->ndim, mask = vram__dim_mask(n, nd);
+  const int pair = vram__node_list(n, VRAM__KEY_dim, NULL) != NULL;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  vram__tensor i = vram__tensor_none();
+  if (pair) {
+    y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+    i = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), VRAM_I64);
+    if (n->op == VRAM_OP_mode && nd && !(mask >> (nd - 1) == 1 && (x[0].d->flags & VRAM__CONTIG)))
+      vram__workspace_use(s, vram__dims_bytes_of(x[0].d, x[0].dt));
+  } else {
+    const int64_t all = (int64_t)x[0].d->numel;
+    const vram_dims *row = vram__dims_in(s, 1, &all, NULL);
+    const vram__tensor c = vram__tensor_contiguous(s, x[0]);
+    const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
+    const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
+    uint32_t nan;
+    vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
+    vram__tensor_release(s, places);
+    vram__tensor_release(s, c);
+    nan = vram__cub_hold(s, 1);
+    y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
+    vram__cub_release(s, nan);
+    vram__tensor_release(s, sorted);
+  }
+  if (f) {
+    f->aux = mask;
+    if (pair)
+      vram__save_tensor(s, f, i);
+    else {
+      vram__save_tensor(s, f, x[0]);
+      vram__save_tensor(s, f, y[0]);
+    }
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1)
+    y[1] = i;
+  else
+    vram__tensor_release(s, i);
+}
+
+static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 3);
+  vram__tensor most;
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  most = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  if (f) {
+    f->aux = mask;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, most);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = most;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, most);
+}
+
+/* aminmax_backward: scale_grad_by_count of both, the second added to the first */
+static void vram__backward_aminmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const uint32_t mask = (uint32_t)f->aux;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    vram__tensor y = VRAM__SAVED(f)[2 - i], g = VRAM__SLOTS(f)[i].g, m, count, q, t;
+    if (!g.d)
+      continue;
+    y = vram__dims_kept(s, y, x.d, mask);
+    g = vram__dims_kept(s, g, x.d, mask);
+    m = vram__reduce_compared(s, x, y);
+    count = vram__tensor_sum(s, m, mask, 1, VRAM_I64);
+    q = vram__pointwise_empty2(s, g, count);
+    t = vram__pointwise_empty2(s, q, m);
+    vram__tensor_release(s, q);
+    vram__tensor_release(s, count);
+    if (to[0].d)
+      vram__tensor_release(s, t);
+    else
+      to[0] = t;
+    vram__tensor_release(s, m);
+  }
+}
+
 /* torch.linalg.vector_norm with ord 2 */
+
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
@@ -18586,6 +18804,20 @@ VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, RE
          "dim keepdim dtype");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
+VRAM__OP(var_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, 0, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(std_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, VRAM__REDUCE_STD, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(aminmax, "", 1, 1, two, SAME, none, aminmax, aminmax, each, NONE, VRAM__REDUCE_EXTREME, 0,
+         "dim keepdim");
+VRAM__OP(kthvalue, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
+         0, "k! dim! keepdim");
+VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT, 0,
+         "dim! keepdim");
+VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
+         0, "dim keepdim");
+VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
+               VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");
 
 /* >>ops/scan    cumsum, cumprod, histc, diff */
 
@@ -18731,6 +18963,63 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, g);
 }
 
+static void vram__forward_logcumsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  uint32_t a = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  y[0] = vram__scan(s, x[0], a, x[0].dt);
+  if (f) {
+    f->aux = a;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* exp(reverse_logcumsumexp(t - result) + x) */
+static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor apart = vram__pointwise_empty2(s, t, VRAM__SAVED(f)[1]);
+  const vram__tensor turned = vram__pointwise_empty1(s, apart);
+  const vram__tensor sum = vram__scan(s, turned, (uint32_t)f->aux, turned.dt);
+  const vram__tensor back = vram__pointwise_empty1(s, sum);
+  vram__tensor all, y;
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, turned);
+  all = vram__pointwise_empty2(s, back, x);
+  y = vram__pointwise_empty1(s, all);
+  vram__tensor_release(s, all);
+  vram__tensor_release(s, back);
+  vram__tensor_release(s, apart);
+  return y;
+}
+
+/* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
+static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
+  const vram__tensor positive = vram__pointwise_empty1(s, g);
+  const vram__tensor log = vram__pointwise_empty1(s, positive);
+  vram__tensor part[2], sum[2];
+  uint32_t i;
+  vram__tensor_release(s, positive);
+  for (i = 0; i < 2; i++) {
+    const vram__tensor where =
+        vram__tensor_empty(s, vram__dims_pointwise_number(s, g.d), VRAM_BOOL);
+    part[i] = vram__pointwise_empty1(s, log);
+    vram__tensor_release(s, where);
+  }
+  for (i = 0; i < 2; i++)
+    sum[i] = vram__logcumsumexp_part(s, f, part[i]);
+  to[0] = vram__pointwise_empty2(s, sum[0], sum[1]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, sum[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, part[i]);
+  vram__tensor_release(s, log);
+  vram__tensor_release(s, least);
+}
+
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
 static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
@@ -18789,6 +19078,8 @@ VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cu
 VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, VRAM__OP_NUMBERS,
          "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
+VRAM__OP(logcumsumexp, "logcumsumexp: x dim", 1, 1, cumsum, SAME, none, logcumsumexp, logcumsumexp,
+         each, NONE, 0, VRAM__OP_FLOATS, "dim!");
 
 /* >>ops/sort    sort, topk, argmax, argmin */
 
@@ -18972,6 +19263,22 @@ static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *
     vram__tensor_release(s, y[1]);
 }
 
+/* ScanKernels.cpp: a running extreme and where it was */
+static void vram__forward_cummax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  const vram_dims *d = vram__dims_contiguous(s, x[0].d);
+  y[0] = vram__tensor_empty(s, d, x[0].dt);
+  y[1] = vram__tensor_empty(s, d, VRAM_I64);
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[1]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout < 2)
+    vram__tensor_release(s, y[1]);
+}
+
 /* topk, sort: the gradient is written into zeros at the places of the values */
 static void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
@@ -18999,6 +19306,72 @@ VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, non
          VRAM__REDUCE_INDEX, 0, "dim keepdim");
 VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
          VRAM__REDUCE_INDEX, 0, "dim keepdim");
+VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, 0, "dim!");
+VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, 0, "dim!");
+
+/* >>ops/search    searchsorted, bucketize, isin (ATen/native/BucketizationUtils.h) */
+
+enum { VRAM__SEARCH_BUCKETIZE = 1 };
+
+/* searchsorted: sorted rows, values; bucketize: values, one sorted row. The result has the values'
+   sizes. */
+static int vram__shape_search(vram_graph *g, vram_node *n) {
+  const uint32_t bucketize = vram__op_at(n->op)->kind == VRAM__SEARCH_BUCKETIZE;
+  const vram_dims *row = n->in[bucketize]->d, *values = n->in[!bucketize]->d;
+  uint32_t i;
+  if (!row->ndim || (bucketize && row->ndim != 1))
+    return vram__node_error(g, n, "no sorted row");
+  for (i = 0; row->ndim > 1 && i + 1 < row->ndim; i++)
+    if (values->ndim != row->ndim || values->v[i] != row->v[i])
+      return vram__node_error(g, n, "sorted rows and values of different sizes");
+  return vram__node_out_dims(n, 0, values, vram__graph_key_dtype(g, n, VRAM_I64));
+}
+
+static int vram__shape_isin(vram_graph *g, vram_node *n) {
+  (void)g;
+  return vram__node_out_dims(n, 0, n->in[0]->d, VRAM_BOOL);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Both contiguous and of one dtype: searchsorted_maybe_trim_input_tensors */
+static void vram__forward_search(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  const uint32_t values = vram__op_at(n->op)->kind == VRAM__SEARCH_BUCKETIZE ? 0 : 1;
+  const vram_dtype dt = vram__promote_pair(x[0], x[1]);
+  vram__tensor whole[2], cast[2];
+  uint32_t i;
+  y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[values].d),
+                            vram__step_key_dtype(s, n, VRAM_I64));
+  for (i = 0; i < 2; i++)
+    whole[i] = vram__tensor_contiguous(s, x[i ? !values : values]);
+  for (i = 0; i < 2; i++)
+    cast[i] = vram__tensor_to(s, whole[i], dt);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, cast[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, whole[i]);
+}
+
+/* TensorCompare.cpp: of few elements to look for, every pair is compared. Many are sorted first,
+   which takes what the values decide: the exporter has no word for that. */
+static void vram__forward_isin(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  const uint64_t few = x[1].d->numel, all = x[0].d->numel;
+  uint32_t pairs;
+  (void)n;
+  y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_BOOL);
+  pairs = vram__cub_hold(s, vram__product_or_overflow(few, all));
+  vram__workspace_use(s, all);
+  vram__cub_release(s, pairs);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(searchsorted, "", 2, 2, search, SAME, none, search, none, each, NONE, 0, 0, "dtype");
+VRAM__OP(bucketize, "", 2, 2, search, SAME, none, search, none, each, NONE, VRAM__SEARCH_BUCKETIZE,
+         0, "dtype");
+VRAM__OP(isin, "", 2, 2, isin, SAME, none, isin, none, each, NONE, 0, 0, "");
 
 /* >>ops/index    gather, scatter, indexing, masks, one_hot */
 
@@ -19172,6 +19545,10 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
   if (size[i] < 1)
     return vram__node_error(g, n, "num_classes must be at least 1");
   return vram__node_out(g, n, 0, x->ndim + 1u, size, VRAM_I64);
+}
+
+static int vram__shape_take(vram_graph *g, vram_node *n) {
+  return vram__index_dtype(g, n, 1) && vram__node_out_dims(n, 0, n->in[1]->d, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -19582,6 +19959,7 @@ VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
          NONE, 0, 0, "count");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");
 
 /* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
  */
@@ -20933,8 +21311,10 @@ VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0,
          "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, VRAM__OP_FLOATS, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS, "");
-VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
-VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, VRAM__OP_FLOATS,
+         "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
+         VRAM__OP_FLOATS, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,
@@ -24177,13 +24557,54 @@ VRAM__OP(ps_roi_pool, "", 2, 2, roi, SAME, none, roi, roi, each, NONE, VRAM__ROI
 VRAM__OP(deform_conv2d, "", 3, 5, deform, SAME, none, deform, deform, deform, NONE, 0, 0,
          "stride padding dilation");
 
-/* >>ops/triangle    matrices with one triangle set to zero (ATen/native/cuda/TriangularOps.cu) */
+/* >>ops/triangle    triangles and diagonals of matrices (ATen/native/cuda/TriangularOps.cu) */
 
 static int vram__shape_triangle(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   if (x->ndim < 2)
     return vram__node_error(g, n, "fewer than two axes: no matrix");
   return vram__node_out(g, n, 0, x->ndim, x->v, n->in[0]->dtype);
+}
+
+/* diag: of a matrix, or the matrix of a diagonal */
+static int vram__shape_diag(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t k = VRAM__INT(n, diagonal, 0), away = k < 0 ? -k : k;
+  int64_t size[2], rows, columns;
+  if (!x->ndim || x->ndim > 2 || away < 0 || away > VRAM__MAX_UNITS)
+    return vram__node_error(g, n, "neither a matrix nor a vector, or a diagonal too far away");
+  if (x->ndim == 1) {
+    size[0] = size[1] = x->v[0] + away;
+    return vram__node_out(g, n, 0, 2, size, n->in[0]->dtype);
+  }
+  rows = x->v[0] - (k < 0 ? away : 0);
+  columns = x->v[1] - (k > 0 ? away : 0);
+  size[0] = rows < columns ? rows : columns;
+  if (size[0] < 0)
+    size[0] = 0;
+  return vram__node_out(g, n, 0, 1, size, n->in[0]->dtype);
+}
+
+static int vram__shape_trace(vram_graph *g, vram_node *n) {
+  if (n->in[0]->d->ndim != 2)
+    return vram__node_error(g, n, "the trace of what is no matrix");
+  return vram__node_out(g, n, 0, 0, NULL,
+                        vram__kind_rank(n->in[0]->dtype) < 2 ? VRAM_I64 : n->in[0]->dtype);
+}
+
+static int vram__shape_block_diag(vram_graph *g, vram_node *n) {
+  int64_t size[2] = {0, 0};
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    const vram_dims *x = n->in[i]->d;
+    if (x->ndim != 2 || n->in[i]->dtype != n->in[0]->dtype)
+      return vram__node_error(g, n, "blocks that are no matrices of one dtype");
+    size[0] += x->v[0]; /* below 2^59 each, and vram__graph_dims looks at the product */
+    size[1] += x->v[1];
+    if (size[0] > VRAM__MAX_UNITS || size[1] > VRAM__MAX_UNITS)
+      return vram__node_error(g, n, "too many rows or columns");
+  }
+  return vram__node_out(g, n, 0, 2, size, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -24204,12 +24625,821 @@ static void vram__backward_triangle(vram__step *s, vram__grad_fn *f, vram__tenso
   to[0] = vram__triangle_of(s, VRAM__SLOTS(f)[0].g);
 }
 
+static void vram__forward_diag(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, n->nin, 1, 0);
+  vram_dtype dt = n->out[0].dtype;
+  y[0] = vram__tensor_empty(s, n->out[0].d, vram__kind_rank(dt) < 2 ? dt : x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* diagonal_backward writes into zeros; the gradient of a vector is the diagonal itself. */
+static void vram__backward_diag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  int64_t stride;
+  if (d->ndim > 1) {
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
+  stride = VRAM__STRIDE(g.d)[0] + VRAM__STRIDE(g.d)[1];
+  to[0] = vram__tensor_view(s, g, vram__dims_in(s, 1, d->v, &stride));
+}
+
+/* trace_backward: zeros, and the numbers of the diagonal's places */
+static void vram__backward_trace(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const int64_t n = d->v[0] < d->v[1] ? d->v[0] : d->v[1];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM__SLOTS(f)[0].g.dt);
+  vram__workspace_use(s, 8 * (uint64_t)n);
+}
+
+/* each block's part of the gradient */
+static void vram__backward_block_diag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  uint32_t i;
+  for (i = 0; i < f->nin; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = vram__tensor_view(
+          s, g, vram__dims_in(s, 2, vram__input_dims(s, f, i, NULL)->v, VRAM__STRIDE(g.d)));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(tril, "tril: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
          "diagonal");
 VRAM__OP(triu, "triu: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
          "diagonal");
+VRAM__OP(diag, "diag: x diagonal?", 1, 1, diag, SAME, none, diag, diag, each, NONE, 0, 0,
+         "diagonal");
+VRAM__OP(trace, "trace: x", 1, 1, trace, SAME, none, diag, trace, each, NONE, 0, 0, "");
+VRAM__OP(block_diag, "", 1, 64, block_diag, SAME, none, diag, block_diag, each, NONE, 0, 0, "");
+
+/* >>ops/linalg    matrices solved, inverted, decomposed: what ATen asks cuSOLVER and cuBLAS for.
+   How much memory cuSOLVER wants of its own only its library knows, at run time */
+
+/* PyTorch has these for matrices of f32 and f64. */
+static int vram__linalg_fits(vram_graph *g, const vram_node *n, int square) {
+  const vram_dims *d = n->in[0]->d;
+  const vram_dtype dt = n->in[0]->dtype;
+  uint32_t i;
+  if (d->ndim < 2)
+    return vram__node_error(g, n, "no matrix: fewer than two axes");
+  if (square && d->v[d->ndim - 1] != d->v[d->ndim - 2])
+    return vram__node_error(g, n, "a matrix that is not square");
+  for (i = 0; i < n->nin; i++)
+    if (n->in[i]->dtype != dt)
+      return vram__node_error(g, n, "operands of different dtypes");
+  if (dt != VRAM_F32 && dt != VRAM_F64 && dt != VRAM_DTYPE_MODEL)
+    return vram__node_error(g, n, "matrices that are not f32 or f64");
+  g->extra += 8192;
+  return 1;
+}
+
+static int vram__shape_square(vram_graph *g, vram_node *n) {
+  return vram__linalg_fits(g, n, 1) && vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* a b: the matrix, and what stands on the other side; `left` 0: x a = b */
+static int vram__shape_solve_triangular(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES];
+  vram_dims of_a, of_b;
+  uint32_t m = 0;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  if (b->ndim < 2 || b->v[b->ndim - (VRAM__INT(n, left, 1) ? 2u : 1u)] != a->v[a->ndim - 1])
+    return vram__node_error(g, n, "another side of other sizes");
+  vram__memory_copy(&of_a, a, vram__dims_bytes(a->ndim));
+  vram__memory_copy(&of_b, b, vram__dims_bytes(b->ndim));
+  of_a.ndim = (uint8_t)(a->ndim - 2);
+  of_b.ndim = (uint8_t)(b->ndim - 2);
+  if (!vram__dims_broadcast(&m, size, &of_a) || !vram__dims_broadcast(&m, size, &of_b))
+    return vram__node_error(g, n, "batches that do not broadcast");
+  size[m++] = b->v[b->ndim - 2];
+  size[m++] = b->v[b->ndim - 1];
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+/* a b: as many matrices b as a, or vectors */
+static int vram__shape_solve(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  for (i = 0; i + 1 < a->ndim; i++)
+    if (i >= b->ndim || b->v[i] != a->v[i])
+      break;
+  if (i + 1 < a->ndim || (b->ndim != a->ndim && b->ndim + 1u != a->ndim))
+    return vram__node_error(g, n, "another side of other sizes");
+  return vram__node_out_dims(n, 0, b, n->in[0]->dtype);
+}
+
+/* One value for each matrix; slogdet: the sign and the logarithm */
+static int vram__shape_det(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  for (i = 0; i < 2 && i < n->nout; i++)
+    if ((i == 0 || n->op == VRAM_OP_slogdet) &&
+        !vram__node_out(g, n, i, d->ndim - 2u, d->v, n->in[0]->dtype))
+      return 0;
+  return 1;
+}
+
+/* eigenvalues and eigenvectors */
+static int vram__shape_eigh(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  if (!vram__linalg_fits(g, n, 1) || !vram__node_out(g, n, 0, d->ndim - 1u, d->v, n->in[0]->dtype))
+    return 0;
+  return n->nout < 2 || vram__node_out_dims(n, 1, d, n->in[0]->dtype);
+}
+
+/* qr: Q and R, reduced; svd: U, S and Vh, of which full_matrices are square */
+static int vram__shape_decomposed(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  const uint32_t e = d->ndim, svd = n->op == VRAM_OP_svd;
+  int64_t size[VRAM_MAX_AXES], rows, columns, k;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 0))
+    return 0;
+  rows = d->v[e - 2];
+  columns = d->v[e - 1];
+  k = rows < columns ? rows : columns;
+  for (i = 0; i < e; i++)
+    size[i] = d->v[i];
+  size[e - 1] = svd && VRAM__INT(n, full_matrices, 1) ? rows : k;
+  if (!vram__node_out(g, n, 0, e, size, n->in[0]->dtype))
+    return 0;
+  size[e - 2] = k;
+  if (svd && n->nout > 1 && !vram__node_out(g, n, 1, e - 1, size, n->in[0]->dtype))
+    return 0;
+  size[e - 2] = svd && VRAM__INT(n, full_matrices, 1) ? columns : k;
+  size[e - 1] = columns;
+  return n->nout < 2 + svd || vram__node_out(g, n, 1 + svd, e, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* So many matrices of so many rows and columns. */
+typedef struct vram__matrices {
+  uint64_t batch, e; /* e: bytes a value */
+  int64_t rows, columns;
+} vram__matrices;
+
+static vram__matrices vram__matrices_of(vram__step *s, const vram_node *n, vram__tensor x) {
+  vram__matrices m;
+  m.rows = x.d->v[x.d->ndim - 2];
+  m.columns = x.d->v[x.d->ndim - 1];
+  m.batch = x.d->numel ? x.d->numel / ((uint64_t)m.rows * (uint64_t)m.columns) : 0;
+  m.e = vram__dtype_size(x.dt);
+  if (m.e < 4)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "matrices in 16 bits: PyTorch has no kernel for them");
+  return m;
+}
+
+/* The batch axes of d and one or two more; matrices are stored by columns, as LAPACK has them. */
+static const vram_dims *vram__dims_of_batch(vram__step *s, const vram_dims *d, uint32_t more,
+                                            int64_t rows, int64_t columns) {
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t i, n = d->ndim - 2u;
+  for (i = 0; i < n; i++)
+    size[i] = d->v[i];
+  if (more > 1)
+    size[n++] = columns;
+  if (more)
+    size[n++] = rows;
+  d = vram__dims_in(s, n, size, NULL);
+  return more > 1 ? vram__dims_swapped(s, d, n - 2, n - 1) : d;
+}
+
+static vram__tensor vram__matrix_empty(vram__step *s, vram__tensor like, int64_t rows,
+                                       int64_t columns) {
+  return vram__tensor_empty(s, vram__dims_of_batch(s, like.d, 2, rows, columns), like.dt);
+}
+
+/* What a function of cuSOLVER wants of its own, which nothing here can ask it. LAPACK's functions
+   of these names want at most `elements` and some rows of blocks, here of 256. */
+static void vram__solver_workspace(vram__step *s, const vram__matrices *m, uint64_t elements) {
+  const uint64_t longer = (uint64_t)(m->rows > m->columns ? m->rows : m->columns);
+  const uint64_t n = vram__sum_or_overflow(elements, vram__product_or_overflow(longer, 256));
+  if (n < (uint64_t)VRAM_MAX_BYTES / 16)
+    vram__upper_may_need(s, n * (m->e / 4) + (UINT64_C(1) << 18));
+  else
+    s->failed = VRAM_ERR_OVERFLOW;
+}
+
+/* Two lists of pointers, one a matrix, and cuBLAS's workspace. */
+static void vram__pointers_and_blas(vram__step *s, uint64_t batch) {
+  const uint32_t a = vram__cub_hold(s, 8 * batch), b = vram__cub_hold(s, 8 * batch);
+  vram__blas_workspace(s, VRAM__CUBLAS);
+  vram__cub_release(s, b);
+  vram__cub_release(s, a);
+}
+
+/* BatchLinearAlgebra.cpp, triangular_solve_kernel */
+static void vram__triangular(vram__step *s, uint64_t batch, int64_t n) {
+  if (!batch)
+    return;
+  if (batch <= 8 && n >= 64)
+    vram__blas_workspace(s, VRAM__CUBLAS);
+  else
+    vram__pointers_and_blas(s, batch);
+}
+
+/* get_lu_factor_solver_backend: cuBLAS takes many small matrices at once, cuSOLVER one after the
+   other. */
+static void vram__lu_factor(vram__step *s, const vram__matrices *m) {
+  const uint64_t n = (uint64_t)m->rows;
+  uint64_t root = 1, most = (m->e > 4 ? 2200u : 8400u) * m->batch;
+  uint32_t list;
+  if (!m->batch)
+    return;
+  while (m->e > 4 && (root + 1) * (root + 1) <= m->batch)
+    root++;
+  if (m->batch > 2)
+    most = (m->e > 4 ? 16600u : 18600u) * m->batch * root;
+  if (m->batch == 1 || n > most / (n ? n : 1)) {
+    vram__solver_workspace(s, m, n * n);
+    return;
+  }
+  list = vram__cub_hold(s, 8 * m->batch);
+  vram__blas_workspace(s, VRAM__CUBLAS);
+  vram__cub_release(s, list);
+}
+
+/* lu_solve_kernel where it permutes the rows and solves twice */
+static void vram__lu_solve_triangular(vram__step *s, const vram__matrices *m, uint64_t bytes,
+                                      int turned, int flat) {
+  const uint64_t n = 8 * (uint64_t)m->rows;
+  uint32_t t[4] = {0, 0, 0, 0};
+  t[0] = vram__cub_hold(s, n);
+  if (!flat) {
+    t[1] = vram__cub_hold(s, n * m->batch);
+    vram__cub_release(s, t[0]);
+    t[0] = t[1];
+    t[1] = 0;
+  }
+  if (!turned) {
+    t[1] = vram__cub_hold(s, n);
+    t[2] = vram__cub_hold(s, n * m->batch);
+    t[3] = vram__cub_hold(s, bytes);
+  }
+  vram__triangular(s, m->batch, m->rows);
+  vram__triangular(s, m->batch, m->rows);
+  if (turned)
+    vram__workspace_use(s, bytes);
+  vram__cub_release(s, t[3]);
+  vram__cub_release(s, t[2]);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
+/* lu_solve_kernel: b, which is overwritten, has k columns. turned: with the matrix transposed */
+static void vram__lu_solve(vram__step *s, const vram__matrices *m, vram__tensor b, int64_t k,
+                           int turned) {
+  const int64_t n = m->rows;
+  const int few = m->batch <= 2;
+  int looped = 0, batched;
+  if (!b.d->numel)
+    return;
+  if (n == k)
+    batched = n <= 16;
+  else if (n <= 8)
+    batched = 1;
+  else if (n <= 64) {
+    looped = few && (k <= 64 || turned || n <= 32);
+    batched = k <= 8;
+  } else {
+    looped = n <= 128 && few && k <= 2;
+    batched = n <= 128 && k <= 2;
+  }
+  if (looped)
+    vram__workspace_use(s, 4);
+  else if (batched)
+    vram__pointers_and_blas(s, m->batch);
+  else
+    vram__lu_solve_triangular(s, m, vram__dims_bytes_of(b.d, b.dt), turned, m->batch == 1);
+}
+
+/* _linalg_check_errors: has any matrix failed? */
+static void vram__infos_check(vram__step *s, vram__tensor infos) {
+  uint32_t any = vram__cub_hold(s, 1);
+  if (!infos.d->ndim)
+    vram__workspace_use(s, 1);
+  else
+    vram__reduce_scratch(s, infos, (1u << infos.d->ndim) - 1, VRAM_BOOL, 1, 4);
+  vram__cub_release(s, any);
+}
+
+static vram__tensor vram__infos_empty(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_of_batch(s, x.d, 0, 0, 0), VRAM_I32);
+}
+
+/* at::matmul in a formula of autograd */
+static vram__tensor vram__plain_matmul(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint8_t grad = s->grad;
+  vram__tensor y;
+  s->grad = 0;
+  y = vram__torch_matmul(s, a, b);
+  s->grad = grad;
+  return y;
+}
+
+static vram__tensor vram__like_contiguous(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* The matrix broadcast to all batches, copied unless its rows or columns lie as they are. */
+static uint32_t vram__triangular_operand(vram__step *s, vram__tensor a, uint64_t batch) {
+  const uint64_t matrix =
+      (uint64_t)a.d->v[a.d->ndim - 1] * (uint64_t)a.d->v[a.d->ndim - 1] * vram__dtype_size(a.dt);
+  const int lies =
+      (a.d->flags & VRAM__CONTIG) || (vram__tensor_turned(s, a).d->flags & VRAM__CONTIG);
+  return lies && a.d->numel * vram__dtype_size(a.dt) == matrix * batch
+             ? 0
+             : vram__cub_hold(s, vram__product_or_overflow(matrix, batch));
+}
+
+static vram__tensor vram__triangular_call(vram__step *s, vram__tensor a, const vram_dims *d,
+                                          vram_dtype dt) {
+  const int64_t n = a.d->v[a.d->ndim - 1], *z = d->v + d->ndim - 2;
+  const uint64_t batch = d->numel ? d->numel / ((uint64_t)z[0] * (uint64_t)z[1]) : 0;
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_of_batch(s, d, 2, z[0], z[1]), dt);
+  const uint32_t copy = batch ? vram__triangular_operand(s, a, batch) : 0;
+  vram__triangular(s, batch, n);
+  vram__cub_release(s, copy);
+  return y;
+}
+
+/* ---- cholesky ---- */
+
+static void vram__forward_cholesky(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor infos;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  infos = vram__infos_empty(s, x[0]);
+  if (m.batch == 1)
+    vram__solver_workspace(s, &m, x[0].d->numel);
+  else
+    vram__workspace_use(s, 8 * m.batch);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, cholesky_backward */
+static void vram__backward_cholesky(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, l = VRAM__SAVED(f)[0];
+  const vram__tensor p = vram__plain_matmul(s, vram__tensor_turned(s, l), g);
+  const vram__tensor t = vram__like_contiguous(s, p);
+  vram__tensor lower, sum, half, a;
+  vram__tensor_release(s, p);
+  lower = vram__like_contiguous(s, t);
+  sum = vram__pointwise_empty2(s, t, vram__tensor_turned(s, lower));
+  half = vram__pointwise_empty_number(s, sum);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, lower);
+  a = vram__triangular_call(s, l, half.d, half.dt);
+  vram__tensor_release(s, half);
+  to[0] = vram__triangular_call(s, l, a.d, a.dt);
+  vram__tensor_release(s, a);
+}
+
+/* ---- solve_triangular ---- */
+
+static void vram__forward_solve_triangular(vram__step *s, const vram_node *n, vram__tensor *x,
+                                           vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 2);
+  vram__matrices_of(s, n, x[0]);
+  y[0] = vram__triangular_call(s, x[0], n->out[0].d, x[0].dt);
+  if (f) {
+    f->aux = VRAM__INT(n, left, 1) != 0;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* linalg_solve_triangular_backward */
+static void vram__backward_solve_triangular(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, a = VRAM__SAVED(f)[0], x = VRAM__SAVED(f)[1];
+  const vram__tensor b = vram__triangular_call(s, vram__tensor_turned(s, a), g.d, g.dt);
+  vram__tensor p, q;
+  if (vram__input_wanted(f, 0)) {
+    const vram__tensor turned = vram__tensor_turned(s, x);
+    p = f->aux ? vram__plain_matmul(s, b, turned) : vram__plain_matmul(s, turned, b);
+    q = vram__pointwise_empty1(s, p);
+    vram__tensor_release(s, p);
+    to[0] = vram__like_contiguous(s, q);
+    vram__tensor_release(s, q);
+  }
+  if (vram__input_wanted(f, 1))
+    to[1] = b;
+  else
+    vram__tensor_release(s, b);
+}
+
+/* ---- inv, solve, det, slogdet: by LU ---- */
+
+/* LU and pivots of x. */
+typedef struct vram__lu {
+  vram__tensor lu, pivots, infos;
+} vram__lu;
+
+static vram__lu vram__lu_empty(vram__step *s, vram__tensor x, const vram__matrices *m) {
+  vram__lu t;
+  t.lu = vram__matrix_empty(s, x, m->rows, m->columns);
+  t.pivots = vram__tensor_empty(s, vram__dims_of_batch(s, x.d, 1, m->rows, 0), VRAM_I32);
+  t.infos = vram__tensor_none();
+  return t;
+}
+
+static void vram__forward_inv(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor infos;
+  vram__lu t;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  infos = vram__infos_empty(s, x[0]);
+  t = vram__lu_empty(s, x[0], &m);
+  vram__lu_factor(s, &m);
+  vram__lu_solve(s, &m, y[0], m.columns, 0);
+  vram__tensor_release(s, t.pivots);
+  vram__tensor_release(s, t.lu);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* -inverse^T (grad inverse^T) */
+static void vram__backward_inv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor turned = vram__tensor_turned(s, VRAM__SAVED(f)[0]);
+  const vram__tensor p = vram__plain_matmul(s, VRAM__SLOTS(f)[0].g, turned);
+  const vram__tensor q = vram__plain_matmul(s, turned, p);
+  to[0] = vram__pointwise_empty1(s, q);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
+}
+
+static int64_t vram__solve_columns(const vram_dims *a, const vram_dims *b) {
+  return b->ndim < a->ndim ? 1 : b->v[b->ndim - 1];
+}
+
+/* b by columns; vectors are as they are */
+static vram__tensor vram__solve_empty(vram__step *s, vram__tensor a, const vram_dims *b) {
+  return b->ndim < a.d->ndim ? vram__tensor_empty(s, vram__dims_contiguous(s, b), a.dt)
+                             : vram__matrix_empty(s, a, a.d->v[a.d->ndim - 1], b->v[b->ndim - 1]);
+}
+
+static void vram__forward_solve(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 4);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int64_t k = vram__solve_columns(x[0].d, x[1].d);
+  uint32_t vector = 0;
+  vram__tensor infos;
+  vram__lu t;
+  y[0] = vram__solve_empty(s, x[0], x[1].d);
+  t = vram__lu_empty(s, x[0], &m);
+  infos = vram__infos_empty(s, x[0]);
+  vram__lu_factor(s, &m);
+  if (x[1].d->ndim < x[0].d->ndim)
+    vector = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
+  vram__lu_solve(s, &m, y[0], k, 0);
+  vram__cub_release(s, vector);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__save_and_release(s, f, t.lu);
+  vram__save_and_release(s, f, t.pivots);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* linalg_solve_backward */
+static void vram__backward_solve(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, a = VRAM__SAVED(f)[0];
+  const vram__matrices m = vram__matrices_of(s, f->node, a);
+  const vram__tensor b = vram__solve_empty(s, a, g.d);
+  vram__tensor x = VRAM__SAVED(f)[3], left = b, p;
+  vram__lu_solve(s, &m, b, vram__solve_columns(a.d, g.d), 1);
+  if (vram__input_wanted(f, 0)) {
+    if (g.d->ndim < a.d->ndim) {
+      left.d = vram__dims_unsqueezed(s, b.d, b.d->ndim);
+      x.d = vram__dims_unsqueezed(s, x.d, x.d->ndim);
+    }
+    p = vram__plain_matmul(s, left, vram__tensor_turned(s, x));
+    to[0] = vram__pointwise_empty1(s, p);
+    vram__tensor_release(s, p);
+  }
+  if (vram__input_wanted(f, 1))
+    to[1] = b;
+  else
+    vram__tensor_release(s, b);
+}
+
+/* How often rows were exchanged, in t[0] (8 bytes a matrix), of int32 pivots. */
+static uint32_t vram__exchanges(vram__step *s, const vram__matrices *m) {
+  const uint64_t n = (uint64_t)m->rows;
+  const uint32_t row = vram__cub_hold(s, 4 * n), differ = vram__cub_hold(s, n * m->batch);
+  const uint32_t count = vram__cub_hold(s, 8 * m->batch);
+  vram__workspace_use(s, 8 * n * m->batch);
+  vram__cub_release(s, differ);
+  vram__cub_release(s, row);
+  return count;
+}
+
+static void vram__forward_det(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int log = n->op == VRAM_OP_slogdet;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, log ? 2 : 1, 4);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const vram_dims *d = vram__dims_of_batch(s, x[0].d, 0, 0, 0);
+  vram__tensor sign = vram__tensor_none();
+  uint32_t product, exchanges, i;
+  vram__lu t;
+  for (i = 0; i < (log ? 2u : 1u); i++) {
+    vram__tensor r = vram__tensor_empty(s, d, x[0].dt);
+    if (i == 0 && log)
+      sign = r;
+    if (i < n->nout)
+      y[i] = r;
+    else
+      sign = r;
+  }
+  t = vram__lu_empty(s, x[0], &m);
+  t.infos = vram__infos_empty(s, x[0]);
+  vram__lu_factor(s, &m);
+  if (!log) {
+    product = vram__cub_hold(s, m.e * m.batch);
+    exchanges = vram__exchanges(s, &m);
+    vram__cub_release(s, exchanges);
+    vram__cub_release(s, product);
+  } else {
+    exchanges = vram__exchanges(s, &m);
+    product = vram__cub_hold(s, m.e * m.batch * (uint64_t)m.rows);
+    vram__workspace_use(s, m.e * m.batch);
+    vram__cub_release(s, product);
+    vram__cub_release(s, exchanges);
+    vram__workspace_use(s, m.e * m.batch * (uint64_t)m.rows);
+  }
+  vram__tensor_release(s, t.infos);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__save_and_release(s, f, t.lu);
+  vram__save_and_release(s, f, t.pivots);
+  if (f)
+    vram__save_tensor(s, f, log ? sign : y[0]);
+  for (i = 0; i < n->nout; i++)
+    vram__grad_fn_set_output(s, f, i, &y[i]);
+  if (log && n->nout < 2) /* of which only the sign is wanted */
+    vram__tensor_release(s, sign);
+}
+
+/* linalg_det_backward, slogdet_backward: what is solved for is a diagonal matrix */
+static void vram__backward_det(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__matrices m = vram__matrices_of(s, f->node, x);
+  const uint64_t one = m.e * m.batch, n = (uint64_t)m.rows;
+  const int turned = !(x.d->flags & VRAM__CONTIG);
+  uint32_t t[6] = {0, 0, 0, 0, 0, 0}, i;
+  vram__tensor whole;
+  if (f->kind == VRAM_OP_slogdet) {
+    whole = vram__like_contiguous(s, x);
+  } else {
+    t[0] = vram__cub_hold(s, one);
+    whole = vram__like_contiguous(s, x);
+    t[1] = vram__cub_hold(s, n * m.batch); /* where is the diagonal 0? */
+    t[2] = vram__cub_hold(s, m.e);
+    t[3] = vram__cub_hold(s, m.e);
+    t[4] = vram__cub_hold(s, one * n);
+    vram__cub_release(s, t[3]);
+    vram__cub_release(s, t[2]);
+    t[5] = vram__cub_hold(s, one * n * n);
+    t[2] = vram__cub_hold(s, one * n * n); /* LU without zeros on the diagonal */
+    vram__cub_release(s, t[5]);
+    vram__cub_release(s, t[4]);
+    vram__cub_release(s, t[1]);
+    t[1] = t[2];
+  }
+  to[0] = vram__matrix_empty(s, x, m.rows, m.columns);
+  vram__lu_solve(s, &m, to[0], m.columns, turned);
+  for (i = 2; i-- > 1;)
+    vram__cub_release(s, t[i]);
+  vram__tensor_release(s, whole);
+  vram__cub_release(s, t[0]);
+}
+
+/* ---- eigh, qr, svd ---- */
+
+static void vram__forward_eigh(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor vectors = vram__matrix_empty(s, x[0], m.rows, m.columns), infos;
+  y[0] = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, m.rows, 0), x[0].dt);
+  infos = vram__infos_empty(s, x[0]);
+  vram__solver_workspace(s, &m, vram__product_or_overflow(x[0].d->numel, 4));
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f) {
+    vram__save_tensor(s, f, y[0]);
+    vram__save_tensor(s, f, vectors);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = vectors;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, vectors);
+}
+
+/* linalg_eig_backward of a symmetric matrix */
+static void vram__backward_eigh(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor v = VRAM__SAVED(f)[1], turned = vram__tensor_turned(s, v);
+  vram__tensor p, apart, q;
+  if (!VRAM__SLOTS(f)[1].g.d) { /* of the values alone */
+    p = vram__pointwise_empty1(s, v);
+    to[0] = vram__plain_matmul(s, p, turned);
+    vram__tensor_release(s, p);
+    return;
+  }
+  p = vram__plain_matmul(s, turned, VRAM__SLOTS(f)[1].g);
+  apart = vram__like_contiguous(s, v);
+  q = vram__pointwise_empty2(s, p, apart);
+  vram__tensor_release(s, apart);
+  vram__tensor_release(s, vram__like_contiguous(s, v));
+  apart = vram__plain_matmul(s, q, turned);
+  to[0] = vram__plain_matmul(s, v, apart);
+  vram__tensor_release(s, apart);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
+}
+
+/* geqrf_kernel and orgqr */
+static void vram__forward_qr(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 0);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int64_t k = m.rows < m.columns ? m.rows : m.columns;
+  const uint64_t sixteenth = (uint64_t)m.rows / 16;
+  vram__tensor r, tau;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, k);
+  r = vram__matrix_empty(s, x[0], k, m.columns);
+  tau = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, k, 0), x[0].dt);
+  if (m.rows <= 256 && m.batch >= (sixteenth > 2 ? sixteenth : 2))
+    vram__pointers_and_blas(s, m.batch);
+  else
+    vram__workspace_use(s, 4);
+  vram__solver_workspace(s, &m, (uint64_t)m.rows * (uint64_t)m.columns);
+  vram__workspace_use(s, 4);
+  vram__tensor_release(s, tau);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = r;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, r);
+}
+
+/* svd_cusolver: small matrices are decomposed whole, and their first columns taken. */
+static void vram__forward_svd(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 3, 0);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int full = VRAM__INT(n, full_matrices, 1) != 0;
+  const int64_t k = m.rows < m.columns ? m.rows : m.columns;
+  const int64_t longer = m.rows < m.columns ? m.columns : m.rows;
+  vram__tensor v, values, infos, copy;
+  uint32_t whole = 0;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, full ? m.rows : k);
+  v = vram__tensor_turned(s, vram__matrix_empty(s, x[0], m.columns, full ? m.columns : k));
+  values = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, k, 0), x[0].dt);
+  infos = vram__infos_empty(s, x[0]);
+  copy = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  if (longer <= 32 && !full && m.rows != m.columns)
+    whole = vram__cub_hold(s, m.e * m.batch * (uint64_t)longer * (uint64_t)longer);
+  vram__solver_workspace(s, &m,
+                         vram__product_or_overflow(5 * (longer <= 32 ? m.batch : 1),
+                                                   (uint64_t)longer * (uint64_t)longer));
+  vram__cub_release(s, whole);
+  vram__tensor_release(s, copy);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = values;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, values);
+  if (n->nout > 2) {
+    y[2] = v;
+    vram__grad_fn_set_output(s, f, 2, &y[2]);
+  } else
+    vram__tensor_release(s, v);
+}
+
+static void vram__backward_decomposed(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "the gradient of this decomposition is not known here: use a `custom` line");
+}
+
+/* ---- matrix_exp ---- */
+
+/* The largest column sum of each matrix: 1-norm. */
+static vram__tensor vram__norm1(vram__step *s, vram__tensor a) {
+  const vram__tensor positive = vram__pointwise_empty1(s, a);
+  const vram__tensor sum = vram__tensor_sum(s, positive, 1u << (a.d->ndim - 2), 0, a.dt);
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_of_batch(s, a.d, 0, 0, 0), a.dt);
+  vram__workspace_use(s, 8 * y.d->numel);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, positive);
+  return y;
+}
+
+/* LinearAlgebra.cpp, mexp: the matrices whose norm asks for the same polynomial are taken out and
+   put back together. How many terms it takes the values decide; this is the shortest one, and the
+   upper bound knows the longest (T18, with its powers and combinations). */
+static vram__tensor vram__mexp(vram__step *s, vram__tensor a, vram__tensor *norm) {
+  const uint64_t n = (uint64_t)a.d->v[a.d->ndim - 1], e = vram__dtype_size(a.dt);
+  const uint64_t batch = a.d->numel / (n * n), bytes = a.d->numel * e;
+  vram__tensor y;
+  uint32_t t[4], one;
+  *norm = vram__norm1(s, a);
+  y = vram__tensor_empty(s, vram__dims_dense(s, a.d), a.dt);
+  vram__upper_may_need(s, vram__product_or_overflow(a.d->numel * (e / 4), 24));
+  t[0] = vram__cub_hold(s, 8 * batch);
+  t[1] = vram__cub_hold(s, bytes);
+  t[2] = vram__cub_hold(s, 2 * bytes);
+  one = vram__cub_hold(s, e);
+  vram__workspace_use(s, n * n * e);
+  vram__cub_release(s, one);
+  t[3] = vram__cub_hold(s, bytes);
+  vram__cub_release(s, t[2]);
+  vram__cub_release(s, t[3]);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+  return y;
+}
+
+static void vram__forward_matrix_exp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor norm = vram__tensor_none();
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  if (m.rows == 1 || !m.batch)
+    y[0] = vram__pointwise_empty1(s, x[0]);
+  else
+    y[0] = vram__mexp(s, x[0], &norm);
+  vram__tensor_release(s, norm);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* differential_analytic_matrix_function: the exponential of [x grad; 0 x], whose corner it is */
+static void vram__backward_matrix_exp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const uint32_t nd = x.d->ndim;
+  vram__tensor whole, y, norm;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < nd; i++)
+    size[i] = i + 2 < nd ? x.d->v[i] : 2 * x.d->v[i];
+  whole = vram__tensor_empty(s, vram__dims_in(s, nd, size, NULL), x.dt);
+  y = vram__mexp(s, whole, &norm);
+  vram__tensor_release(s, norm);
+  vram__tensor_release(s, whole);
+  for (i = nd - 2; i < nd; i++)
+    size[i] = x.d->v[i];
+  to[0] = vram__tensor_view(s, y, vram__dims_in(s, nd, size, VRAM__STRIDE(y.d)));
+  vram__tensor_release(s, y);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(matrix_exp, "matrix_exp linalg_matrix_exp: x", 1, 1, square, SAME, none, matrix_exp,
+         matrix_exp, each, NONE, 0, 0, "");
+VRAM__OP(cholesky, "", 1, 1, square, SAME, none, cholesky, cholesky, each, NONE, 0, 0, "");
+VRAM__OP(solve_triangular, "", 2, 2, solve_triangular, SAME, none, solve_triangular,
+         solve_triangular, each, NONE, 0, 0, "left");
+VRAM__OP(inv, "linalg_inv inverse: x", 1, 1, square, SAME, none, inv, inv, each, NONE, 0, 0, "");
+VRAM__OP(solve, "", 2, 2, solve, SAME, none, solve, solve, each, NONE, 0, 0, "");
+VRAM__OP(det, "det linalg_det: x", 1, 1, det, SAME, none, det, det, each, NONE, 0, 0, "");
+VRAM__OP(slogdet, "", 1, 1, det, SAME, none, det, det, each, NONE, 0, 0, "");
+VRAM__OP(eigh, "", 1, 1, eigh, SAME, none, eigh, eigh, each, NONE, 0, 0, "");
+VRAM__OP(qr, "", 1, 1, decomposed, SAME, none, qr, decomposed, each, NONE, 0, 0, "");
+VRAM__OP(svd, "", 1, 1, decomposed, SAME, none, svd, decomposed, each, NONE, 0, 0, "full_matrices");
 
 /* >>ops/pad    padding */
 
@@ -25685,6 +26915,15 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, i, size, vram__real_of(dt));
 }
 
+static int vram__shape_angle(vram_graph *g, vram_node *n) {
+  const vram_dtype dt = n->in[0]->dtype;
+  (void)g;
+  return vram__node_out_dims(n, 0, n->in[0]->d,
+                             vram__is_complex(dt)      ? vram__real_of(dt)
+                             : vram__kind_rank(dt) < 2 ? VRAM_F32
+                                                       : dt);
+}
+
 static int vram__shape_complex(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
@@ -25967,6 +27206,78 @@ static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor
     }
 }
 
+static void vram__forward_polar(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 1);
+  const vram_dims *d[2];
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* polar_backward: real parts of conj(grad) sgn(result), conj(grad) i result */
+static void vram__backward_polar(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
+  vram__tensor of[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    const vram__tensor factor = vram__pointwise_empty1(s, y);
+    const vram__tensor conjugated = vram__pointwise_empty1(s, g);
+    of[i] = vram__pointwise_empty2(s, conjugated, factor);
+    vram__tensor_release(s, conjugated);
+    vram__tensor_release(s, factor);
+  }
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i)) {
+      const vram_dims *d = vram__input_dims(s, f, i, NULL);
+      const vram__tensor part = vram__complex_real(s, of[i]);
+      to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
+                                        : vram__tensor_sum_to(s, part, d);
+      vram__tensor_release(s, part);
+    } else
+      vram__tensor_release(s, of[i]);
+}
+
+static void vram__forward_angle(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  vram__tensor whole = vram__tensor_none();
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  if (vram__is_complex(x[0].dt)) /* the kernel gives complex numbers */
+    whole = vram__pointwise_empty1(s, x[0]);
+  y[0] =
+      vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                         whole.d ? vram__real_of(x[0].dt) : vram__step_dtype(s, n->out[0].dtype));
+  vram__tensor_release(s, whole);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* angle_backward: where(x == 0, 0, grad x / |x|^2 i); of real numbers zeros */
+static void vram__backward_angle(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[7];
+  uint32_t n = 0;
+  if (!vram__is_complex(x.dt)) {
+    to[0] = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+    return;
+  }
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), g.dt);
+  vram__tensor_release(s, vram__pointwise_empty1(s, x));
+  t[n++] = vram__pointwise_empty1(s, t[0]);
+  t[n++] = vram__pointwise_empty2(s, g, x);
+  t[n++] = vram__pointwise_empty2(s, t[2], t[1]);
+  t[n++] = vram__pointwise_empty_number(s, t[3]);
+  t[n++] = vram__tensor_empty(s, s->scalar, x.dt);
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty1(s, t[4]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(fft, "", 1, 1, fft, SAME, none, fft, fft, each, NONE, VRAM__FFT_C2C, 0, "dim size");
@@ -25979,6 +27290,8 @@ VRAM__OP(view_as_real, "view_as_real", 1, 1, complex_part, SAME, none, complex_p
          none, NONE, VRAM__PART_VIEW_AS_REAL, 0, "");
 VRAM__OP(view_as_complex, "view_as_complex", 1, 1, complex_part, SAME, none, complex_part,
          complex_part, none, NONE, VRAM__PART_VIEW_AS_COMPLEX, 0, "");
+VRAM__OP(polar, "polar: x angle", 2, 2, complex, SAME, none, polar, polar, each, NONE, 0, 0, "");
+VRAM__OP(angle, "angle: x", 1, 1, angle, SAME, none, angle, angle, each, NONE, 0, 0, "");
 
 /* >>ops/norm    layer, RMS, group and local response normalisation */
 

@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-import export_checkpoint, export_device, export_found, export_quantised, export_training
+import export_checkpoint, export_device, export_found, export_linalg, export_quantised, export_training
 from export_custom import Measured, bytes_of, measure
 from export_device import autocast
 from export_rows import (
@@ -159,7 +159,7 @@ def result_values(r):
     return list(r.values()) if isinstance(r, dict) else r
 
 
-class Recorder(export_found.Found, TorchFunctionMode):
+class Recorder(export_found.Found, export_linalg.Linalg, TorchFunctionMode):
     same = staticmethod(Same.apply)
 
     def __init__(self, module, inputs, buffers_are_inputs=False):
