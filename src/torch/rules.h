@@ -20,7 +20,10 @@ enum {
   /* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
      attention where there are few queries */
   VRAM__FLASH_1 = 2048,
-  VRAM__CUDNN_PAIRS = 4096 /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+  VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+  VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
+  VRAM__MHA_EIGHTS = 16384  /* attention.cu, native_multi_head_attention_cuda: fused kernels only for
+                               heads of a multiple of 8 */
 };
 
 /* How attention of ordinary ops is composed. */
