@@ -2738,6 +2738,7 @@ typedef enum vram_category {
   X(FORWARD, "forward")                                                                            \
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
+  X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")
 
 typedef enum vram_phase {
@@ -3204,7 +3205,8 @@ typedef struct vram_step_options {
   int master_weights;  /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate; /* micro-batches, 0 or 1: one */
   int keep_grads;      /* zero_grad(set_to_none=False), or none at all */
-  int zero_grad_late;  /* zero_grad() stands between forward and backward */
+  int zero_grad_late;  /* zero_grad() stands between forward and backward, */
+  int zero_grad_end;   /* or behind the optimizer's step */
   vram_optim_impl clip_grad_norm; /* torch.nn.utils.clip_grad_norm_ before the optimizer's step,
                                      with foreach or as a loop; 0: none */
   int optimizer_in_backward; /* a hook behind each accumulated gradient makes its parameter's step
@@ -3215,18 +3217,26 @@ typedef struct vram_step_options {
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
   const vram_range *checkpoint; /* nodes that run in torch.utils.checkpoint.checkpoint, ranges in */
-  uint32_t ncheckpoint;   /* the order in which they begin; their inputs are what they use from
-                             outside. They may lie inside one another, outer ones first, if
-                             not `reentrant` */
-  int reentrant;          /* use_reentrant=True */
-  uint32_t prefetch;      /* further batches of the inputs that wait on the device */
-  uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
-  uint32_t cc;            /* compute capability times ten; 0: 90 */
-  uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  vram_cudnn cudnn;       /* workspaces of convolutions */
-  int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
+  uint32_t ncheckpoint; /* the order in which they begin; their inputs are what they use from
+                           outside. They may lie inside one another, outer ones first, if
+                           not `reentrant` */
+  int reentrant;        /* use_reentrant=True */
+  /* With train: the same text with other dims, or the same calls with other sizes. The report then
+     tells of all that runs, the highest peak of each phase; events go on from one to the next. */
+  const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
+                                          one with it, then one with the usual batch again. Its
+                                          inputs lie where those of the usual one lie */
+  const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
+                                          eval mode under no_grad: its inputs come to the device
+                                          then, and they go with its results */
+  uint32_t prefetch;            /* further batches of the inputs that wait on the device */
+  uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
+  uint32_t cc;                  /* compute capability times ten; 0: 90 */
+  uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
+  vram_cudnn cudnn;             /* workspaces of convolutions */
+  int eager_modules;            /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                                   beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
+  uint64_t context_bytes;       /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -12089,6 +12099,7 @@ typedef struct vram__counts {
 
 /* Autograd's records, one after the other in the step's memory. */
 typedef struct vram__tape {
+  uint64_t begin; /* of the step that runs */
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
@@ -31143,7 +31154,13 @@ VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
-VRAM__FN void vram__micro_batches(vram__step *s);
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss);
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
+
+/* epoch.c */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__evaluate(vram__step *s);
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
@@ -31153,6 +31170,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
+VRAM__FN void vram__zero_grad_first(vram__step *s);
+VRAM__FN void vram__zero_grad_last(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
@@ -34848,7 +34867,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
 }
 
 /* The tape, which grew from there, has been played and goes. */
-static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
   uint32_t i;
   s->used = tape;
   s->tape.last = 0;
@@ -34970,9 +34989,11 @@ static void vram__rounds_count(vram__step *s, const vram__milestone *then,
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
 
-VRAM__FN void vram__micro_batches(vram__step *s) {
-  const uint32_t count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
-  const uint64_t tape = s->used;
+/* last: the graph of the last one, NULL: it is one of the others. */
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
+  const uint32_t all = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
+  const uint32_t count = all - (last != NULL);
+  const uint64_t tape = s->tape.begin = s->used;
   int fold = count > 3 && vram__micro_batches_foldable(s);
   vram__milestone past[VRAM__ROUND_MOST + 1];
   vram__tensor loss = vram__tensor_none();
@@ -34996,6 +35017,13 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
     } else if (known < VRAM__ROUND_MOST)
       known++;
   }
+  if (last && !s->failed) {
+    if (count)
+      vram__micro_batch_forget(s, tape, &loss);
+    vram__epoch_batch(s, last);
+    if (!s->failed)
+      vram__micro_batch(s, &loss, !count);
+  }
   s->loss = loss;
 }
 
@@ -35007,6 +35035,32 @@ VRAM__FN void vram__zero_grad_now(vram__step *s) {
   for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
+  }
+}
+
+/* Gradients go: of the caller's inputs, then of the parameters. */
+VRAM__FN void vram__zero_grad_first(vram__step *s) {
+  uint32_t i;
+  for (i = s->leaf.parameters; i < s->leaf.count; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
+  }
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
+    vram__zero_grad_now(s);
+}
+
+/* zero_grad() behind the optimizer's step. */
+VRAM__FN void vram__zero_grad_last(vram__step *s) {
+  uint32_t i;
+  vram__phase_end(s, VRAM_PHASE_ZERO_GRAD);
+  for (i = 0; i < s->leaf.parameters; i++) {
+    vram__leaf *l = s->leaf.at + i;
+    if (!l->grad.d)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+    l->let_go = s->leaf.past[i].let_go = 1;
+    s->leaf.past[i].had = 0;
   }
 }
 
@@ -35042,14 +35096,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == 1)
     vram__live_collect(s);
-  if (!s->leaf.known)
-    return;
-  for (i = s->leaf.parameters; i < s->leaf.count; i++) { /* the caller's inputs lose theirs first */
-    vram__tensor_release(s, s->leaf.at[i].grad);
-    s->leaf.at[i].grad = vram__tensor_none();
-  }
-  if (!s->o->zero_grad_late && !s->g->nzero_grad)
-    vram__zero_grad_now(s);
+  if (s->leaf.known)
+    vram__zero_grad_first(s);
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
@@ -35518,11 +35566,16 @@ VRAM__FN void vram__keep_before(vram__step *s) {
   }
 }
 
-/* A `keep` line: its variables take their values, and what they held goes. */
+/* A `keep` line: its variables take their values, and what they held goes. Those of an evaluation
+   are others, which go at its end. */
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
+    return;
+  for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
+    s->variable[s->name_of[n->in[i]->index]].refs++;
+  if (s->phase == VRAM_PHASE_EVALUATION)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
@@ -35796,6 +35849,153 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
+/* >>step/epoch    what comes behind a step: one with the last batch of an epoch, an evaluation */
+
+static int vram__nodes_alike(const vram_node *a, const vram_node *b) {
+  while (a && b && a->op == b->op && a->nin == b->nin && a->nout == b->nout) {
+    a = a->next;
+    b = b->next;
+  }
+  return a == b; /* both at their end */
+}
+
+/* Are both the same model, whatever its inputs' sizes are? */
+static int vram__graphs_alike(const vram_graph *a, const vram_graph *b) {
+  const vram_param *p = a->param_first, *q = b->param_first;
+  uint32_t i;
+  if (a->nnode != b->nnode || a->nvalue != b->nvalue || a->nparam != b->nparam ||
+      a->ninput != b->ninput || a->nkept != b->nkept || a->nmade != b->nmade)
+    return 0;
+  for (; p; p = p->next, q = q->next) {
+    if (p->kind != q->kind || p->dtype != q->dtype || p->d->ndim != q->d->ndim)
+      return 0;
+    for (i = 0; i < p->d->ndim; i++)
+      if (p->d->v[i] != q->d->v[i])
+        return 0;
+  }
+  return vram__nodes_alike(a->first, b->first);
+}
+
+/* Why these options do not go together, or NULL. */
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o) {
+  const vram_graph *const other[2] = {o->last_batch, o->evaluation};
+  uint32_t i;
+  if (!o->train)
+    return NULL;
+  if (o->zero_grad_end && (o->keep_grads || o->zero_grad_late || g->nzero_grad))
+    return "zero_grad() behind the optimizer's step goes with no other zero_grad()";
+  if (o->zero_grad_end && vram__in_backward_is(o))
+    return "an optimizer in backward leaves no gradients to zero";
+  if (o->last_batch && o->first_step)
+    return "a first step has no last batch of an epoch behind it (expected a steady step)";
+  for (i = 0; i < 2; i++)
+    if (other[i] && (other[i]->error.code || !other[i]->root || !vram__graphs_alike(g, other[i])))
+      return i ? "the model that is evaluated is not the one that is trained: its nodes or "
+                 "parameters differ"
+               : "the last batch is not one of this model: its nodes or parameters differ";
+  for (i = 0; o->last_batch && i < g->ninput; i++)
+    if (o->last_batch->input[i]->d->numel > g->input[i]->d->numel)
+      return "the last batch of an epoch is larger than the others";
+  return NULL;
+}
+
+/* The inputs are of that graph now; what they lie on stays. */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g) {
+  uint32_t i;
+  s->g = g;
+  s->root = g->root;
+  s->call.nrange = s->call.own_args = 0;
+  vram__calls_find(s);
+  for (i = 0; i < g->ninput && !s->failed; i++) {
+    const vram_value *v = g->input[i];
+    vram__tensor t = s->variable[v->index].t;
+    t.d = v->d;
+    if (t.st) {
+      vram__storage *st = vram__slot_at(s, t.st);
+      st->d = v->d;
+      if (st->fn & VRAM__LEAF)
+        s->leaf.at[st->fn & ~VRAM__LEAF].d = v->d;
+    }
+    vram__variable_name(s, v, t);
+  }
+}
+
+/* What is named goes: the inputs, then the results. */
+static void vram__evaluation_unname(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < g->ninput; i++) {
+    vram__variable *v = s->variable + g->input[i]->index;
+    if (v->refs)
+      vram__tensor_release(s, v->t);
+    v->refs = 0;
+  }
+  for (n = g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      vram__variable *v = s->variable + s->name_of[n->out[i].index];
+      if (s->name_of[n->out[i].index] == g->nvalue)
+        continue;
+      if (v->refs)
+        vram__tensor_release(s, v->t);
+      v->refs = 0;
+    }
+}
+
+/* with torch.no_grad(): model(x), in a function of its own. */
+static void vram__evaluation_play(vram__step *s) {
+  const vram_graph *g = s->g;
+  uint32_t i;
+  vram__forward_leave_out(s);
+  for (i = 0; i < g->nvalue && !s->failed; i++)
+    s->variable[i].refs = 0;
+  s->cat = VRAM_CATEGORY_INPUTS;
+  for (i = 0; i < g->ninput && !s->failed; i++) {
+    const vram_value *v = g->input[i];
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
+    if (!(s->skip && g->inferred && s->skip[g->nnode + i]))
+      vram__variable_name(s, v, vram__tensor_empty(s, v->d, dt));
+  }
+  if (s->failed)
+    return;
+  vram__forward(s);
+  vram__autocast_leave(s);
+  if (!s->failed)
+    vram__evaluation_unname(s);
+  if (s->leaf.nmade && !s->failed)
+    vram__leaves_settle(s);
+}
+
+/* Behind a step, whose inputs stay where they are. */
+VRAM__FN void vram__evaluate(vram__step *s) {
+  const vram_graph *const own = s->g, *const g = s->o->evaluation;
+  vram__tensor *input;
+  uint32_t i;
+  vram__tensor none = vram__tensor_none();
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  input = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                            (own->ninput + UINT64_C(1)) * sizeof *input);
+  if (!input) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < own->ninput; i++)
+    input[i] = s->variable[own->input[i]->index].t;
+  s->phase = VRAM_PHASE_EVALUATION;
+  s->train = 0;
+  s->call.nrange = 0;
+  s->g = g;
+  s->root = g->root;
+  vram__evaluation_play(s);
+  vram__phase_end(s, VRAM_PHASE_END);
+  s->skip = NULL;
+  s->train = 1;
+  s->g = own;
+  s->root = own->root;
+  for (i = 0; i < own->ninput; i++)
+    vram__variable_name(s, own->input[i], input[i]);
+}
+
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
 
 /* A run that comes after the one that s played. */
@@ -35811,7 +36011,8 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || g->nbackward));
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                                   o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -36143,7 +36344,8 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+/* Of a step of that graph alone. */
+static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_checkpoint *b;
   const vram_node *m;
@@ -36177,6 +36379,15 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  return n;
+}
+
+VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+  uint64_t n = vram__step_graph_bytes(g, o);
+  if (o && o->train && o->last_batch)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
+  if (o && o->train && o->evaluation)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->evaluation, o));
   return n;
 }
 
@@ -36366,32 +36577,34 @@ static void vram__step_put_before(vram__step *s) {
   vram__peak_note(s);
 }
 
-/* From zero_grad to what is left after the optimizer. */
-static void vram__step_play(vram__step *s, uint32_t how) {
-  const vram__category_bytes before = s->count.category;
-  const uint64_t blocks = s->count.blocks, upper = blocks + s->count.extra;
+/* What there was before the step. */
+typedef struct vram__step_before {
+  vram__category_bytes category;
+  uint64_t blocks, upper;
+} vram__step_before;
+
+/* From the first forward pass to what is left after the optimizer. before: NULL behind another
+   step; last: the graph of the last micro-batch, where it is another one. */
+static void vram__step_play_one(vram__step *s, const vram__step_before *before,
+                                const vram_graph *last, uint32_t how) {
   vram__replay *run = s->replay;
-  vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
-    vram__live_collect(s);
-  if (run)
-    run->body = run->ntape;
-  vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
-  vram__micro_batches(s);
+  vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
-  if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
-    vram__gradients_had(s, &before, blocks, upper);
+  if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
+    vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
   if (s->train && !s->failed)
     vram__average_update(s);
+  if (s->train && !s->failed && s->o->zero_grad_end)
+    vram__zero_grad_last(s);
   if (run)
     run->after = run->ntape;
-  if (s->phase == VRAM_PHASE_OPTIMIZER)
+  if (s->phase != VRAM_PHASE_END)
     vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
@@ -36400,6 +36613,45 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
+}
+
+/* One more step behind another one. */
+static void vram__step_play_next(vram__step *s, const vram_graph *g, const vram_graph *last,
+                                 uint32_t how) {
+  vram__tensor none = vram__tensor_none();
+  if (s->failed)
+    return;
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  vram__epoch_batch(s, g);
+  if (s->failed)
+    return;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  s->leaf.taken = s->nbackward = 0;
+  s->saved_most = 0;
+  vram__zero_grad_first(s);
+  vram__step_play_one(s, NULL, last, how);
+}
+
+/* The step, and what the options let come behind it. */
+static void vram__step_play(vram__step *s, uint32_t how) {
+  const vram_graph *const g = s->g, *last = s->o->first_step ? NULL : s->o->last_batch;
+  vram__step_before before;
+  before.category = s->count.category;
+  before.blocks = s->count.blocks;
+  before.upper = s->count.blocks + s->count.extra;
+  vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
+  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+    vram__live_collect(s);
+  if (s->replay)
+    s->replay->body = s->replay->ntape;
+  vram__zero_grad(s);
+  vram__step_play_one(s, &before, NULL, how);
+  if (s->train && last)
+    vram__step_play_next(s, g, last, how);
+  if (s->train && s->o->evaluation && !s->failed)
+    vram__evaluate(s);
+  if (s->train && last)
+    vram__step_play_next(s, g, NULL, how);
   if (s->count.at_peak)
     vram__peak_note(s);
 }
@@ -36499,6 +36751,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__epoch_misuse(g, o))
+    return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);
 }
 
@@ -40707,6 +40961,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
+  t.o.last_batch = t.o.evaluation = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);
   vram__cuts_find(g, &t.c);

@@ -257,6 +257,7 @@ typedef struct vram__counts {
 
 /* Autograd's records, one after the other in the step's memory. */
 typedef struct vram__tape {
+  uint64_t begin; /* of the step that runs */
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
