@@ -7734,6 +7734,8 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
+#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+                                 */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */
@@ -8053,6 +8055,7 @@ typedef struct vram__adapt {
   vram__span targets, skip;               /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
   uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint8_t embedded;                       /* the first embedding was read */
   uint32_t matched;                       /* lines with an adapter */
   uint32_t ncandidate;
   vram__span candidate[16]; /* names that there were, without what stands before the last point */
@@ -8216,6 +8219,7 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 /* adapt.c */
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
+VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
 VRAM__FN int vram__adapt_freezes(const vram_graph *g);
 VRAM__FN int vram__adapt_prepares(const vram_graph *g);
@@ -10451,6 +10455,22 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   return vram__adapt_add(a->lora_keys, keys);
 }
 
+/* enable_input_require_grads, which goes with checkpointing: nothing before the first adapter wants
+   a gradient, so the output of the first embedding is made to. 0: no room. */
+VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n) {
+  vram_value *out = n->out;
+  vram_node *line;
+  if (!vram__adapt_freezes(g) || n->op != VRAM_OP_embedding || g->adapt->embedded)
+    return 1;
+  g->adapt->embedded = 1;
+  line = vram__node_lifetime(g, VRAM__OP_requires_grad, &out, 1);
+  if (!line)
+    return 0;
+  line->line = n->line;
+  line->flags |= VRAM__CHECKPOINTED;
+  return 1;
+}
+
 /* All lines were read: did an adapter find its place? */
 VRAM__FN int vram__adapt_complete(vram_graph *g) {
   const vram__adapt *a = g->adapt;
@@ -10864,7 +10884,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
   *node = n;
-  return 1;
+  return vram__adapt_embedding(g, n) || vram__parse_located(p, at);
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
@@ -11633,7 +11653,7 @@ enum {
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 8192
+  VRAM__CUDNN_9_8 = 32768
 };
 
 /* How attention of ordinary ops is composed. */
@@ -16876,8 +16896,8 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   d[1] = in[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
       vram__tensor_release(s, in[i]);
 }
 
@@ -33179,6 +33199,8 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
 /* A `requires_grad` line. */
 static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
   uint32_t i;
+  if ((n->flags & VRAM__CHECKPOINTED) && !s->call.nrange)
+    return;
   for (i = 0; i < n->nin && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
     if (s->name_of[n->in[i]->index] == s->g->nvalue)

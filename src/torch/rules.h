@@ -23,7 +23,7 @@ enum {
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 8192
+  VRAM__CUDNN_9_8 = 32768
 };
 
 /* How attention of ordinary ops is composed. */
