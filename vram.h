@@ -11663,8 +11663,11 @@ enum {
   VRAM__FLASH_1 = 2048,
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
-  VRAM__MHA_EIGHTS = 16384  /* attention.cu, native_multi_head_attention_cuda: fused kernels only for
-                               heads of a multiple of 8 */
+  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
+                               for heads of a multiple of 8 */
+  /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
+     tensor cores through Winograd's form without a workspace of images */
+  VRAM__CUDNN_9_8 = 32768
 };
 
 /* How attention of ordinary ops is composed. */
@@ -11834,13 +11837,18 @@ typedef struct vram__rules {
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
-     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
-     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
-     operations for each of C*K at 19.5 TFLOP/s). */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c), as those of
+     cuDNN 9.8 and 9.26 answer for descriptions of an A100, H100, RTX 3090, RTX 4090, T4 and V100:
+     channels that an image has at most, and values of a filter from which images are copied, too;
+     C*K / (C + K) up to which results, gradients of inputs and of weights are not made by tensor
+     cores: fp32 with filters of 3x3, and filters of one value, of cc that end in 0 and of others,
+     whose fp32 is as fast as TF32, in fp32 and in 16 bits; rows and columns of the tile of a
+     weight's gradient that one multiprocessor makes, and the sum that is worth another one; values
+     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8. */
   struct {
     int64_t winograd_tile, fft_tile, fft_least;
-    uint64_t image_channels, narrow_channels;
+    uint64_t image_channels, image_filter, narrow_3x3[3], narrow_point[2][2][3];
+    uint64_t split_tile, split_least, fused_filter;
   } cudnn_conv;
 } vram__rules;
 
@@ -12429,15 +12437,23 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
 VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
                                   int64_t in);
 
+/* What a function of cuDNN makes: the result, the gradient of the input, of the weight. */
+typedef enum vram__conv_makes {
+  VRAM__CONV_RESULT,
+  VRAM__CONV_INPUT,
+  VRAM__CONV_WEIGHT
+} vram__conv_makes;
+
 /* A convolution as cuDNN's functions take it: x is what forward reads and backward data makes, y
    what forward makes. */
 typedef struct vram__cudnn_conv {
   vram_dtype dt;
-  uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
-  int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
+  vram__conv_makes makes;
+  uint64_t channels[2], places[2];        /* of x and of y: samples times positions */
+  uint64_t elements, samples, in, window; /* of all three; of a filter: channels, values of each */
+  int64_t kernel[2], made[2]; /* with two axes: of the filters, of what is made or summed over */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
-  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -12828,7 +12844,9 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* context */ \
     {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
-    /* cudnn_conv */ {4, 32, 5, 4, 61}
+    /* cudnn_conv */ \
+    {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
+     128, 256, 25}
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
@@ -12836,8 +12854,9 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_7 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_7 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
 #define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
@@ -12867,7 +12886,7 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -15183,45 +15202,109 @@ static uint64_t vram__conv_fft(const vram__rules *rules, const vram__cudnn_conv 
   return vram__conv_transforms(c, tiles, filters, (uint64_t)(8 * tile * (tile / 2 + 1)));
 }
 
-/* Kernels for tensor cores read and write channels-last: copies of all three tensors that are
-   stored otherwise. Of fp32 they round to TF32 on the way. */
+/* Channels in whole groups of 16 bytes. */
+static uint64_t vram__conv_even(uint64_t channels, uint64_t size) {
+  const uint64_t group = 16 / size;
+  return (channels + group - 1) / group * group;
+}
+
+/* The weight's gradient has few tiles for the multiprocessors, so that several sum up a part of
+   the positions each, in fp32. w: its values. */
+static uint64_t vram__conv_split(const vram__device *d, const vram__cudnn_conv *c, uint64_t w) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile;
+  const uint64_t rows = (c->channels[1] + tile - 1) / tile;
+  const uint64_t tiles = rows * ((c->in * c->window + tile - 1) / tile);
+  const uint64_t most = c->places[1] / d->rules->cudnn_conv.split_least;
+  uint64_t parts = d->sm / (tiles ? tiles : 1);
+  if (parts > most)
+    parts = most;
+  return parts < 2 ? 0 : vram__product_or_overflow(parts, vram__product_or_overflow(w, 4));
+}
+
+/* Kernels for tensor cores read and write channels-last, in groups of 16 bytes: copies of all
+   tensors that are stored otherwise. Before cc 9.0 those of fp32 take what is rounded to TF32, but
+   write the result where it belongs. */
 static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv *c) {
-  const int low = c->dt == VRAM_F16 ? d->cc >= 70 : c->dt == VRAM_BF16 ? d->cc >= 80 : 0;
-  if (c->channels_last || c->grouped || !(low || (c->dt == VRAM_F32 && d->cc >= 80)))
-    return 0;
-  return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
+  const uint64_t size = vram__dtype_size(c->dt),
+                 in = c->grouped ? c->in : vram__conv_even(c->in, size);
+  const uint64_t even[2] = {vram__conv_even(c->channels[0], size),
+                            vram__conv_even(c->channels[1], size)};
+  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
+  const int rounded = c->dt == VRAM_F32 && d->cc < 90;
+  int x = !c->channels_last || even[0] != c->channels[0];
+  int y = !c->channels_last || even[1] != c->channels[1];
+  uint64_t all = 0;
+  if (rounded && c->makes == VRAM__CONV_RESULT) {
+    x = 1;
+    y = even[1] != c->channels[1];
+  } else if (rounded) {
+    x |= c->makes == VRAM__CONV_WEIGHT;
+    y = 1;
+  }
+  if (x)
+    all = vram__product_or_overflow(even[0], c->places[0]);
+  if (y)
+    all = vram__sum_or_overflow(all, vram__product_or_overflow(even[1], c->places[1]));
+  if (x | y)
+    all = vram__sum_or_overflow(all, w);
+  all = vram__product_or_overflow(all, size);
+  return c->makes == VRAM__CONV_WEIGHT ? vram__sum_or_overflow(all, vram__conv_split(d, c, w))
+                                       : all;
 }
 
-/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
-   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
-   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
-   few channels are not worth transforming. */
-static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
-  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
-  if (n[0] <= few || n[1] <= few)
-    return 0;
-  return d->cc < 80 || d->cc % 10 ||
-         vram__product_or_overflow(n[0], n[1]) <=
-             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+/* C*K / (C + K) up to which a convolution does not go through tensor cores, as there is little to
+   multiply for each value that is read. */
+static uint64_t vram__conv_narrow(const vram__device *d, const vram__cudnn_conv *c) {
+  const vram__rules *r = d->rules;
+  if (c->window == 1)
+    return r->cudnn_conv.narrow_point[d->cc % 10 != 0][c->dt != VRAM_F32][c->makes];
+  return c->dt == VRAM_F32 && c->dense && c->window == 9 && d->cc < 90
+             ? r->cudnn_conv.narrow_3x3[c->makes]
+             : 0;
 }
 
-/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
-   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
-   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
-   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
-   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+/* Do tensor cores compute it? Not the few channels of an image, and not what is narrow. */
+static int vram__conv_on_tensor_cores(const vram__device *d, const vram__cudnn_conv *c) {
+  const vram__rules *r = d->rules;
+  const uint64_t *n = c->channels;
+  if (!(c->dt == VRAM_F32 && d->cc >= 80) && !(c->dt == VRAM_F16 && d->cc >= 70) &&
+      !(c->dt == VRAM_BF16 && d->cc >= 80))
+    return 0;
+  if (n[0] <= r->cudnn_conv.image_channels && c->in * c->window < r->cudnn_conv.image_filter &&
+      (c->dt == VRAM_F32 || c->makes != VRAM__CONV_WEIGHT))
+    return 0;
+  return vram__product_or_overflow(n[0], n[1]) >
+         vram__product_or_overflow(n[0] + n[1], vram__conv_narrow(d, c));
+}
+
+/* Without tensor cores fp32 goes through Winograd's form of 3x3, from 9.8 on the fused one, which
+   has the filters in its workspace; before, larger filters went through FFT. */
+static uint64_t vram__conv_plain(const vram__rules *r, const vram__cudnn_conv *c, uint64_t winograd,
+                                 uint64_t fft) {
+  const int64_t least = r->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last || c->channels[0] <= r->cudnn_conv.image_channels ||
+      c->channels[1] <= r->cudnn_conv.image_channels)
+    return 0;
+  if (r->does & VRAM__CUDNN_9_8)
+    return !winograd || c->makes == VRAM__CONV_WEIGHT
+               ? 0
+               : vram__product_or_overflow(
+                     vram__product_or_overflow(c->channels[0], c->channels[1]),
+                     4 * r->cudnn_conv.fused_filter);
+  return winograd ? winograd : c->kernel[0] >= least && c->kernel[1] >= least ? fft : 0;
+}
+
+/* What the heuristics take first. Filters of one value were products without a workspace before
+   9.8 (MobileNetV2 and EfficientNet on an A100). */
 static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
                                     uint64_t winograd, uint64_t fft) {
-  const int64_t least = d->rules->cudnn_conv.fft_least;
-  if (c->dt != VRAM_F32 || c->channels_last)
-    return vram__conv_copies(d, c);
-  if (c->pointwise)
+  const int newer = (d->rules->does & VRAM__CUDNN_9_8) != 0;
+  if (!newer &&
+      (c->grouped || (c->dt == VRAM_F32 && c->window == 1 && c->places[0] == c->places[1])))
     return 0;
-  if (winograd && vram__conv_prefers_winograd(d, c))
-    return winograd;
-  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
-    return fft;
-  return vram__conv_copies(d, c);
+  if (vram__conv_on_tensor_cores(d, c))
+    return vram__conv_copies(d, c);
+  return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
 /* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
@@ -23218,28 +23301,35 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
-/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
-   tensor of positions that it makes, or sums over for the weight. */
+/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
-                                 const vram_dims *made, vram_dtype dt, int cl) {
-  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2];
+                                 vram__conv_makes makes, vram_dtype dt, int cl) {
+  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2], *made = xyw[makes != VRAM__CONV_INPUT];
   vram__cudnn_conv c;
   vram_bounds bytes;
   uint32_t i;
   c.dt = dt;
+  c.makes = makes;
   c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
   c.samples = (uint64_t)x->v[0];
   c.channels[0] = (uint64_t)x->v[1];
   c.channels[1] = (uint64_t)y->v[1];
   c.axes = (uint8_t)(w->ndim - 2);
   c.channels_last = cl != 0;
+  c.in = (uint64_t)w->v[1];
   c.grouped = w->v[1] != x->v[1];
+  c.places[0] = c.samples;
+  c.places[1] = c.samples;
+  c.window = 1;
+  for (i = 2; i < w->ndim; i++) {
+    c.places[0] *= (uint64_t)x->v[i];
+    c.places[1] *= (uint64_t)y->v[i];
+    c.window *= (uint64_t)w->v[i];
+  }
   for (i = 0; i < 2; i++) {
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
-  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
-                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             (s->node->flags & VRAM__UNIT_STEPS) != 0;
@@ -23330,7 +23420,7 @@ static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram_
     xyw[0] = x.d;
     xyw[1] = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
     xyw[2] = w.d;
-    vram__conv_workspace(s, xyw, xyw[1], x.dt, cl);
+    vram__conv_workspace(s, xyw, VRAM__CONV_RESULT, x.dt, cl);
   }
   vram__tensor_release(s, copy);
   vram__tensor_release(s, w);
@@ -23402,7 +23492,7 @@ static vram__tensor vram__conv_product(vram__step *s, vram__tensor a, vram__tens
   xyw[0] = d;
   xyw[1] = ca.d;
   xyw[2] = cw.d;
-  vram__conv_workspace(s, xyw, d, a.dt, cl);
+  vram__conv_workspace(s, xyw, VRAM__CONV_INPUT, a.dt, cl);
   vram__tensor_release(s, ca);
   vram__tensor_release(s, cw);
   return y;
@@ -23418,7 +23508,7 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
   xyw[0] = cx.d;
   xyw[1] = cg.d;
   xyw[2] = d;
-  vram__conv_workspace(s, xyw, cg.d, g.dt, cl);
+  vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g.dt, cl);
   vram__tensor_release(s, cx);
   vram__tensor_release(s, cg);
   return y;
@@ -23545,7 +23635,7 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
   xyw[0] = a[0].d;
   xyw[1] = y[0].d;
   xyw[2] = a[1].d;
-  vram__conv_workspace(s, xyw, xyw[1], a[0].dt, 0);
+  vram__conv_workspace(s, xyw, VRAM__CONV_RESULT, a[0].dt, 0);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; s->amp && i < 3; i++)
     vram__tensor_release(s, a[i]);
@@ -23565,11 +23655,11 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
   xyw[2] = w;
   if (vram__input_wanted(f, 0)) {
     to[0] = vram__tensor_empty(s, x, g->dt);
-    vram__conv_workspace(s, xyw, x, g->dt, 0);
+    vram__conv_workspace(s, xyw, VRAM__CONV_INPUT, g->dt, 0);
   }
   if (vram__input_wanted(f, 1)) {
     to[1] = vram__tensor_empty(s, w, g->dt);
-    vram__conv_workspace(s, xyw, g->d, g->dt, 0);
+    vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g->dt, 0);
   }
   if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
