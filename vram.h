@@ -21604,9 +21604,8 @@ static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
       vram__tensor_release(s, c->in[i]);
 }
 
-/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor, is in
- * place.
- */
+/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least
+   fp32, is in place. */
 static vram__tensor vram__cosine_norm(vram__step *s, vram__tensor x, uint32_t a) {
   int64_t attr[5];
   vram__tensor norm, y;
@@ -21643,7 +21642,7 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, dt);
+  eps = vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt));
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
@@ -29890,7 +29889,7 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
                                      int reduction) {
   const int image = x.d->ndim > 2, none = reduction == VRAM__REDUCTION_NONE;
   const vram_dims *d = s->scalar;
-  vram__tensor y, total_weight, copy;
+  vram__tensor y, total_weight, copy[2];
   vram__grad_fn *f;
   if (none)
     d = vram__dims_rows(s, x.d);
@@ -29903,8 +29902,10 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
     total_weight = vram__tensor_empty(s, s->scalar, x.dt);
   }
   if (!image || !none) {
-    copy = vram__norm_format_copy(s, x, 0);
-    vram__tensor_release(s, copy);
+    copy[0] = vram__norm_format_copy(s, x, 0);
+    copy[1] = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy[1]);
+    vram__tensor_release(s, copy[0]);
   }
   if (f) {
     vram__save_tensor(s, f, x);
@@ -29924,7 +29925,11 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
   uint32_t ndim;
   if (s->amp)
     vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
+  if (folded) /* its view is as good as itself */
+    target = vram__torch_contiguous(s, target);
   y = vram__nll_kernel(s, in, target, reduction);
+  if (folded)
+    vram__tensor_release(s, target);
   vram__tensor_release(s, in);
   if (folded && reduction == VRAM__REDUCTION_NONE) {
     ndim = vram__loss_class_sizes(x.d, size);
@@ -29935,11 +29940,16 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
 }
 
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor x = VRAM__SAVED(f)[0], target = VRAM__SAVED(f)[1];
+  const int is_map = x.d->ndim > 2 && VRAM__SLOTS(f)[0].g.d->numel > 1; /* a loss of each place */
   vram__tensor copy;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   copy = vram__norm_format_copy(s, x, 0);
   vram__tensor_release(s, copy);
+  if (!is_map) {
+    copy = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy);
+  }
 }
 
 /* cross_entropy_loss_label_smoothing: the mean of `smooth` counts the targets that are not
