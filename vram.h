@@ -28902,8 +28902,10 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   s->cat = VRAM_CATEGORY_AUTOCAST;
   c->flat = vram__rnn_flat_empty(s, &c->r, c->dt);
   s->cat = category;
-  for (i = 0; i < c->n->nparam; i++) {
-    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &c->w[i], 1, 1, 0);
+  for (i = 0; i < c->n->nparam; i++) { /* copy_ of a view of each */
+    const vram__tensor w = vram__torch_view_as(s, c->w[i], c->w[i].d, VRAM__K_view, 0);
+    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &w, 1, 1, 0);
+    vram__tensor_release(s, w);
     c->w[i] = vram__tensor_alias(s, c->flat, c->w[i].d);
     c->w[i].dt = c->dt;
     vram__grad_fn_set_output(s, f, 0, &c->w[i]);
@@ -29070,7 +29072,8 @@ static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b,
   vram__tensor_release(s, x_copy);
 }
 
-/* _cudnn_rnn_backward_weight: gradients of the parameters are views of one buffer, as these are. */
+/* _cudnn_rnn_backward_weight: gradients of the parameters lie in one buffer, and none keeps it but
+   as its storage: the last one that is left there is added to in place. */
 static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b, vram__grad_fn *f,
                                       vram__tensor *to) {
   const vram_dtype dt = b->x.dt;
@@ -29081,7 +29084,7 @@ static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b
   for (i = 3; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
       const vram_dims *w = f->node->param[i - 3]->d;
-      to[i] = b->r.bias ? vram__tensor_view(s, flat, w) : vram__tensor_empty(s, w, dt);
+      to[i] = b->r.bias ? vram__tensor_alias(s, flat, w) : vram__tensor_empty(s, w, dt);
     }
   vram__cub_release(s, workspace);
   vram__tensor_release(s, flat);
@@ -29923,10 +29926,10 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
   vram__tensor in = folded ? vram__nll_image(s, x) : vram__tensor_retain(s, x), y;
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
-  if (s->amp)
-    vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
   if (folded) /* its view is as good as itself */
     target = vram__torch_contiguous(s, target);
+  if (s->amp)
+    vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
   y = vram__nll_kernel(s, in, target, reduction);
   if (folded)
     vram__tensor_release(s, target);

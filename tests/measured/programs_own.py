@@ -531,7 +531,7 @@ class Graph(nn.Module):
         graphs = y.size(0)
         count = torch.zeros(graphs, device=x.device).scatter_add(0, batch, torch.ones(batch.shape, device=x.device))
         pooled = h.new_zeros(graphs, h.size(1)).index_add(0, batch, h) / count.clamp(min=1).unsqueeze(1)
-        return F.l1_loss(self.out(pooled).squeeze(-1).float(), y.float())
+        return F.l1_loss(self.out(pooled.to(h.dtype)).squeeze(-1).float(), y.float())
 
 
 def message_passing():
@@ -781,12 +781,14 @@ def conv_lstm():
 
 
 class Glow(nn.Module):
-    """invertible 1x1 convolutions, affine couplings"""
+    """invertible 1x1 convolutions by their triangular factors, affine couplings"""
 
     def __init__(self, c=12, steps=3):
         super().__init__()
         self.loc, self.log = (nn.ParameterList(nn.Parameter(torch.zeros(1, c, 1, 1)) for _ in range(steps)) for _ in "ab")
-        self.w = nn.ParameterList(nn.Parameter(torch.eye(c)) for _ in range(steps))
+        self.low, self.up = (nn.ParameterList(nn.Parameter(torch.zeros(c, c)) for _ in range(steps)) for _ in "ab")
+        self.diagonal = nn.ParameterList(nn.Parameter(torch.zeros(c)) for _ in range(steps))
+        self.register_buffer("below", torch.ones(c, c).tril(-1))
         net = lambda: nn.Sequential(nn.Conv2d(c // 2, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, c, 3, padding=1))
         self.nets = nn.ModuleList(net() for _ in range(steps))
 
@@ -794,10 +796,11 @@ class Glow(nn.Module):
         x = F.pixel_unshuffle(x, 2)
         B, C, H, W = x.shape
         logdet = x.new_zeros(B)
-        for loc, log, w, net in zip(self.loc, self.log, self.w, self.nets):
+        for loc, log, low, up, s, net in zip(self.loc, self.log, self.low, self.up, self.diagonal, self.nets):
             x = (x + loc) * log.exp()
+            w = (low * self.below + torch.eye(C, device=x.device)) @ (up * self.below.t() + torch.diag(s.exp()))
             x = F.conv2d(x, w.view(C, C, 1, 1))
-            logdet = logdet + H * W * (log.sum() + torch.slogdet(w.float())[1])
+            logdet = logdet + H * W * (log.sum() + s.sum())
             a, b = x.chunk(2, 1)
             s, t = net(a).chunk(2, 1)
             s = torch.sigmoid(s + 2)
