@@ -7728,17 +7728,18 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 
 /* >>model    graph and text form */
 
-#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u      /* node: a loss */
-#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u   /* node: may write to its first input */
-#define VRAM__DROPS 32u    /* node: a line about values, `drop` and the like: no name of its own */
-#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
-#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u    /* value: named by `output` */
-#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
-#define VRAM__INFERRED 16u /* value: named by `infer` */
-#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
+#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u     /* node: a loss */
+#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u  /* node: may write to its first input */
+#define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
+#define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
+#define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
+#define VRAM__GRAD 1u           /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u         /* value: named by `output` */
+#define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u      /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u       /* value: an input whose dtype is the model's */
 #define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
@@ -16792,8 +16793,8 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   d[1] = in[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
       vram__tensor_release(s, in[i]);
 }
 
@@ -23059,6 +23060,18 @@ static int64_t vram__conv_shape_axis(vram_graph *g, const vram_node *n, const vr
   return z < 1 ? vram__node_error(g, n, "a kernel larger than its padded input") : z;
 }
 
+/* What the step asks of the keys most often. */
+static void vram__conv_shape_flag(vram_node *n, const vram__conv_shape *v) {
+  uint32_t i;
+  n->flags |= VRAM__UNIT_STEPS;
+  for (i = 0; i < v->k; i++)
+    if (v->stride[i] != 1 || v->dilation[i] != 1)
+      n->flags &= (uint8_t)~VRAM__UNIT_STEPS;
+  if (!v->transposed && !v->same && v->groups == 1 && v->word == VRAM__WORD("zeros") &&
+      n->nin == 1 && v->k > 1)
+    n->flags |= VRAM__USUAL;
+}
+
 /* The weight has dims w: the module's own, or an input. */
 static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv_shape *v,
                                    const int64_t *w) {
@@ -23100,9 +23113,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
       return 0;
     w[2 + i] = v.kernel[i];
   }
-  if (!v.transposed && !v.same && v.groups == 1 && v.word == VRAM__WORD("zeros") && n->nin == 1 &&
-      k > 1)
-    n->flags |= VRAM__USUAL;
+  vram__conv_shape_flag(n, &v);
   w[0] = v.transposed ? in : v.c;
   w[1] = (v.transposed ? v.c : in) / v.groups;
   return vram__conv_shape_weight(g, n, &v, w) &&
@@ -23167,18 +23178,6 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
-/* Stride and dilation are 1. */
-static int vram__conv_is_dense(const vram_node *n) {
-  int64_t stride[3], dil[3];
-  uint32_t i, axes = vram__op_axes(n);
-  vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
-  vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
-  for (i = 0; i < axes; i++)
-    if (stride[i] != 1 || dil[i] != 1)
-      return 0;
-  return 1;
-}
-
 /* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
    tensor of positions that it makes, or sums over for the weight. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
@@ -23203,7 +23202,7 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
                 x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
-            vram__conv_is_dense(s->node);
+            (s->node->flags & VRAM__UNIT_STEPS) != 0;
   bytes = vram__cudnn_workspace(&s->device, &c);
   vram__device_workspace(s, &bytes);
 }

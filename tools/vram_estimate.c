@@ -263,20 +263,6 @@ static void print_peak(const vram_report *r) {
   }
 }
 
-/* 41943040 as "41,943,040" */
-static const char *grouped(uint64_t n, char *to) {
-  char digits[24];
-  const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
-  int i, k = 0;
-  for (i = 0; i < len; i++) {
-    if (i && (len - i) % 3 == 0)
-      to[k++] = ',';
-    to[k++] = digits[i];
-  }
-  to[k] = 0;
-  return to;
-}
-
 /* As peft's print_trainable_parameters, where not all of them are trained. */
 static void print_parameters(const job *j, const vram_graph *g) {
   vram_parameters p;
@@ -287,7 +273,7 @@ static void print_parameters(const job *j, const vram_graph *g) {
   if (sum == p.trainable)
     return;
   printf("\ntrainable params: %s || all params: %s || trainable%%: %.4f",
-         grouped(p.trainable, trained), grouped(sum, all),
+         cmd_grouped(p.trainable, trained), cmd_grouped(sum, all),
          100.0 * (double)p.trainable / (double)sum);
   printf("\ntrainable %s, frozen %s", cmd_human(p.trainable_bytes), cmd_human(p.frozen_bytes));
   if (p.quantised)

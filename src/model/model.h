@@ -2,17 +2,18 @@
 #pragma once
 #include "core/core.h"
 
-#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u      /* node: a loss */
-#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u   /* node: may write to its first input */
-#define VRAM__DROPS 32u    /* node: a line about values, `drop` and the like: no name of its own */
-#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
-#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u    /* value: named by `output` */
-#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
-#define VRAM__INFERRED 16u /* value: named by `infer` */
-#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
+#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u     /* node: a loss */
+#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u  /* node: may write to its first input */
+#define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
+#define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
+#define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
+#define VRAM__GRAD 1u           /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u         /* value: named by `output` */
+#define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u      /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u       /* value: an input whose dtype is the model's */
 #define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
