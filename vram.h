@@ -21727,9 +21727,8 @@ static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
       vram__tensor_release(s, c->in[i]);
 }
 
-/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor, is in
- * place.
- */
+/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least
+   fp32, is in place. */
 static vram__tensor vram__cosine_norm(vram__step *s, vram__tensor x, uint32_t a) {
   int64_t attr[5];
   vram__tensor norm, y;
@@ -21766,7 +21765,7 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, dt);
+  eps = vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt));
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
@@ -29255,8 +29254,10 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   s->cat = VRAM_CATEGORY_AUTOCAST;
   c->flat = vram__rnn_flat_empty(s, &c->r, c->dt);
   s->cat = category;
-  for (i = 0; i < c->n->nparam; i++) {
-    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &c->w[i], 1, 1, 0);
+  for (i = 0; i < c->n->nparam; i++) { /* copy_ of a view of each */
+    const vram__tensor w = vram__torch_view_as(s, c->w[i], c->w[i].d, VRAM__K_view, 0);
+    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &w, 1, 1, 0);
+    vram__tensor_release(s, w);
     c->w[i] = vram__tensor_alias(s, c->flat, c->w[i].d);
     c->w[i].dt = c->dt;
     vram__grad_fn_set_output(s, f, 0, &c->w[i]);
@@ -29423,7 +29424,8 @@ static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b,
   vram__tensor_release(s, x_copy);
 }
 
-/* _cudnn_rnn_backward_weight: gradients of the parameters are views of one buffer, as these are. */
+/* _cudnn_rnn_backward_weight: gradients of the parameters lie in one buffer, and none keeps it but
+   as its storage: the last one that is left there is added to in place. */
 static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b, vram__grad_fn *f,
                                       vram__tensor *to) {
   const vram_dtype dt = b->x.dt;
@@ -29434,7 +29436,7 @@ static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b
   for (i = 3; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
       const vram_dims *w = f->node->param[i - 3]->d;
-      to[i] = b->r.bias ? vram__tensor_view(s, flat, w) : vram__tensor_empty(s, w, dt);
+      to[i] = b->r.bias ? vram__tensor_alias(s, flat, w) : vram__tensor_empty(s, w, dt);
     }
   vram__cub_release(s, workspace);
   vram__tensor_release(s, flat);
@@ -30242,7 +30244,7 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
                                      int reduction) {
   const int image = x.d->ndim > 2, none = reduction == VRAM__REDUCTION_NONE;
   const vram_dims *d = s->scalar;
-  vram__tensor y, total_weight, copy;
+  vram__tensor y, total_weight, copy[2];
   vram__grad_fn *f;
   if (none)
     d = vram__dims_rows(s, x.d);
@@ -30255,8 +30257,10 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
     total_weight = vram__tensor_empty(s, s->scalar, x.dt);
   }
   if (!image || !none) {
-    copy = vram__norm_format_copy(s, x, 0);
-    vram__tensor_release(s, copy);
+    copy[0] = vram__norm_format_copy(s, x, 0);
+    copy[1] = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy[1]);
+    vram__tensor_release(s, copy[0]);
   }
   if (f) {
     vram__save_tensor(s, f, x);
@@ -30274,9 +30278,13 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
   vram__tensor in = folded ? vram__nll_image(s, x) : vram__tensor_retain(s, x), y;
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
+  if (folded) /* its view is as good as itself */
+    target = vram__torch_contiguous(s, target);
   if (s->amp)
     vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
   y = vram__nll_kernel(s, in, target, reduction);
+  if (folded)
+    vram__tensor_release(s, target);
   vram__tensor_release(s, in);
   if (folded && reduction == VRAM__REDUCTION_NONE) {
     ndim = vram__loss_class_sizes(x.d, size);
@@ -30287,11 +30295,16 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
 }
 
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor x = VRAM__SAVED(f)[0], target = VRAM__SAVED(f)[1];
+  const int is_map = x.d->ndim > 2 && VRAM__SLOTS(f)[0].g.d->numel > 1; /* a loss of each place */
   vram__tensor copy;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   copy = vram__norm_format_copy(s, x, 0);
   vram__tensor_release(s, copy);
+  if (!is_map) {
+    copy = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy);
+  }
 }
 
 /* cross_entropy_loss_label_smoothing: the mean of `smooth` counts the targets that are not
