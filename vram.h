@@ -8473,7 +8473,7 @@ VRAM__FN vram_dtype vram__promote_result(uint32_t op, uint32_t nin, const vram__
   case VRAM__TYPES_NUMBER:
     return nin == 1 && dt == VRAM_BOOL ? VRAM_I64 : dt;
   default: /* the absolute of a complex number is real */
-    return op != VRAM_OP_abs ? dt : dt == VRAM_C64 ? VRAM_F32 : dt == VRAM_C128 ? VRAM_F64 : dt;
+    return op == VRAM_OP_abs ? vram__dtype_real(dt) : dt;
   }
 }
 
@@ -12111,7 +12111,8 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t
+      stale; /* something that may be saved was overwritten in place, or a record leads nowhere */
   uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
@@ -12370,6 +12371,7 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN int vram__saves_list(const vram__grad_fn *f);
 VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t);
 VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
@@ -14078,14 +14080,18 @@ VRAM__FN vram__frame *vram__frame_at(const vram__step *s, uint32_t f) {
   return (vram__frame *)(void *)(s->mem + (uint64_t)f * 8);
 }
 
-/* One thing less that holds the call; the last one lets its inputs go. */
+/* One thing less that holds the call; the last one lets its inputs go: first what its function
+   refers to (_CheckpointFrame.recompute_fn), then its arguments from the last one on
+   (input_saver). */
 VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
   uint32_t i;
   if (--c->alive)
     return;
+  for (i = c->own > c->range->nnamed ? c->own : c->range->nnamed; i < c->range->narg; i++)
+    vram__tensor_release(s, c->arg[i]);
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  for (i = c->own; i < c->range->narg; i++)
+  for (i = c->range->nnamed; i-- > c->own;)
     vram__tensor_release(s, c->arg[i]);
 }
 
@@ -14224,7 +14230,7 @@ VRAM__FN void vram__leaves_settle(vram__step *s) {
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
 VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vram__tensor *in,
                                           uint32_t nin, uint32_t nout, uint32_t room) {
-  uint32_t i;
+  uint32_t i, wants;
   vram__grad_fn *f;
   if (!s->grad)
     return NULL;
@@ -14235,8 +14241,11 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   f = vram__tape_record_raw(s, kind, nin, nout, room);
   if (!f)
     return NULL;
+  wants = i;
   for (i = 0; i < nin; i++)
     vram__tape_edge_from(s, f, i, in[i]);
+  if (!VRAM__EDGES(f)[wants].fn) /* a view made under no_grad wants a gradient and has no history */
+    s->tape.stale = 1;
   if (s->call.again)
     vram__frame_stop_early(s, f);
   return f;
@@ -14319,10 +14328,16 @@ static void vram__saved_reset(vram__step *s, vram__grad_fn *f) {
     vram__frame_release(s, vram__frame_at(s, f->frame));
 }
 
+/* Is what f saves in a list? Lists of indices, and torch::autograd::Function (torchvision's). */
+VRAM__FN int vram__saves_list(const vram__grad_fn *f) {
+  return f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put ||
+         (f->kind >= VRAM_OP_roi_align && f->kind <= VRAM_OP_deform_conv2d);
+}
+
 /* The same of a record that goes itself: C++ destroys its members from the last to the first, but
    what is in a list from its first to its last. */
 static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
-  const int list = f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put;
+  const int list = vram__saves_list(f);
   uint32_t i, j;
   for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
@@ -15555,7 +15570,9 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
 /* fft.c */
 VRAM__FN vram_dtype vram__real_of(vram_dtype dt);
 
-static inline int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+static inline int vram__is_complex(vram_dtype dt) {
+  return dt == VRAM_C64 || dt == VRAM_C128 || dt == VRAM_C32;
+}
 
 /* quantised.c */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
@@ -16681,9 +16698,13 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
   if (list == VRAM__AUTOCAST_widest)
-    for (i = 0; i < nin; i++)
+    for (i = 0; i < nin; i++) { /* autocast_mode.h, prioritize */
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
+      else if (to != VRAM_F32 && in[i].dt != s->amp && vram__is_half(in[i].dt))
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                          "a tensor of autocast's other 16 bit dtype: PyTorch refuses");
+    }
   for (i = nin; i-- > 0;)
     if (in[i].dt != to) {
       in[i] = vram__autocast_cast(s, in[i], to);
@@ -20241,8 +20262,8 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     places[1] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
     vram__cub_release(s, places[0]);
-    places[0] = vram__cub_hold(s, 8 * all);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
+    places[0] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_scan(s, all, 4));
     vram__cub_release(s, places[0]);
     (void)places[1];
@@ -20580,8 +20601,10 @@ static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "offsets where nothing is split: two operands of three axes");
   if (a->ndim != b->ndim && o->v[0] != (a->ndim == 3 ? a : b)->v[0])
     return vram__node_error(g, n, "other offsets than groups");
-  if (n->in[0]->dtype != n->in[1]->dtype || !vram__dtype_is_float(n->in[0]->dtype))
+  if (n->in[0]->dtype != n->in[1]->dtype)
     return vram__node_error(g, n, "operands of different dtypes");
+  if (n->in[0]->dtype != VRAM_F32 && n->in[0]->dtype != VRAM_BF16 && n->in[0]->dtype != VRAM_F16)
+    return vram__node_error(g, n, "operands that are not f32, bf16 or f16");
   if (a->ndim == b->ndim)
     size[m++] = o->v[0];
   size[m++] = a->v[a->ndim - 2];
@@ -21007,6 +21030,33 @@ static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups
     vram__upper_may_need(s, s->device.workspace[VRAM__CUBLAS] / 4);
 }
 
+/* GroupedMMUtils.h, check_valid_strides_and_return_transposed: rows or columns of whole 16 bytes.
+ */
+static void vram__grouped_refuse(vram__step *s, vram__tensor t) {
+  const uint32_t n = t.d->ndim;
+  const int64_t *z = t.d->v + n - 2, *st = VRAM__STRIDE(t.d) + n - 2;
+  const int64_t unit = 16 / (int64_t)vram__dtype_size(t.dt);
+  const int columns = st[0] == 1 && st[1] >= (z[0] > 1 ? z[0] : 1);
+  const int rows = !columns && st[1] == 1 && st[0] >= (z[1] > 1 ? z[1] : 1);
+  if ((!columns && !rows) || st[columns ? 1 : 0] % unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "grouped_mm of a matrix whose rows or columns are not multiples of 16 bytes "
+                      "apart: PyTorch refuses");
+}
+
+/* create_grouped_gemm_output_tensor: rows begin at multiples of 16 bytes. turned: columns do */
+static vram__tensor vram__grouped_empty(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                        int turned) {
+  const uint32_t last = d->ndim - 1u, row = turned ? last - 1 : last;
+  const int64_t unit = 16 / (int64_t)vram__dtype_size(dt);
+  int64_t stride[3];
+  stride[row] = 1;
+  stride[turned ? last : last - 1] = (d->v[row] + unit - 1) / unit * unit;
+  if (last == 2)
+    stride[0] = d->v[turned ? last : last - 1] * stride[turned ? last : last - 1];
+  return vram__tensor_empty(s, vram__dims_in(s, d->ndim, d->v, stride), dt);
+}
+
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,
                                           vram__tensor offsets, const vram_dims *d) {
   vram__tensor in[2], y;
@@ -21014,13 +21064,14 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   int64_t groups = a.d->ndim == 3 ? a.d->v[0] : b.d->ndim == 3 ? b.d->v[0] : offsets.d->v[0];
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
   vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;
   }
-  y = vram__tensor_empty(s, d, a.dt);
+  y = vram__grouped_empty(s, d, a.dt, 0);
   vram__grouped_products(s, a, groups);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -21028,6 +21079,8 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 
 static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
+  vram__grouped_refuse(s, x[0]);
+  vram__grouped_refuse(s, x[1]);
   y[0] = vram__torch_grouped(s, x[0], x[1], x[2], n->out[0].d);
 }
 
@@ -21035,6 +21088,8 @@ static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__te
 static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i;
+  if (f->node->op == VRAM_OP_grouped_mm)
+    vram__grouped_refuse(s, g);
   for (i = 2; i-- > 0;) {
     const vram_dims *d;
     const int64_t *st;
@@ -21042,10 +21097,7 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
       continue;
     d = vram__input_dims(s, f, i, NULL);
     st = VRAM__STRIDE(d) + d->ndim - 2;
-    if (st[0] == 1 && st[1] == d->v[d->ndim - 2])
-      to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), g.dt);
-    else
-      to[i] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    to[i] = vram__grouped_empty(s, d, g.dt, st[0] == 1 && st[1] == d->v[d->ndim - 2]);
     vram__grouped_products(s, g, (int64_t)(f->aux >> 2));
   }
 }
@@ -22835,8 +22887,8 @@ static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a
   right = vram__operand_spread(s, b, positions);
   vram__tensor_release(s, b->t);
   y.t = vram__torch_mul(s, left, right);
-  vram__tensor_release(s, left);
   vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
   for (i = 0; i < n && ndim < VRAM_MAX_AXES; i++)
     if (positions >> i & 1)
       y.at[ndim++] = (uint8_t)i;
@@ -22939,8 +22991,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
   vram__tensor_release(s, right);
   vram__tensor_release(s, left);
-  vram__tensor_release(s, p.a.t);
-  vram__tensor_release(s, p.b.t);
+  vram__tensor_release(s, b.t); /* the caller's variables, which were not swapped */
+  vram__tensor_release(s, a.t);
   /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
   return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
 }
@@ -23226,7 +23278,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "a transposed convolution of no channels");
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
-  size[lead - 1] = v.c;
+  size[lead - 1] = in ? v.c : 0; /* ConvBackend::Empty gives a result of no channels, too */
   for (i = 0; i < k; i++) {
     if (!x->v[lead + i] && in && (lead == 1 || x->v[0])) /* _select_conv_backend */
       return vram__node_error(g, n, "an empty input may only lack samples or channels");
@@ -23595,7 +23647,9 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
   for (i = 0; i < 2; i++)
     if (flat && (c.want >> i & 1))
       to[i].d = vram__dims_without_axis(s, to[i].d, 2);
-  if (bias)
+  if (bias && !g.d->v[g.d->ndim + 1u - VRAM__SAVED(f)[1].d->ndim])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g.dt);
+  else if (bias)
     to[2] = vram__tensor_sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
   vram__tensor_release(s, held);
   vram__tensor_release(s, copy);
@@ -23660,7 +23714,9 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
     to[1] = vram__tensor_empty(s, w, g->dt);
     vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g->dt, 0);
   }
-  if (f->nin > 2 && vram__input_wanted(f, 2))
+  if (f->nin > 2 && vram__input_wanted(f, 2) && !x->v[1])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g->dt);
+  else if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
 }
 
@@ -24104,24 +24160,19 @@ static uint64_t vram__flops_deform(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* An input as torchvision's autocast has it: in fp32. */
+/* An input as torchvision's autocast has it: in fp32. Its kernels have no bf16. */
 static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
+  if (!s->amp && x.dt == VRAM_BF16 && x.d->numel)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "torchvision has no kernel for bf16 outside autocast");
   return s->amp ? vram__autocast_cast(s, x, VRAM_F32) : vram__tensor_retain(s, x);
-}
-
-/* The result in the dtype that the input had; what is cast is gone behind it. */
-static void vram__vision_done(vram__step *s, vram__tensor *y, vram_dtype dt, vram__tensor *in,
-                              uint32_t n) {
-  if (y->dt != dt)
-    vram__tensor_replace(s, y, vram__torch_cast(s, *y, dt));
-  while (n--)
-    vram__tensor_release(s, in[n]);
 }
 
 static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int align = vram__op_at(n->op)->kind == VRAM__ROI_ALIGN;
   vram__tensor in[2], bins = vram__tensor_none(), a, b;
   vram__grad_fn *f;
+  uint32_t i;
   in[0] = vram__vision_cast(s, x[0]);
   in[1] = vram__vision_cast(s, x[1]);
   f = vram__tape_record(s, n->op, in, 1, 1, 2);
@@ -24137,13 +24188,17 @@ static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x
   if (f && !align)
     vram__save_tensor(s, f, bins);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (!align && s->amp) { /* it is converted, too, and nobody has it */
-    a = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  a = vram__torch_cast(s, y[0], x[0].dt); /* the result in the dtype that the input had */
+  if (bins.d && s->amp) {                 /* this one too, and nobody has it */
+    b = vram__tensor_empty(s, n->out[0].d, x[0].dt);
     vram__tensor_release(s, bins);
-    bins = a;
+    bins = b;
   }
-  vram__vision_done(s, &y[0], x[0].dt, in, 2);
+  vram__tensor_release(s, y[0]);
   vram__tensor_release(s, bins);
+  y[0] = a;
 }
 
 static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -24159,7 +24214,7 @@ static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  vram__tensor in[5], c[5], none[2], cast[2], out, buffer, columns;
+  vram__tensor in[5], own[5], c[5], none[2], cast[2], out, buffer, columns;
   const vram_dims *d = n->out[0].d, *w = x[2].d;
   vram__grad_fn *f;
   vram__deform k;
@@ -24175,7 +24230,12 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
     in[i == 1 || i == 2 ? 3 - i : i] = vram__vision_cast(s, x[i == 1 || i == 2 ? 3 - i : i]);
   cast[0] = k.mask ? vram__tensor_none() : vram__vision_cast(s, none[0]);
   cast[1] = k.bias ? vram__tensor_none() : vram__vision_cast(s, none[1]);
-  f = vram__tape_record(s, n->op, in, n->nin, 1, 5);
+  own[0] = in[0]; /* the function's inputs */
+  own[1] = in[2];
+  own[2] = in[1];
+  own[3] = k.mask ? in[k.mask] : cast[0];
+  own[4] = k.bias ? in[k.bias] : cast[1];
+  f = vram__tape_record(s, n->op, own, 5, 1, 5);
   for (i = 0; i < n->nin; i++)
     c[i] = vram__tensor_contiguous(s, in[i]);
   out = vram__tensor_empty(s, d, in[0].dt);
@@ -24192,36 +24252,40 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor_release(s, out);
   for (i = n->nin; i-- > 0;)
     vram__tensor_release(s, c[i]);
-  for (i = 0; f && i < n->nin; i++)
-    vram__save_tensor(s, f, in[i]);
-  for (i = 0; f && i < 2; i++)
-    if (cast[i].d)
-      vram__save_tensor(s, f, cast[i]);
+  for (i = 0; f && i < 5; i++)
+    vram__save_tensor(s, f, own[i]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__vision_done(s, &y[0], x[0].dt, in, n->nin);
+  for (i = n->nin; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  vram__tensor_replace(s, &y[0], vram__torch_cast(s, y[0], x[0].dt));
   for (i = 2; i-- > 0;) {
     vram__tensor_release(s, cast[i]);
     vram__tensor_release(s, none[i]);
   }
 }
 
+/* Where input i of a deformable convolution is among the function's: the weight stands before the
+   offsets, the mask before the bias. */
+static uint32_t vram__deform_input(const vram__deform *k, uint32_t i) {
+  return i == 1 || i == 2 ? 3 - i : i && i == k->mask ? 3 : i && i == k->bias ? 4 : i;
+}
+
 /* backward_gradient_inputs: of the input, the offsets and the mask, whoever wants them */
 static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad_fn *f,
                                 vram__tensor *made) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const int64_t each = k->parallel * k->out[0] * k->out[1];
   vram__tensor columns, part = vram__tensor_none();
   int64_t b;
   made[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x), g.dt);
-  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[1].d), g.dt);
-  made[2] = vram__tensor_empty(s,
-                               k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[k->mask].d)
-                                       : vram__dims_2d(s, x->v[0], 1),
-                               g.dt);
+  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[2].d), g.dt);
+  made[2] = vram__tensor_empty(
+      s, k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[3].d) : vram__dims_2d(s, x->v[0], 1),
+      g.dt);
   columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
   for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
-    if (k->parallel > 1) /* the images of a part side by side */
+    if (k->parallel > 1 && w->v[0] > 1) /* the images of a part side by side */
       part = vram__tensor_empty(s, vram__dims_2d(s, w->v[0] / k->groups, each), g.dt);
     if (g.d->numel)
       vram__blas_workspace(s, VRAM__CUBLAS);
@@ -24233,14 +24297,14 @@ static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad
 /* backward_gradient_parameters: of the weight */
 static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vram__grad_fn *f) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const int64_t each = k->parallel * k->out[0] * k->out[1];
   const vram_dims *group = vram__dims_2d(s, w->v[0] / k->groups, w->v[1] * w->v[2] * w->v[3]);
   vram__tensor made = vram__tensor_empty(s, vram__dims_contiguous(s, w), g.dt), buffer, columns, t,
                u;
   int64_t b;
   buffer = vram__tensor_none();
-  if (k->parallel > 1)
+  if (k->parallel > 1 && w->v[0] > 1)
     buffer = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
   columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
   for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
@@ -24248,8 +24312,8 @@ static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vr
     if (g.d->numel)
       vram__blas_workspace(s, VRAM__CUBLAS);
     u = vram__tensor_empty(s, group, g.dt);
-    vram__tensor_release(s, t);
     vram__tensor_release(s, u);
+    vram__tensor_release(s, t);
   }
   vram__tensor_release(s, columns);
   vram__tensor_release(s, buffer);
@@ -24263,7 +24327,7 @@ static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor 
   uint32_t i;
   vram__deform_of((vram_graph *)0, f->node, &k);
   for (i = 0; i < f->node->nin; i++)
-    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[i]);
+    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[vram__deform_input(&k, i)]);
   vram__deform_inputs(s, &k, f, made);
   made[3] = vram__deform_weight(s, &k, f);
   value = vram__tensor_sum(s, grad, 1u | 4u | 8u, 0, g.dt);
@@ -24275,20 +24339,13 @@ static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__tensor_release(s, c[i]);
   vram__tensor_release(s, grad);
   to[0] = made[0];
-  to[1] = made[1];
-  to[2] = made[3];
-  if (k.mask)
-    to[k.mask] = made[2];
-  else
-    vram__tensor_release(s, made[2]);
-  if (k.bias)
-    to[k.bias] = made[4];
-  else
-    vram__tensor_release(s, made[4]);
-  for (i = 0; i < f->node->nin; i++) /* something more holds what these functions give */
+  to[1] = made[3];
+  to[2] = made[1];
+  to[3] = made[2];
+  to[4] = made[4];
+  for (i = 0; i < 5; i++) /* something more holds what these functions give */
     if (to[i].st)
       vram__slot_at(s, to[i].st)->shown = 1;
-  vram__gradients_drop_unwanted(s, f, to);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -25215,12 +25272,11 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
-  uint32_t i;
-  vram_dtype dt = x[0].dt;
-  if (s->amp) /* autocast: the widest */
-    dt = vram__promote2(x[0].dt, x[1].dt);
-  for (i = 0; i < 2; i++)
-    a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
+  uint32_t i, own;
+  a[0] = x[0];
+  a[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, 2);
+  vram__refuse_unlike(s, a, 2);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[1]);
@@ -25228,8 +25284,9 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, a[0]);
-  vram__tensor_release(s, a[1]);
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
+      vram__tensor_release(s, a[i]);
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -25722,8 +25779,18 @@ enum { VRAM__PART_VIEW_AS_REAL, VRAM__PART_VIEW_AS_COMPLEX };
 
 #define VRAM__FFT_AXES 3 /* of one plan (cufft_max_ndim) */
 
-static vram_dtype vram__complex_of(vram_dtype dt) { return dt == VRAM_F64 ? VRAM_C128 : VRAM_C64; }
-VRAM__FN vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
+static vram_dtype vram__complex_of(vram_dtype dt) {
+  return dt == VRAM_F64 ? VRAM_C128 : dt == VRAM_F16 ? VRAM_C32 : VRAM_C64;
+}
+
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt) {
+  return dt == VRAM_C128 ? VRAM_F64 : dt == VRAM_C32 ? VRAM_F16 : VRAM_F32;
+}
+
+/* What parts of complex numbers can be. */
+static int vram__is_part(vram_dtype dt) {
+  return dt == VRAM_F32 || dt == VRAM_F64 || dt == VRAM_F16;
+}
 
 /* The axes of a transform, and the sizes that its input is cut or padded to. */
 typedef struct vram__fft {
@@ -25766,8 +25833,8 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   vram__fft t;
   uint32_t i;
-  if (dt != VRAM_F32 && dt != VRAM_F64 && (!vram__is_complex(dt) || kind == VRAM__FFT_R2C))
-    return vram__node_error(g, n, "a transform of a tensor that is not f32, f64 or complex");
+  if (!vram__is_part(dt) && (kind == VRAM__FFT_R2C ? dt != VRAM_BF16 : !vram__is_complex(dt)))
+    return vram__node_error(g, n, "a transform of a tensor that is not floating point or complex");
   if (kind != VRAM__FFT_R2C && !vram__is_complex(dt))
     return vram__node_error(g, n, "a transform of a tensor that is not complex (to dtype=c64)");
   if (!vram__fft_of(g, n, x, &t))
@@ -25796,8 +25863,8 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   if (vram__op_at(n->op)->kind == VRAM__PART_VIEW_AS_COMPLEX) {
-    if (dt != VRAM_F32 && dt != VRAM_F64)
-      return vram__node_error(g, n, "a tensor that is not f32 or f64");
+    if (!vram__is_part(dt))
+      return vram__node_error(g, n, "a tensor that is not f16, f32 or f64");
     if (!x->ndim || x->v[x->ndim - 1] != 2)
       return vram__node_error(g, n, "a last axis that is not two");
     return vram__node_out(g, n, 0, x->ndim - 1u, size, vram__complex_of(dt));
@@ -25816,8 +25883,8 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
   const vram_dtype dt = n->in[0]->dtype;
-  if ((dt != VRAM_F32 && dt != VRAM_F64) || n->in[1]->dtype != dt)
-    return vram__node_error(g, n, "parts that are not both f32 or f64");
+  if (!vram__is_part(dt) || n->in[1]->dtype != dt)
+    return vram__node_error(g, n, "parts that are not both f16, f32 or f64");
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
   return vram__node_out(g, n, 0, ndim, size, vram__complex_of(dt));
@@ -25976,19 +26043,55 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
   return y;
 }
 
+/* A transform of bf16 along one axis is made in its own complex numbers, half of them where the
+   signal's other half follows from it; several axes are made in fp32. */
+static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
+                                   const vram_dims *d) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  vram__tensor y, z, all;
+  for (i = 0; i < d->ndim; i++)
+    size[i] = i == t->axis[0] ? t->last / 2 + 1 : d->v[i];
+  y = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), VRAM_CB32);
+  vram__fft_exec(s, x, &y, t->axis, 1);
+  z = vram__tensor_empty(s, vram__dims_dense(s, y.d), VRAM_C64);
+  if (z.d->numel != d->numel) {
+    all = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM_C64);
+    vram__tensor_release(s, z);
+    z = all;
+  }
+  vram__tensor_release(s, y);
+  return z;
+}
+
+/* cuFFT's transforms of 16 bits; those that are made of two run on their own sizes, too */
+static void vram__fft_refuse_half(vram__step *s, vram_dtype dt, const vram__fft *t) {
+  uint32_t i;
+  for (i = 0; i < t->n && (dt == VRAM_F16 || dt == VRAM_C32); i++) {
+    const int64_t size = i + 1 == t->n ? t->last : t->size[i];
+    if (size & (size - 1)) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "a transform of f16 whose sizes are not powers of two: cuFFT refuses");
+      return;
+    }
+  }
+}
+
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor whole, in;
+  vram__tensor in;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
-  whole = vram__torch_cast(s, x[0], x[0].dt == VRAM_BF16 ? VRAM_F32 : x[0].dt);
-  in = vram__fft_resized(s, whole, &t);
-  vram__tensor_release(s, whole);
+  vram__fft_refuse_half(s, x[0].dt, &t);
+  in = vram__fft_resized(s, x[0], &t);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
-  y[0] = kind == VRAM__FFT_R2C   ? vram__fft_r2c(s, in, &t, n->out[0].d)
+  if (in.dt == VRAM_BF16 && t.n > 1)
+    vram__tensor_replace(s, &in, vram__tensor_to(s, in, VRAM_F32));
+  y[0] = in.dt == VRAM_BF16      ? vram__fft_bf16(s, in, &t, n->out[0].d)
+         : kind == VRAM__FFT_R2C ? vram__fft_r2c(s, in, &t, n->out[0].d)
          : kind == VRAM__FFT_C2R ? vram__fft_c2r(s, in, &t, n->out[0].d)
                                  : vram__fft_c2c(s, in, &t);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -26033,18 +26136,35 @@ static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 /* ---- complex tensors and their parts ---- */
 
+/* ComplexHelper.h, view_as_complex */
+static void vram__complex_refuse_view(vram__step *s, vram__tensor x) {
+  const int64_t *st = VRAM__STRIDE(x.d);
+  uint32_t i;
+  int odd = st[x.d->ndim - 1u] != 1 || (x.st && (vram__slot_at(s, vram__tensor_slot(x))->off & 1));
+  for (i = 0; i + 1 < x.d->ndim; i++)
+    odd |= (int)(st[i] & 1);
+  if (odd)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "view_as_complex of a tensor whose pairs do not lie side by side: PyTorch "
+                      "refuses");
+  else if (!vram__is_part(x.dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "complex numbers of bf16: PyTorch refuses");
+}
+
 static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__tensor *x,
                                        vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   int64_t stride[VRAM_MAX_AXES] = {0};
   uint32_t i;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  if (kind == VRAM__PART_VIEW_AS_COMPLEX)
+    vram__complex_refuse_view(s, x[0]);
   for (i = 0; i < n->out[0].d->ndim; i++)
     stride[i] = i >= x[0].d->ndim                    ? 1
                 : kind == VRAM__PART_VIEW_AS_COMPLEX ? VRAM__STRIDE(x[0].d)[i] / 2
                                                      : 2 * VRAM__STRIDE(x[0].d)[i];
   y[0] = vram__tensor_view(s, x[0], vram__dims_in(s, i, n->out[0].d->v, stride));
-  y[0].dt = n->out[0].dtype;
+  y[0].dt = kind == VRAM__PART_VIEW_AS_COMPLEX ? vram__complex_of(x[0].dt) : vram__real_of(x[0].dt);
   vram__view_wants_grad(s, y[0], x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -26075,9 +26195,12 @@ static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tenso
   for (i = 2; f && i-- > 0;)
     if (vram__input_wanted(f, i))
       vram__save_tensor(s, f, x[i]);
+  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
   d[0] = x[0].d;
   d[1] = x[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -26714,7 +26837,7 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   vram__grad_fn *f;
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
-  if (x->dt == VRAM_F64)
+  if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */
     vram__refuse_unlike(s, b->in, 3);
   if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
     *x = vram__torch_clone(s, *x, vram__norm_format(s, x->d, cl));
@@ -31107,6 +31230,14 @@ static inline void vram__backward_run(vram__step *s, vram__grad_fn *f, vram__ten
     vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
 }
 
+/* Does no gradient of f go anywhere? */
+static int vram__backward_is_idle(vram__grad_fn *f) {
+  uint32_t i = 0;
+  while (i < f->nin && !VRAM__EDGES(f)[i].fn)
+    i++;
+  return f->nin && i == f->nin;
+}
+
 /* The same where what f saved may be overwritten, or is to be recomputed. */
 static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
@@ -31115,13 +31246,17 @@ static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, 
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  vram__backward_run(s, f, to);
-  /* recomputed tensors go when the record has run, not when it is released */
-  for (i = 0; f->frame && i < f->nsaved; i++)
-    if (VRAM__SAVED(f)[i].st) {
-      vram__storage_release(s, VRAM__SAVED(f)[i].st);
-      VRAM__SAVED(f)[i].st = 0;
+  if (!vram__backward_is_idle(f))
+    vram__backward_run(s, f, to);
+  /* recomputed tensors are variables of the record's function: they go when it has run, not when it
+     is released, and from the last one to the first */
+  for (i = f->frame ? f->nsaved : 0; i-- > 0;) {
+    vram__tensor *const t = VRAM__SAVED(f) + (vram__saves_list(f) ? f->nsaved - 1 - i : i);
+    if (t->st) {
+      vram__storage_release(s, t->st);
+      t->st = 0;
     }
+  }
 }
 
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -33088,6 +33223,10 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       vram__slot *slot;
       if (!t->d)
         continue;
+      if (!edge->fn) { /* nobody wants it: it goes with the others */
+        seen |= VRAM__GRADIENTS_LEFT;
+        continue;
+      }
       slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
       if (t->d == slot->d && t->dt == slot->dt && !slot->g.d && !(seen & VRAM__GRADIENTS_LEFT))
         slot->g = *t;
@@ -33105,7 +33244,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
 static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (s->gin[i].d)
+    if (s->gin[i].d && edge[i].fn)
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
@@ -33114,7 +33253,7 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d)
+    if (gin[i].d && edge[i].fn)
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
   for (i = 0; i < n; i++)
     if (gin[i].d) {

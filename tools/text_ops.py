@@ -415,7 +415,7 @@ def clamp(l):
     return getattr(torch, "clamp_" if l.flag("inplace", 0) else "clamp")(l.x, **keys)
 
 
-@call("add", "sub", "mul", "div", "pow", "floor_divide", "maximum", "minimum")
+@call("add", "sub", "mul", "div", "pow", "floor_divide", "maximum", "minimum", "remainder")
 def arithmetic(l):
     number = 3.0 if l.x.is_floating_point() or l.op == "pow" else 3
     other, keys = l.inputs[1] if len(l.inputs) > 1 else number, {}
@@ -497,15 +497,6 @@ def most(l):
 @call("argmax", "argmin")
 def argmost(l):
     return getattr(torch, l.op)(l.x, l.size("dim"), l.flag("keepdim", 0))
-
-
-@call("fft", "rfft", "irfft")
-def fourier(l):
-    dim, size = l.sizes("dim", [-1]), l.sizes("size")
-    if len(dim) > 1:
-        return getattr(torch.fft, l.op + "n")(l.x, size, dim)
-    f = getattr(torch.fft, l.op) if l.flag("onesided", 1) else torch.fft.fft
-    return f(l.x, size and size[0], dim[0])
 
 
 @call("cumsum")
