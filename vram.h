@@ -2311,10 +2311,10 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
   X(view_as_complex) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
   X(batch_norm) X(instance_norm) X(weight_norm) X(scaled_dot_product_attention) \
-  X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
-  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
-  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
-  X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
+  X(multi_head_attention) X(transformer_encoder_layer) X(lstm) X(gru) X(rnn) X(lstm_cell) \
+  X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) \
+  X(huber_loss) X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) \
+  X(ctc_loss) X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2350,7 +2350,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
-  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)
+  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
+  X(dim_feedforward, I) X(activation, W) X(norm_first, B)
 
 /* clang-format on */
 
@@ -2737,6 +2738,7 @@ typedef enum vram_category {
   X(FORWARD, "forward")                                                                            \
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
+  X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")
 
 typedef enum vram_phase {
@@ -3203,7 +3205,8 @@ typedef struct vram_step_options {
   int master_weights;  /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate; /* micro-batches, 0 or 1: one */
   int keep_grads;      /* zero_grad(set_to_none=False), or none at all */
-  int zero_grad_late;  /* zero_grad() stands between forward and backward */
+  int zero_grad_late;  /* zero_grad() stands between forward and backward, */
+  int zero_grad_end;   /* or behind the optimizer's step */
   vram_optim_impl clip_grad_norm; /* torch.nn.utils.clip_grad_norm_ before the optimizer's step,
                                      with foreach or as a loop; 0: none */
   int optimizer_in_backward; /* a hook behind each accumulated gradient makes its parameter's step
@@ -3214,18 +3217,26 @@ typedef struct vram_step_options {
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
   const vram_range *checkpoint; /* nodes that run in torch.utils.checkpoint.checkpoint, ranges in */
-  uint32_t ncheckpoint;   /* the order in which they begin; their inputs are what they use from
-                             outside. They may lie inside one another, outer ones first, if
-                             not `reentrant` */
-  int reentrant;          /* use_reentrant=True */
-  uint32_t prefetch;      /* further batches of the inputs that wait on the device */
-  uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
-  uint32_t cc;            /* compute capability times ten; 0: 90 */
-  uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  vram_cudnn cudnn;       /* workspaces of convolutions */
-  int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
+  uint32_t ncheckpoint; /* the order in which they begin; their inputs are what they use from
+                           outside. They may lie inside one another, outer ones first, if
+                           not `reentrant` */
+  int reentrant;        /* use_reentrant=True */
+  /* With train: the same text with other dims, or the same calls with other sizes. The report then
+     tells of all that runs, the highest peak of each phase; events go on from one to the next. */
+  const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
+                                          one with it, then one with the usual batch again. Its
+                                          inputs lie where those of the usual one lie */
+  const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
+                                          eval mode under no_grad: its inputs come to the device
+                                          then, and they go with its results */
+  uint32_t prefetch;            /* further batches of the inputs that wait on the device */
+  uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
+  uint32_t cc;                  /* compute capability times ten; 0: 90 */
+  uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
+  vram_cudnn cudnn;             /* workspaces of convolutions */
+  int eager_modules;            /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                                   beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
+  uint64_t context_bytes;       /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -7728,17 +7739,20 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 
 /* >>model    graph and text form */
 
-#define VRAM__INPLACE 1u   /* node: the output is the first input's storage */
-#define VRAM__LOSS 4u      /* node: a loss */
-#define VRAM__USUAL 8u     /* node: no key asks for one of the op's rare ways */
-#define VRAM__WRITES 16u   /* node: may write to its first input */
-#define VRAM__DROPS 32u    /* node: a line about values, `drop` and the like: no name of its own */
-#define VRAM__NO_GRAD 64u  /* node: it runs under torch.no_grad() */
-#define VRAM__GRAD 1u      /* value: an input that wants a gradient */
-#define VRAM__OUTPUT 2u    /* value: named by `output` */
-#define VRAM__ISPARAM 4u   /* value: a parameter or buffer itself */
-#define VRAM__INFERRED 16u /* value: named by `infer` */
-#define VRAM__OF_MODEL 8u  /* value: an input whose dtype is the model's */
+#define VRAM__INPLACE 1u  /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u     /* node: a loss */
+#define VRAM__USUAL 8u    /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u  /* node: may write to its first input */
+#define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
+#define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
+#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+                                 */
+#define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
+#define VRAM__GRAD 1u           /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u         /* value: named by `output` */
+#define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
+#define VRAM__INFERRED 16u      /* value: named by `infer` */
+#define VRAM__OF_MODEL 8u       /* value: an input whose dtype is the model's */
 #define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
@@ -8053,6 +8067,7 @@ typedef struct vram__adapt {
   vram__span targets, skip;               /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
   uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint8_t embedded;                       /* the first embedding was read */
   uint32_t matched;                       /* lines with an adapter */
   uint32_t ncandidate;
   vram__span candidate[16]; /* names that there were, without what stands before the last point */
@@ -8216,6 +8231,7 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 /* adapt.c */
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
+VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
 VRAM__FN int vram__adapt_freezes(const vram_graph *g);
 VRAM__FN int vram__adapt_prepares(const vram_graph *g);
@@ -10454,6 +10470,22 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   return vram__adapt_add(a->lora_keys, keys);
 }
 
+/* enable_input_require_grads, which goes with checkpointing: nothing before the first adapter wants
+   a gradient, so the output of the first embedding is made to. 0: no room. */
+VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n) {
+  vram_value *out = n->out;
+  vram_node *line;
+  if (!vram__adapt_freezes(g) || n->op != VRAM_OP_embedding || g->adapt->embedded)
+    return 1;
+  g->adapt->embedded = 1;
+  line = vram__node_lifetime(g, VRAM__OP_requires_grad, &out, 1);
+  if (!line)
+    return 0;
+  line->line = n->line;
+  line->flags |= VRAM__CHECKPOINTED;
+  return 1;
+}
+
 /* All lines were read: did an adapter find its place? */
 VRAM__FN int vram__adapt_complete(vram_graph *g) {
   const vram__adapt *a = g->adapt;
@@ -10867,7 +10899,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
   *node = n;
-  return 1;
+  return vram__adapt_embedding(g, n) || vram__parse_located(p, at);
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
@@ -11633,7 +11665,13 @@ enum {
   /* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
      attention where there are few queries */
   VRAM__FLASH_1 = 2048,
-  VRAM__CUDNN_PAIRS = 4096 /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+  VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+  VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
+  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
+                               for heads of a multiple of 8 */
+  /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
+     tensor cores through Winograd's form without a workspace of images */
+  VRAM__CUDNN_9_8 = 32768
 };
 
 /* How attention of ordinary ops is composed. */
@@ -11803,13 +11841,18 @@ typedef struct vram__rules {
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
-     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
-     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
-     operations for each of C*K at 19.5 TFLOP/s). */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c), as those of
+     cuDNN 9.8 and 9.26 answer for descriptions of an A100, H100, RTX 3090, RTX 4090, T4 and V100:
+     channels that an image has at most, and values of a filter from which images are copied, too;
+     C*K / (C + K) up to which results, gradients of inputs and of weights are not made by tensor
+     cores: fp32 with filters of 3x3, and filters of one value, of cc that end in 0 and of others,
+     whose fp32 is as fast as TF32, in fp32 and in 16 bits; rows and columns of the tile of a
+     weight's gradient that one multiprocessor makes, and the sum that is worth another one; values
+     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8. */
   struct {
     int64_t winograd_tile, fft_tile, fft_least;
-    uint64_t image_channels, narrow_channels;
+    uint64_t image_channels, image_filter, narrow_3x3[3], narrow_point[2][2][3];
+    uint64_t split_tile, split_least, fused_filter;
   } cudnn_conv;
 } vram__rules;
 
@@ -12068,6 +12111,7 @@ typedef struct vram__counts {
 
 /* Autograd's records, one after the other in the step's memory. */
 typedef struct vram__tape {
+  uint64_t begin; /* of the step that runs */
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
@@ -12399,15 +12443,23 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
 VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
                                   int64_t in);
 
+/* What a function of cuDNN makes: the result, the gradient of the input, of the weight. */
+typedef enum vram__conv_makes {
+  VRAM__CONV_RESULT,
+  VRAM__CONV_INPUT,
+  VRAM__CONV_WEIGHT
+} vram__conv_makes;
+
 /* A convolution as cuDNN's functions take it: x is what forward reads and backward data makes, y
    what forward makes. */
 typedef struct vram__cudnn_conv {
   vram_dtype dt;
-  uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
-  int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
+  vram__conv_makes makes;
+  uint64_t channels[2], places[2];        /* of x and of y: samples times positions */
+  uint64_t elements, samples, in, window; /* of all three; of a filter: channels, values of each */
+  int64_t kernel[2], made[2]; /* with two axes: of the filters, of what is made or summed over */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
-  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -12798,18 +12850,23 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* context */ \
     {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
-    /* cudnn_conv */ {4, 32, 5, 4, 61}
+    /* cudnn_conv */ \
+    {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
+     128, 256, 25}
 
 /* What versions do that others do not. */
-#define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
+#define VRAM__DOES_2_2 \
+    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_7 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_7 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
 #define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
-#define VRAM__DOES_2_14 ((VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
+#define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
@@ -12835,7 +12892,7 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -12850,12 +12907,13 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace */
-    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace;
+       MultiheadAttention lets go of query, key and value */
+    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
@@ -12890,6 +12948,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
+#undef VRAM__DOES_2_12
 #undef VRAM__DOES_2_14
 #undef VRAM__DOES_2_15
 
@@ -15162,45 +15221,109 @@ static uint64_t vram__conv_fft(const vram__rules *rules, const vram__cudnn_conv 
   return vram__conv_transforms(c, tiles, filters, (uint64_t)(8 * tile * (tile / 2 + 1)));
 }
 
-/* Kernels for tensor cores read and write channels-last: copies of all three tensors that are
-   stored otherwise. Of fp32 they round to TF32 on the way. */
+/* Channels in whole groups of 16 bytes. */
+static uint64_t vram__conv_even(uint64_t channels, uint64_t size) {
+  const uint64_t group = 16 / size;
+  return (channels + group - 1) / group * group;
+}
+
+/* The weight's gradient has few tiles for the multiprocessors, so that several sum up a part of
+   the positions each, in fp32. w: its values. */
+static uint64_t vram__conv_split(const vram__device *d, const vram__cudnn_conv *c, uint64_t w) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile;
+  const uint64_t rows = (c->channels[1] + tile - 1) / tile;
+  const uint64_t tiles = rows * ((c->in * c->window + tile - 1) / tile);
+  const uint64_t most = c->places[1] / d->rules->cudnn_conv.split_least;
+  uint64_t parts = d->sm / (tiles ? tiles : 1);
+  if (parts > most)
+    parts = most;
+  return parts < 2 ? 0 : vram__product_or_overflow(parts, vram__product_or_overflow(w, 4));
+}
+
+/* Kernels for tensor cores read and write channels-last, in groups of 16 bytes: copies of all
+   tensors that are stored otherwise. Before cc 9.0 those of fp32 take what is rounded to TF32, but
+   write the result where it belongs. */
 static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv *c) {
-  const int low = c->dt == VRAM_F16 ? d->cc >= 70 : c->dt == VRAM_BF16 ? d->cc >= 80 : 0;
-  if (c->channels_last || c->grouped || !(low || (c->dt == VRAM_F32 && d->cc >= 80)))
-    return 0;
-  return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
+  const uint64_t size = vram__dtype_size(c->dt),
+                 in = c->grouped ? c->in : vram__conv_even(c->in, size);
+  const uint64_t even[2] = {vram__conv_even(c->channels[0], size),
+                            vram__conv_even(c->channels[1], size)};
+  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
+  const int rounded = c->dt == VRAM_F32 && d->cc < 90;
+  int x = !c->channels_last || even[0] != c->channels[0];
+  int y = !c->channels_last || even[1] != c->channels[1];
+  uint64_t all = 0;
+  if (rounded && c->makes == VRAM__CONV_RESULT) {
+    x = 1;
+    y = even[1] != c->channels[1];
+  } else if (rounded) {
+    x |= c->makes == VRAM__CONV_WEIGHT;
+    y = 1;
+  }
+  if (x)
+    all = vram__product_or_overflow(even[0], c->places[0]);
+  if (y)
+    all = vram__sum_or_overflow(all, vram__product_or_overflow(even[1], c->places[1]));
+  if (x | y)
+    all = vram__sum_or_overflow(all, w);
+  all = vram__product_or_overflow(all, size);
+  return c->makes == VRAM__CONV_WEIGHT ? vram__sum_or_overflow(all, vram__conv_split(d, c, w))
+                                       : all;
 }
 
-/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
-   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
-   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
-   few channels are not worth transforming. */
-static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
-  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
-  if (n[0] <= few || n[1] <= few)
-    return 0;
-  return d->cc < 80 || d->cc % 10 ||
-         vram__product_or_overflow(n[0], n[1]) <=
-             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+/* C*K / (C + K) up to which a convolution does not go through tensor cores, as there is little to
+   multiply for each value that is read. */
+static uint64_t vram__conv_narrow(const vram__device *d, const vram__cudnn_conv *c) {
+  const vram__rules *r = d->rules;
+  if (c->window == 1)
+    return r->cudnn_conv.narrow_point[d->cc % 10 != 0][c->dt != VRAM_F32][c->makes];
+  return c->dt == VRAM_F32 && c->dense && c->window == 9 && d->cc < 90
+             ? r->cudnn_conv.narrow_3x3[c->makes]
+             : 0;
 }
 
-/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
-   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
-   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
-   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
-   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+/* Do tensor cores compute it? Not the few channels of an image, and not what is narrow. */
+static int vram__conv_on_tensor_cores(const vram__device *d, const vram__cudnn_conv *c) {
+  const vram__rules *r = d->rules;
+  const uint64_t *n = c->channels;
+  if (!(c->dt == VRAM_F32 && d->cc >= 80) && !(c->dt == VRAM_F16 && d->cc >= 70) &&
+      !(c->dt == VRAM_BF16 && d->cc >= 80))
+    return 0;
+  if (n[0] <= r->cudnn_conv.image_channels && c->in * c->window < r->cudnn_conv.image_filter &&
+      (c->dt == VRAM_F32 || c->makes != VRAM__CONV_WEIGHT))
+    return 0;
+  return vram__product_or_overflow(n[0], n[1]) >
+         vram__product_or_overflow(n[0] + n[1], vram__conv_narrow(d, c));
+}
+
+/* Without tensor cores fp32 goes through Winograd's form of 3x3, from 9.8 on the fused one, which
+   has the filters in its workspace; before, larger filters went through FFT. */
+static uint64_t vram__conv_plain(const vram__rules *r, const vram__cudnn_conv *c, uint64_t winograd,
+                                 uint64_t fft) {
+  const int64_t least = r->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last || c->channels[0] <= r->cudnn_conv.image_channels ||
+      c->channels[1] <= r->cudnn_conv.image_channels)
+    return 0;
+  if (r->does & VRAM__CUDNN_9_8)
+    return !winograd || c->makes == VRAM__CONV_WEIGHT
+               ? 0
+               : vram__product_or_overflow(
+                     vram__product_or_overflow(c->channels[0], c->channels[1]),
+                     4 * r->cudnn_conv.fused_filter);
+  return winograd ? winograd : c->kernel[0] >= least && c->kernel[1] >= least ? fft : 0;
+}
+
+/* What the heuristics take first. Filters of one value were products without a workspace before
+   9.8 (MobileNetV2 and EfficientNet on an A100). */
 static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
                                     uint64_t winograd, uint64_t fft) {
-  const int64_t least = d->rules->cudnn_conv.fft_least;
-  if (c->dt != VRAM_F32 || c->channels_last)
-    return vram__conv_copies(d, c);
-  if (c->pointwise)
+  const int newer = (d->rules->does & VRAM__CUDNN_9_8) != 0;
+  if (!newer &&
+      (c->grouped || (c->dt == VRAM_F32 && c->window == 1 && c->places[0] == c->places[1])))
     return 0;
-  if (winograd && vram__conv_prefers_winograd(d, c))
-    return winograd;
-  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
-    return fft;
-  return vram__conv_copies(d, c);
+  if (vram__conv_on_tensor_cores(d, c))
+    return vram__conv_copies(d, c);
+  return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
 /* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
@@ -16826,8 +16949,8 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   d[1] = in[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
       vram__tensor_release(s, in[i]);
 }
 
@@ -21686,9 +21809,8 @@ static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
       vram__tensor_release(s, c->in[i]);
 }
 
-/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor, is in
- * place.
- */
+/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least
+   fp32, is in place. */
 static vram__tensor vram__cosine_norm(vram__step *s, vram__tensor x, uint32_t a) {
   int64_t attr[5];
   vram__tensor norm, y;
@@ -21725,7 +21847,7 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, dt);
+  eps = vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt));
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
@@ -23142,6 +23264,18 @@ static int64_t vram__conv_shape_axis(vram_graph *g, const vram_node *n, const vr
   return z < 1 ? vram__node_error(g, n, "a kernel larger than its padded input") : z;
 }
 
+/* What the step asks of the keys most often. */
+static void vram__conv_shape_flag(vram_node *n, const vram__conv_shape *v) {
+  uint32_t i;
+  n->flags |= VRAM__UNIT_STEPS;
+  for (i = 0; i < v->k; i++)
+    if (v->stride[i] != 1 || v->dilation[i] != 1)
+      n->flags &= (uint8_t)~VRAM__UNIT_STEPS;
+  if (!v->transposed && !v->same && v->groups == 1 && v->word == VRAM__WORD("zeros") &&
+      n->nin == 1 && v->k > 1)
+    n->flags |= VRAM__USUAL;
+}
+
 /* The weight has dims w: the module's own, or an input. */
 static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv_shape *v,
                                    const int64_t *w) {
@@ -23183,9 +23317,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
       return 0;
     w[2 + i] = v.kernel[i];
   }
-  if (!v.transposed && !v.same && v.groups == 1 && v.word == VRAM__WORD("zeros") && n->nin == 1 &&
-      k > 1)
-    n->flags |= VRAM__USUAL;
+  vram__conv_shape_flag(n, &v);
   w[0] = v.transposed ? in : v.c;
   w[1] = (v.transposed ? v.c : in) / v.groups;
   return vram__conv_shape_weight(g, n, &v, w) &&
@@ -23250,43 +23382,38 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
-/* Stride and dilation are 1. */
-static int vram__conv_is_dense(const vram_node *n) {
-  int64_t stride[3], dil[3];
-  uint32_t i, axes = vram__op_axes(n);
-  vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
-  vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
-  for (i = 0; i < axes; i++)
-    if (stride[i] != 1 || dil[i] != 1)
-      return 0;
-  return 1;
-}
-
-/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
-   tensor of positions that it makes, or sums over for the weight. */
+/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
-                                 const vram_dims *made, vram_dtype dt, int cl) {
-  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2];
+                                 vram__conv_makes makes, vram_dtype dt, int cl) {
+  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2], *made = xyw[makes != VRAM__CONV_INPUT];
   vram__cudnn_conv c;
   vram_bounds bytes;
   uint32_t i;
   c.dt = dt;
+  c.makes = makes;
   c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
   c.samples = (uint64_t)x->v[0];
   c.channels[0] = (uint64_t)x->v[1];
   c.channels[1] = (uint64_t)y->v[1];
   c.axes = (uint8_t)(w->ndim - 2);
   c.channels_last = cl != 0;
+  c.in = (uint64_t)w->v[1];
   c.grouped = w->v[1] != x->v[1];
+  c.places[0] = c.samples;
+  c.places[1] = c.samples;
+  c.window = 1;
+  for (i = 2; i < w->ndim; i++) {
+    c.places[0] *= (uint64_t)x->v[i];
+    c.places[1] *= (uint64_t)y->v[i];
+    c.window *= (uint64_t)w->v[i];
+  }
   for (i = 0; i < 2; i++) {
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
-  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
-                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
-            vram__conv_is_dense(s->node);
+            (s->node->flags & VRAM__UNIT_STEPS) != 0;
   bytes = vram__cudnn_workspace(&s->device, &c);
   vram__device_workspace(s, &bytes);
 }
@@ -23374,7 +23501,7 @@ static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram_
     xyw[0] = x.d;
     xyw[1] = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
     xyw[2] = w.d;
-    vram__conv_workspace(s, xyw, xyw[1], x.dt, cl);
+    vram__conv_workspace(s, xyw, VRAM__CONV_RESULT, x.dt, cl);
   }
   vram__tensor_release(s, copy);
   vram__tensor_release(s, w);
@@ -23446,7 +23573,7 @@ static vram__tensor vram__conv_product(vram__step *s, vram__tensor a, vram__tens
   xyw[0] = d;
   xyw[1] = ca.d;
   xyw[2] = cw.d;
-  vram__conv_workspace(s, xyw, d, a.dt, cl);
+  vram__conv_workspace(s, xyw, VRAM__CONV_INPUT, a.dt, cl);
   vram__tensor_release(s, ca);
   vram__tensor_release(s, cw);
   return y;
@@ -23462,7 +23589,7 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
   xyw[0] = cx.d;
   xyw[1] = cg.d;
   xyw[2] = d;
-  vram__conv_workspace(s, xyw, cg.d, g.dt, cl);
+  vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g.dt, cl);
   vram__tensor_release(s, cx);
   vram__tensor_release(s, cg);
   return y;
@@ -23591,7 +23718,7 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
   xyw[0] = a[0].d;
   xyw[1] = y[0].d;
   xyw[2] = a[1].d;
-  vram__conv_workspace(s, xyw, xyw[1], a[0].dt, 0);
+  vram__conv_workspace(s, xyw, VRAM__CONV_RESULT, a[0].dt, 0);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; s->amp && i < 3; i++)
     vram__tensor_release(s, a[i]);
@@ -23611,11 +23738,11 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
   xyw[2] = w;
   if (vram__input_wanted(f, 0)) {
     to[0] = vram__tensor_empty(s, x, g->dt);
-    vram__conv_workspace(s, xyw, x, g->dt, 0);
+    vram__conv_workspace(s, xyw, VRAM__CONV_INPUT, g->dt, 0);
   }
   if (vram__input_wanted(f, 1)) {
     to[1] = vram__tensor_empty(s, w, g->dt);
-    vram__conv_workspace(s, xyw, g->d, g->dt, 0);
+    vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g->dt, 0);
   }
   if (f->nin > 2 && vram__input_wanted(f, 2) && !x->v[1])
     to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g->dt);
@@ -28160,7 +28287,7 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");
 
-/* >>ops/mha    torch.nn.MultiheadAttention */
+/* >>ops/mha    torch.nn.MultiheadAttention and TransformerEncoderLayer */
 
 /* The slots of its parameters. */
 enum {
@@ -28175,11 +28302,20 @@ enum {
   VRAM__MHA_PARAMS
 };
 
+/* Behind them those of an encoder layer: of each weight and its bias. */
+enum {
+  VRAM__ENCODER_LINEAR1 = VRAM__MHA_PARAMS,
+  VRAM__ENCODER_LINEAR2 = VRAM__ENCODER_LINEAR1 + 2,
+  VRAM__ENCODER_NORM1 = VRAM__ENCODER_LINEAR2 + 2,
+  VRAM__ENCODER_NORM2 = VRAM__ENCODER_NORM1 + 2,
+  VRAM__ENCODER_PARAMS = VRAM__ENCODER_NORM2 + 2
+};
+
 /* Its options, and sizes by their names in torch.nn.functional: N, L, S and E of its documentation
    are bsz, tgt_len, src_len and embed_dim. */
 typedef struct vram__mha {
   const vram_node *n;
-  int64_t heads, bsz, tgt_len, src_len, embed_dim;
+  int64_t heads, bsz, tgt_len, src_len, embed_dim, dropout_p;
   int batched, batch_first, need_weights;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
@@ -28192,6 +28328,7 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
+  m.dropout_p = VRAM__INT(n, dropout, 0);
   m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
   m.tgt_len = q->v[m.batch_first ? 1 : 0];
   m.src_len = k->v[m.batch_first ? 1 : 0];
@@ -28200,12 +28337,13 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
 }
 
 /* F.multi_head_attention_forward, _mha_shape_check */
-static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m) {
-  const vram_dims *mask = n->in[3]->d;
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m,
+                                const vram_value *value) {
+  const vram_dims *mask = value->d;
   const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
                                    : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
                                          mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
-  if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
+  if (!fits || (value->dtype != VRAM_BOOL && vram__kind_rank(value->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
   return 1;
@@ -28265,7 +28403,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
   if (n->nout > 1 && !m.need_weights)
     return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m))
+  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m, n->in[3]))
     return 0;
   if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
@@ -28284,6 +28422,80 @@ static uint64_t vram__flops_mha(const vram_node *n) {
   const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
   return vram__sum_or_overflow(vram__product_or_overflow(rows, vram__matrix_elements(n)),
                                vram__flops_sdpa(n));
+}
+
+/* ---- torch.nn.TransformerEncoderLayer ---- */
+
+static vram__mha vram__encoder_attention(const vram_node *n, const vram_dims *x) {
+  vram__mha m = vram__mha_of(n, x, x);
+  m.need_weights = 0;
+  m.is_self = m.one_kv = 1;
+  m.dropout_p = VRAM__INT(n, dropout, VRAM__ONE / 10);
+  return m;
+}
+
+static int64_t vram__encoder_hidden(const vram_node *n) {
+  return VRAM__INT(n, dim_feedforward, 2048);
+}
+
+/* Parameters in the order in which the module registers them. */
+static int vram__shape_encoder_params(vram_graph *g, vram_node *n, int64_t e) {
+  const int64_t hidden = vram__encoder_hidden(n);
+  const int bias = VRAM__INT(n, bias, 1) != 0;
+  const vram__own_param own[] = {
+      {VRAM__MHA_IN, 1, "self_attn.in_proj_weight", 2, {3 * e, e, 0}},
+      {VRAM__MHA_BIAS, bias, "self_attn.in_proj_bias", 1, {3 * e, 0, 0}},
+      {VRAM__MHA_OUT, 1, "self_attn.out_proj.weight", 2, {e, e, 0}},
+      {VRAM__MHA_OUT_BIAS, bias, "self_attn.out_proj.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_LINEAR1, 1, "linear1.weight", 2, {hidden, e, 0}},
+      {VRAM__ENCODER_LINEAR1 + 1, bias, "linear1.bias", 1, {hidden, 0, 0}},
+      {VRAM__ENCODER_LINEAR2, 1, "linear2.weight", 2, {e, hidden, 0}},
+      {VRAM__ENCODER_LINEAR2 + 1, bias, "linear2.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM1, 1, "norm1.weight", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM1 + 1, bias, "norm1.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM2, 1, "norm2.weight", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM2 + 1, bias, "norm2.bias", 1, {e, 0, 0}}};
+  return vram__node_params(g, n, VRAM__ENCODER_PARAMS) &&
+         vram__node_own_params(g, n, own, sizeof own / sizeof *own);
+}
+
+/* The sequence, a mask. */
+static int vram__shape_encoder(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t act = VRAM__INT(n, activation, VRAM__WORD("relu"));
+  vram__mha m;
+  int64_t size[3];
+  uint32_t i;
+  if ((x->ndim != 3 && x->ndim != 2) || vram__kind_rank(n->in[0]->dtype) != 2)
+    return vram__node_error(g, n, "the sequence must have two or three axes of floating point");
+  m = vram__encoder_attention(n, x);
+  if (m.embed_dim < 1 || m.heads < 1 || m.embed_dim % m.heads)
+    return vram__node_error(g, n, "num_heads must divide the width of the sequence");
+  if (vram__encoder_hidden(n) < 1)
+    return vram__node_error(g, n, "dim_feedforward must be at least 1");
+  if (act != VRAM__WORD("relu") && act != VRAM__WORD("gelu"))
+    return vram__node_error(g, n, "activation must be relu or gelu");
+  if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
+    return vram__node_error(g, n, "dropout must be 0 to 1");
+  if (n->nin > 1 && !vram__shape_mha_mask(g, n, &m, n->in[1]))
+    return 0;
+  if (!vram__shape_encoder_params(g, n, m.embed_dim) ||
+      !vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i + 1 < x->ndim ? x->v[i] : vram__encoder_hidden(n);
+  return vram__graph_dims(g, x->ndim, size) != NULL &&
+         vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+}
+
+/* The products with its weights, and those of attention. */
+static uint64_t vram__flops_encoder(const vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const vram__mha m = vram__encoder_attention(n, x);
+  const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
+  return vram__sum_or_overflow(
+      vram__product_or_overflow(rows, vram__matrix_elements(n)),
+      vram__product_or_overflow(4, vram__product_or_overflow(x->numel, (uint64_t)m.src_len)));
 }
 
 #ifndef VRAM_NO_STEP
@@ -28356,8 +28568,7 @@ static int vram__mha_is_native(const vram__step *s, const vram__mha *m, const vr
                      b = vram__mha_param(s, n, VRAM__MHA_BIAS);
   return !s->grad && !s->train && !s->amp && m->batch_first && m->is_self && m->heads % 2 == 0 &&
          b.d && w.d && b.dt == x[0].dt && w.dt == x[0].dt && !n->param[VRAM__MHA_KEY] &&
-         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0) &&
-         !(n->nin > 3 && vram__dtype_is_float(x[3].dt));
+         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0);
 }
 
 /* Would scaled_dot_product_attention run a fused kernel for query, key and value like x? */
@@ -28366,14 +28577,15 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
   vram__sdpa p;
   uint32_t i;
   int backend;
-  if (m->need_weights || mask.d)
+  if (m->need_weights || mask.d ||
+      ((s->device.rules->does & VRAM__MHA_EIGHTS) && m->embed_dim / m->heads % 8))
     return 0;
   vram__memory_zero(&p, sizeof p);
   x.d = vram__attention_bshd_dims(s, m->bsz, m->heads, m->tgt_len, m->embed_dim / m->heads);
   for (i = 0; i < 3; i++)
     p.in[i] = x;
   backend = vram__sdpa_select(s, &p);
-  return backend == VRAM__SDPA_FLASH || backend == VRAM__SDPA_EFFICIENT;
+  return backend != VRAM__SDPA_MATH;
 }
 
 /* Query, key and value are chunks of one product. */
@@ -28382,7 +28594,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
                 width = embed_dim / m->heads;
   vram__tensor packed = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN),
                                            vram__mha_param(s, m->n, VRAM__MHA_BIAS)),
-               y;
+               attended, y;
   vram__sdpa p;
   int64_t size[4], stride[4], rows[3];
   uint32_t i;
@@ -28399,8 +28611,8 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
     vram__tensor_begin_at(s, p.in[i], i * (uint64_t)embed_dim);
   }
-  y = vram__torch_sdpa(s, &p);
-  vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
+  attended = vram__torch_sdpa(s, &p); /* it lives on */
+  y = vram__torch_swap(s, attended, 1, 2);
   rows[0] = bsz;
   rows[1] = tgt_len;
   rows[2] = embed_dim;
@@ -28408,6 +28620,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   vram__tensor_replace(s, &y,
                        vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
                                           vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS)));
+  vram__tensor_release(s, attended);
   vram__tensor_release(s, packed);
   return y;
 }
@@ -28599,10 +28812,10 @@ static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *q
 }
 
 /* need_weights: products and a softmax. Gives the result [L,N*h,E/h]; takes key and value; the
-   variable q lives on. */
+   variable q lives on. kept[0]: room for what else does. */
 static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
                                              const vram__tensor *qkv, vram__tensor mask,
-                                             vram__tensor *weights) {
+                                             vram__tensor *weights, vram__tensor *kept) {
   vram__tensor in[3], scores, y;
   in[0] = mask;
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
@@ -28610,6 +28823,8 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
                   : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
+  if (s->device.rules->does & VRAM__MHA_KEEPS)
+    *kept = vram__tensor_retain(s, in[1]);
   vram__tensor_release(s, in[1]); /* del q_scaled, k */
   vram__tensor_release(s, qkv[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
@@ -28675,13 +28890,13 @@ static void vram__mha_inputs(vram__step *s, const vram__mha *m, const vram__tens
       in[i] = m->batch_first ? vram__torch_swap(s, x[i], 0, 1) : vram__tensor_retain(s, x[i]);
 }
 
-/* F._canonical_mask: a mask of bools becomes one of numbers. */
-static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram__tensor *x) {
-  if (n->nin < 4)
+/* F._canonical_mask: a mask of bools becomes one of numbers; NULL: there is none. */
+static vram__tensor vram__mha_mask(vram__step *s, const vram__tensor *mask, vram_dtype dt) {
+  if (!mask)
     return vram__tensor_none();
-  if (x[3].dt == VRAM_BOOL)
-    return vram__tensor_empty(s, vram__dims_dense(s, x[3].d), x[0].dt);
-  return vram__tensor_retain(s, x[3]);
+  if (mask->dt == VRAM_BOOL)
+    return vram__tensor_empty(s, vram__dims_dense(s, mask->d), dt);
+  return vram__tensor_retain(s, *mask);
 }
 
 /* The result of attention becomes rows and goes through out_proj. */
@@ -28711,10 +28926,11 @@ static void vram__mha_average_weights(vram__step *s, const vram__mha *m, vram__t
 /* The function itself, on [len,N,width]. */
 static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, vram__tensor mask,
                           vram__tensor *y) {
-  const int64_t dropout_p = s->train ? VRAM__INT(m->n, dropout, 0) : 0;
+  const int64_t dropout_p = s->train ? m->dropout_p : 0;
   const int packed = m->batched && !m->n->param[VRAM__MHA_KEY];
   const vram__tensor given = vram__tensor_retain(s, mask); /* the module's forward holds it */
-  vram__tensor qkv[3];
+  vram__tensor qkv[3], kept[4];
+  uint32_t i;
   if (packed && m->is_self)
     vram__mha_project_self(s, m, in, qkv);
   else if (packed && m->one_kv)
@@ -28726,44 +28942,174 @@ static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, v
   vram__mha_add_bias_kv(s, m, qkv, &mask);
   vram__mha_split_heads(s, m, qkv);
   vram__mha_add_zero_attn(s, m, qkv, &mask);
+  for (i = 0; i < 4; i++)
+    kept[i] = i < 3 && (s->device.rules->does & VRAM__MHA_KEEPS) ? vram__tensor_retain(s, qkv[i])
+                                                                 : vram__tensor_none();
   if (m->need_weights)
-    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1]);
+    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1], &kept[3]);
   else
     y[0] = vram__mha_attend_sdpa(s, m, dropout_p, qkv, mask);
   vram__mha_project_out(s, m, &y[0]);
   if (m->need_weights)
     vram__mha_average_weights(s, m, &y[1]);
+  for (i = 0; i < 4; i++)
+    vram__tensor_release(s, kept[i]);
   vram__tensor_release(s, given);
   vram__tensor_release(s, mask);
   if (m->need_weights)
     vram__tensor_release(s, qkv[0]);
 }
 
+/* What is left of the module's forward where the native kernel does not run. Takes the mask. */
+static void vram__mha_attend(vram__step *s, vram__mha *m, const vram__tensor *x, vram__tensor mask,
+                             vram__tensor *y) {
+  vram__tensor in[3];
+  uint32_t i;
+  vram__mha_inputs(s, m, x, in);
+  vram__mha_run(s, m, in, mask, y);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, in[i]);
+  if (!m->batched)
+    vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
+  if (!m->batched && m->need_weights)
+    vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
+  if (m->batch_first)
+    vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
+}
+
 /* torch.nn.MultiheadAttention.forward */
 static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__mha m = vram__mha_of(n, x[0].d, x[1].d);
-  vram__tensor in[3], mask = vram__mha_mask(s, n, x);
-  uint32_t i;
+  vram__tensor mask = vram__mha_mask(s, n->nin > 3 ? &x[3] : NULL, x[0].dt);
   m.one_kv = s->name_of[n->in[1]->index] == s->name_of[n->in[2]->index];
   m.is_self = m.one_kv && s->name_of[n->in[0]->index] == s->name_of[n->in[1]->index];
   y[1] = vram__tensor_none();
-  if (vram__mha_is_native(s, &m, x)) {
+  if (vram__mha_is_native(s, &m, x) && !(n->nin > 3 && vram__dtype_is_float(x[3].dt))) {
     vram__mha_native(s, &m, x[0], mask, y);
     vram__tensor_release(s, mask);
-  } else {
-    vram__mha_inputs(s, &m, x, in);
-    vram__mha_run(s, &m, in, mask, y);
-    for (i = 0; i < 3; i++)
-      vram__tensor_release(s, in[i]);
-    if (!m.batched)
-      vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
-    if (!m.batched && m.need_weights)
-      vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
-    if (m.batch_first)
-      vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
-  }
+  } else
+    vram__mha_attend(s, &m, x, mask, y);
   if (n->nout < 2)
     vram__tensor_replace(s, &y[1], vram__tensor_none());
+}
+
+/* ---- torch.nn.TransformerEncoderLayer ---- */
+
+/* norm1 or norm2 of x, which is taken */
+static vram__tensor vram__encoder_norm(vram__step *s, const vram_node *layer, uint32_t slot,
+                                       vram__tensor x) {
+  int64_t attr[3];
+  vram_node n;
+  vram__tensor y;
+  attr[0] = VRAM__KEY_normalized_shape | 1 << 8;
+  attr[1] = x.d->v[x.d->ndim - 1u];
+  attr[2] = 0;
+  vram__memory_zero(&n, sizeof n);
+  n.op = VRAM_OP_layer_norm;
+  n.nin = 1;
+  n.nout = 1;
+  n.nparam = 2;
+  n.param = layer->param + slot;
+  n.attr = attr;
+  vram__forward_op(s, &n, &x, &y);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+static vram__tensor vram__encoder_linear(vram__step *s, const vram_node *n, uint32_t slot,
+                                         vram__tensor x) {
+  return vram__torch_linear(s, x, vram__mha_param(s, n, slot), vram__mha_param(s, n, slot + 1));
+}
+
+/* _transformer_encoder_layer_fwd (native/transformers/transformer.cpp): sums are in place, the
+   activation is a part of the product */
+static vram__tensor vram__encoder_native(vram__step *s, const vram__mha *m, vram__tensor src,
+                                         vram__tensor mask) {
+  const vram_node *n = m->n;
+  const int norm_first = VRAM__INT(n, norm_first, 0) != 0;
+  vram__tensor x = vram__tensor_retain(s, src), y[2], before;
+  if (norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM1, x);
+  y[1] = vram__tensor_none();
+  vram__mha_native(s, m, x, mask, y);
+  vram__tensor_release(s, x);
+  x = y[0];
+  vram__torch_add_(s, &x, src);
+  if (!norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM1, x);
+  before = vram__tensor_retain(s, x);
+  if (norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM2, x);
+  y[0] = vram__encoder_linear(s, n, VRAM__ENCODER_LINEAR1, x);
+  y[1] = vram__encoder_linear(s, n, VRAM__ENCODER_LINEAR2, y[0]);
+  vram__tensor_release(s, y[0]);
+  vram__tensor_release(s, x);
+  x = y[1];
+  vram__torch_add_(s, &x, before);
+  if (!norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM2, x);
+  vram__tensor_release(s, before);
+  return x;
+}
+
+/* dropout(x) as the modules dropout, dropout1 and dropout2; takes x */
+static vram__tensor vram__encoder_dropout(vram__step *s, const vram__mha *m, vram__tensor x) {
+  vram__tensor y = vram__op_call_key(s, VRAM_OP_dropout, x, VRAM__KEY_p, m->dropout_p);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* _sa_block; takes x */
+static vram__tensor vram__encoder_attend(vram__step *s, vram__mha *m, vram__tensor x,
+                                         vram__tensor mask) {
+  vram__tensor in[3], y[2];
+  in[0] = in[1] = in[2] = x;
+  vram__mha_attend(s, m, in, vram__tensor_retain(s, mask), y);
+  vram__tensor_release(s, x);
+  return vram__encoder_dropout(s, m, y[0]);
+}
+
+/* _ff_block; takes x */
+static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__tensor x) {
+  const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
+  vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
+  vram__tensor_replace(
+      s, &y,
+      vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+  y = vram__encoder_dropout(s, m, y);
+  vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
+  vram__tensor_release(s, x);
+  return vram__encoder_dropout(s, m, y);
+}
+
+/* x + block(norm(x)), or norm(x + block(x)); the first block is attention. Takes x. */
+static vram__tensor vram__encoder_block(vram__step *s, vram__mha *m, vram__tensor x,
+                                        vram__tensor mask, uint32_t norm) {
+  const int norm_first = VRAM__INT(m->n, norm_first, 0) != 0;
+  vram__tensor in = vram__tensor_retain(s, x), y, sum;
+  if (norm_first)
+    in = vram__encoder_norm(s, m->n, norm, in);
+  y = norm == VRAM__ENCODER_NORM1 ? vram__encoder_attend(s, m, in, mask)
+                                  : vram__encoder_feed(s, m, in);
+  sum = vram__op_call_binary(s, VRAM_OP_add, x, y);
+  vram__tensor_release(s, y);
+  if (!norm_first)
+    sum = vram__encoder_norm(s, m->n, norm, sum);
+  vram__tensor_release(s, x);
+  return sum;
+}
+
+static void vram__forward_encoder(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__mha m = vram__encoder_attention(n, x[0].d);
+  vram__tensor mask = vram__mha_mask(s, n->nin > 1 ? &x[1] : NULL, x[0].dt);
+  if (vram__mha_is_native(s, &m, x))
+    y[0] = vram__encoder_native(s, &m, x[0], mask);
+  else {
+    y[0] = vram__encoder_block(s, &m, vram__tensor_retain(s, x[0]), mask, VRAM__ENCODER_NORM1);
+    y[0] = vram__encoder_block(s, &m, y[0], mask, VRAM__ENCODER_NORM2);
+  }
+  vram__tensor_release(s, mask);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -28771,6 +29117,11 @@ static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x
 VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
          "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
          "frozen weights dtype");
+
+/* bias: of all its parts; dropout: 0.1 unless given */
+VRAM__OP(transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
+         "num_heads! dim_feedforward activation norm_first bias dropout batch_first frozen weights "
+         "dtype");
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
@@ -29072,8 +29423,10 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   s->cat = VRAM_CATEGORY_AUTOCAST;
   c->flat = vram__rnn_flat_empty(s, &c->r, c->dt);
   s->cat = category;
-  for (i = 0; i < c->n->nparam; i++) {
-    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &c->w[i], 1, 1, 0);
+  for (i = 0; i < c->n->nparam; i++) { /* copy_ of a view of each */
+    const vram__tensor w = vram__torch_view_as(s, c->w[i], c->w[i].d, VRAM__K_view, 0);
+    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &w, 1, 1, 0);
+    vram__tensor_release(s, w);
     c->w[i] = vram__tensor_alias(s, c->flat, c->w[i].d);
     c->w[i].dt = c->dt;
     vram__grad_fn_set_output(s, f, 0, &c->w[i]);
@@ -29240,7 +29593,8 @@ static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b,
   vram__tensor_release(s, x_copy);
 }
 
-/* _cudnn_rnn_backward_weight: gradients of the parameters are views of one buffer, as these are. */
+/* _cudnn_rnn_backward_weight: gradients of the parameters lie in one buffer, and none keeps it but
+   as its storage: the last one that is left there is added to in place. */
 static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b, vram__grad_fn *f,
                                       vram__tensor *to) {
   const vram_dtype dt = b->x.dt;
@@ -29251,7 +29605,7 @@ static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b
   for (i = 3; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
       const vram_dims *w = f->node->param[i - 3]->d;
-      to[i] = b->r.bias ? vram__tensor_view(s, flat, w) : vram__tensor_empty(s, w, dt);
+      to[i] = b->r.bias ? vram__tensor_alias(s, flat, w) : vram__tensor_empty(s, w, dt);
     }
   vram__cub_release(s, workspace);
   vram__tensor_release(s, flat);
@@ -30059,7 +30413,7 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
                                      int reduction) {
   const int image = x.d->ndim > 2, none = reduction == VRAM__REDUCTION_NONE;
   const vram_dims *d = s->scalar;
-  vram__tensor y, total_weight, copy;
+  vram__tensor y, total_weight, copy[2];
   vram__grad_fn *f;
   if (none)
     d = vram__dims_rows(s, x.d);
@@ -30072,8 +30426,10 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
     total_weight = vram__tensor_empty(s, s->scalar, x.dt);
   }
   if (!image || !none) {
-    copy = vram__norm_format_copy(s, x, 0);
-    vram__tensor_release(s, copy);
+    copy[0] = vram__norm_format_copy(s, x, 0);
+    copy[1] = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy[1]);
+    vram__tensor_release(s, copy[0]);
   }
   if (f) {
     vram__save_tensor(s, f, x);
@@ -30091,9 +30447,13 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
   vram__tensor in = folded ? vram__nll_image(s, x) : vram__tensor_retain(s, x), y;
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
+  if (folded) /* its view is as good as itself */
+    target = vram__torch_contiguous(s, target);
   if (s->amp)
     vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
   y = vram__nll_kernel(s, in, target, reduction);
+  if (folded)
+    vram__tensor_release(s, target);
   vram__tensor_release(s, in);
   if (folded && reduction == VRAM__REDUCTION_NONE) {
     ndim = vram__loss_class_sizes(x.d, size);
@@ -30104,11 +30464,16 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
 }
 
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor x = VRAM__SAVED(f)[0], target = VRAM__SAVED(f)[1];
+  const int is_map = x.d->ndim > 2 && VRAM__SLOTS(f)[0].g.d->numel > 1; /* a loss of each place */
   vram__tensor copy;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   copy = vram__norm_format_copy(s, x, 0);
   vram__tensor_release(s, copy);
+  if (!is_map) {
+    copy = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy);
+  }
 }
 
 /* cross_entropy_loss_label_smoothing: the mean of `smooth` counts the targets that are not
@@ -31073,7 +31438,13 @@ VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
-VRAM__FN void vram__micro_batches(vram__step *s);
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss);
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
+
+/* epoch.c */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__evaluate(vram__step *s);
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
@@ -31083,6 +31454,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
+VRAM__FN void vram__zero_grad_first(vram__step *s);
+VRAM__FN void vram__zero_grad_last(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
@@ -33275,6 +33648,8 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
 /* A `requires_grad` line. */
 static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
   uint32_t i;
+  if ((n->flags & VRAM__CHECKPOINTED) && !s->call.nrange)
+    return;
   for (i = 0; i < n->nin && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
@@ -34780,7 +35155,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
 }
 
 /* The tape, which grew from there, has been played and goes. */
-static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
   uint32_t i;
   s->used = tape;
   s->tape.last = 0;
@@ -34902,9 +35277,11 @@ static void vram__rounds_count(vram__step *s, const vram__milestone *then,
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
 
-VRAM__FN void vram__micro_batches(vram__step *s) {
-  const uint32_t count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
-  const uint64_t tape = s->used;
+/* last: the graph of the last one, NULL: it is one of the others. */
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
+  const uint32_t all = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
+  const uint32_t count = all - (last != NULL);
+  const uint64_t tape = s->tape.begin = s->used;
   int fold = count > 3 && vram__micro_batches_foldable(s);
   vram__milestone past[VRAM__ROUND_MOST + 1];
   vram__tensor loss = vram__tensor_none();
@@ -34928,6 +35305,13 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
     } else if (known < VRAM__ROUND_MOST)
       known++;
   }
+  if (last && !s->failed) {
+    if (count)
+      vram__micro_batch_forget(s, tape, &loss);
+    vram__epoch_batch(s, last);
+    if (!s->failed)
+      vram__micro_batch(s, &loss, !count);
+  }
   s->loss = loss;
 }
 
@@ -34939,6 +35323,32 @@ VRAM__FN void vram__zero_grad_now(vram__step *s) {
   for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
+  }
+}
+
+/* Gradients go: of the caller's inputs, then of the parameters. */
+VRAM__FN void vram__zero_grad_first(vram__step *s) {
+  uint32_t i;
+  for (i = s->leaf.parameters; i < s->leaf.count; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
+  }
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
+    vram__zero_grad_now(s);
+}
+
+/* zero_grad() behind the optimizer's step. */
+VRAM__FN void vram__zero_grad_last(vram__step *s) {
+  uint32_t i;
+  vram__phase_end(s, VRAM_PHASE_ZERO_GRAD);
+  for (i = 0; i < s->leaf.parameters; i++) {
+    vram__leaf *l = s->leaf.at + i;
+    if (!l->grad.d)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+    l->let_go = s->leaf.past[i].let_go = 1;
+    s->leaf.past[i].had = 0;
   }
 }
 
@@ -34974,14 +35384,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == 1)
     vram__live_collect(s);
-  if (!s->leaf.known)
-    return;
-  for (i = s->leaf.parameters; i < s->leaf.count; i++) { /* the caller's inputs lose theirs first */
-    vram__tensor_release(s, s->leaf.at[i].grad);
-    s->leaf.at[i].grad = vram__tensor_none();
-  }
-  if (!s->o->zero_grad_late && !s->g->nzero_grad)
-    vram__zero_grad_now(s);
+  if (s->leaf.known)
+    vram__zero_grad_first(s);
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
@@ -35450,11 +35854,16 @@ VRAM__FN void vram__keep_before(vram__step *s) {
   }
 }
 
-/* A `keep` line: its variables take their values, and what they held goes. */
+/* A `keep` line: its variables take their values, and what they held goes. Those of an evaluation
+   are others, which go at its end. */
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
+    return;
+  for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
+    s->variable[s->name_of[n->in[i]->index]].refs++;
+  if (s->phase == VRAM_PHASE_EVALUATION)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
@@ -35728,6 +36137,153 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
+/* >>step/epoch    what comes behind a step: one with the last batch of an epoch, an evaluation */
+
+static int vram__nodes_alike(const vram_node *a, const vram_node *b) {
+  while (a && b && a->op == b->op && a->nin == b->nin && a->nout == b->nout) {
+    a = a->next;
+    b = b->next;
+  }
+  return a == b; /* both at their end */
+}
+
+/* Are both the same model, whatever its inputs' sizes are? */
+static int vram__graphs_alike(const vram_graph *a, const vram_graph *b) {
+  const vram_param *p = a->param_first, *q = b->param_first;
+  uint32_t i;
+  if (a->nnode != b->nnode || a->nvalue != b->nvalue || a->nparam != b->nparam ||
+      a->ninput != b->ninput || a->nkept != b->nkept || a->nmade != b->nmade)
+    return 0;
+  for (; p; p = p->next, q = q->next) {
+    if (p->kind != q->kind || p->dtype != q->dtype || p->d->ndim != q->d->ndim)
+      return 0;
+    for (i = 0; i < p->d->ndim; i++)
+      if (p->d->v[i] != q->d->v[i])
+        return 0;
+  }
+  return vram__nodes_alike(a->first, b->first);
+}
+
+/* Why these options do not go together, or NULL. */
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o) {
+  const vram_graph *const other[2] = {o->last_batch, o->evaluation};
+  uint32_t i;
+  if (!o->train)
+    return NULL;
+  if (o->zero_grad_end && (o->keep_grads || o->zero_grad_late || g->nzero_grad))
+    return "zero_grad() behind the optimizer's step goes with no other zero_grad()";
+  if (o->zero_grad_end && vram__in_backward_is(o))
+    return "an optimizer in backward leaves no gradients to zero";
+  if (o->last_batch && o->first_step)
+    return "a first step has no last batch of an epoch behind it (expected a steady step)";
+  for (i = 0; i < 2; i++)
+    if (other[i] && (other[i]->error.code || !other[i]->root || !vram__graphs_alike(g, other[i])))
+      return i ? "the model that is evaluated is not the one that is trained: its nodes or "
+                 "parameters differ"
+               : "the last batch is not one of this model: its nodes or parameters differ";
+  for (i = 0; o->last_batch && i < g->ninput; i++)
+    if (o->last_batch->input[i]->d->numel > g->input[i]->d->numel)
+      return "the last batch of an epoch is larger than the others";
+  return NULL;
+}
+
+/* The inputs are of that graph now; what they lie on stays. */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g) {
+  uint32_t i;
+  s->g = g;
+  s->root = g->root;
+  s->call.nrange = s->call.own_args = 0;
+  vram__calls_find(s);
+  for (i = 0; i < g->ninput && !s->failed; i++) {
+    const vram_value *v = g->input[i];
+    vram__tensor t = s->variable[v->index].t;
+    t.d = v->d;
+    if (t.st) {
+      vram__storage *st = vram__slot_at(s, t.st);
+      st->d = v->d;
+      if (st->fn & VRAM__LEAF)
+        s->leaf.at[st->fn & ~VRAM__LEAF].d = v->d;
+    }
+    vram__variable_name(s, v, t);
+  }
+}
+
+/* What is named goes: the inputs, then the results. */
+static void vram__evaluation_unname(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < g->ninput; i++) {
+    vram__variable *v = s->variable + g->input[i]->index;
+    if (v->refs)
+      vram__tensor_release(s, v->t);
+    v->refs = 0;
+  }
+  for (n = g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      vram__variable *v = s->variable + s->name_of[n->out[i].index];
+      if (s->name_of[n->out[i].index] == g->nvalue)
+        continue;
+      if (v->refs)
+        vram__tensor_release(s, v->t);
+      v->refs = 0;
+    }
+}
+
+/* with torch.no_grad(): model(x), in a function of its own. */
+static void vram__evaluation_play(vram__step *s) {
+  const vram_graph *g = s->g;
+  uint32_t i;
+  vram__forward_leave_out(s);
+  for (i = 0; i < g->nvalue && !s->failed; i++)
+    s->variable[i].refs = 0;
+  s->cat = VRAM_CATEGORY_INPUTS;
+  for (i = 0; i < g->ninput && !s->failed; i++) {
+    const vram_value *v = g->input[i];
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
+    if (!(s->skip && g->inferred && s->skip[g->nnode + i]))
+      vram__variable_name(s, v, vram__tensor_empty(s, v->d, dt));
+  }
+  if (s->failed)
+    return;
+  vram__forward(s);
+  vram__autocast_leave(s);
+  if (!s->failed)
+    vram__evaluation_unname(s);
+  if (s->leaf.nmade && !s->failed)
+    vram__leaves_settle(s);
+}
+
+/* Behind a step, whose inputs stay where they are. */
+VRAM__FN void vram__evaluate(vram__step *s) {
+  const vram_graph *const own = s->g, *const g = s->o->evaluation;
+  vram__tensor *input;
+  uint32_t i;
+  vram__tensor none = vram__tensor_none();
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  input = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                            (own->ninput + UINT64_C(1)) * sizeof *input);
+  if (!input) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < own->ninput; i++)
+    input[i] = s->variable[own->input[i]->index].t;
+  s->phase = VRAM_PHASE_EVALUATION;
+  s->train = 0;
+  s->call.nrange = 0;
+  s->g = g;
+  s->root = g->root;
+  vram__evaluation_play(s);
+  vram__phase_end(s, VRAM_PHASE_END);
+  s->skip = NULL;
+  s->train = 1;
+  s->g = own;
+  s->root = own->root;
+  for (i = 0; i < own->ninput; i++)
+    vram__variable_name(s, own->input[i], input[i]);
+}
+
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
 
 /* A run that comes after the one that s played. */
@@ -35743,7 +36299,8 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || g->nbackward));
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                                   o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -36075,7 +36632,8 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+/* Of a step of that graph alone. */
+static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_checkpoint *b;
   const vram_node *m;
@@ -36109,6 +36667,15 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  return n;
+}
+
+VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+  uint64_t n = vram__step_graph_bytes(g, o);
+  if (o && o->train && o->last_batch)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
+  if (o && o->train && o->evaluation)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->evaluation, o));
   return n;
 }
 
@@ -36298,32 +36865,34 @@ static void vram__step_put_before(vram__step *s) {
   vram__peak_note(s);
 }
 
-/* From zero_grad to what is left after the optimizer. */
-static void vram__step_play(vram__step *s, uint32_t how) {
-  const vram__category_bytes before = s->count.category;
-  const uint64_t blocks = s->count.blocks, upper = blocks + s->count.extra;
+/* What there was before the step. */
+typedef struct vram__step_before {
+  vram__category_bytes category;
+  uint64_t blocks, upper;
+} vram__step_before;
+
+/* From the first forward pass to what is left after the optimizer. before: NULL behind another
+   step; last: the graph of the last micro-batch, where it is another one. */
+static void vram__step_play_one(vram__step *s, const vram__step_before *before,
+                                const vram_graph *last, uint32_t how) {
   vram__replay *run = s->replay;
-  vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
-    vram__live_collect(s);
-  if (run)
-    run->body = run->ntape;
-  vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
-  vram__micro_batches(s);
+  vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
-  if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
-    vram__gradients_had(s, &before, blocks, upper);
+  if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
+    vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
   if (s->train && !s->failed)
     vram__average_update(s);
+  if (s->train && !s->failed && s->o->zero_grad_end)
+    vram__zero_grad_last(s);
   if (run)
     run->after = run->ntape;
-  if (s->phase == VRAM_PHASE_OPTIMIZER)
+  if (s->phase != VRAM_PHASE_END)
     vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
@@ -36332,6 +36901,45 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
+}
+
+/* One more step behind another one. */
+static void vram__step_play_next(vram__step *s, const vram_graph *g, const vram_graph *last,
+                                 uint32_t how) {
+  vram__tensor none = vram__tensor_none();
+  if (s->failed)
+    return;
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  vram__epoch_batch(s, g);
+  if (s->failed)
+    return;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  s->leaf.taken = s->nbackward = 0;
+  s->saved_most = 0;
+  vram__zero_grad_first(s);
+  vram__step_play_one(s, NULL, last, how);
+}
+
+/* The step, and what the options let come behind it. */
+static void vram__step_play(vram__step *s, uint32_t how) {
+  const vram_graph *const g = s->g, *last = s->o->first_step ? NULL : s->o->last_batch;
+  vram__step_before before;
+  before.category = s->count.category;
+  before.blocks = s->count.blocks;
+  before.upper = s->count.blocks + s->count.extra;
+  vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
+  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+    vram__live_collect(s);
+  if (s->replay)
+    s->replay->body = s->replay->ntape;
+  vram__zero_grad(s);
+  vram__step_play_one(s, &before, NULL, how);
+  if (s->train && last)
+    vram__step_play_next(s, g, last, how);
+  if (s->train && s->o->evaluation && !s->failed)
+    vram__evaluate(s);
+  if (s->train && last)
+    vram__step_play_next(s, g, NULL, how);
   if (s->count.at_peak)
     vram__peak_note(s);
 }
@@ -36431,6 +37039,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__epoch_misuse(g, o))
+    return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);
 }
 
@@ -40639,6 +41249,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
+  t.o.last_batch = t.o.evaluation = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);
   vram__cuts_find(g, &t.c);

@@ -225,6 +225,21 @@ def multi_head_attention(l):
     return list(y)
 
 
+@call("transformer_encoder_layer")
+def transformer_encoder_layer(l):
+    make = lambda: nn.TransformerEncoderLayer(
+        l.x.shape[-1],
+        l.size("num_heads"),
+        l.size("dim_feedforward", 2048),
+        l.number("dropout", 0.1),
+        l.keys.get("activation", "relu"),
+        batch_first=l.flag("batch_first", 0),
+        norm_first=l.flag("norm_first", 0),
+        bias=l.flag("bias", 1),
+    )
+    return l.module(make).train(l.train)(*l.inputs)
+
+
 @call("scaled_dot_product_attention")
 def attention(l):
     keys = dict(dropout_p=l.number("dropout_p", 0) if l.train else 0.0, is_causal=l.flag("is_causal", 0))

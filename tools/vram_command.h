@@ -106,6 +106,8 @@ int cmd_set_units(const char *v);
 const char *cmd_human(uint64_t b);
 /* 25.6 M */
 const char *cmd_count_text(uint64_t n, char *to, size_t cap);
+/* 41,943,040 */
+const char *cmd_grouped(uint64_t n, char to[32]);
 /* The character at *s, and behind it; 0xfffd for a byte that is none in UTF-8. */
 unsigned cmd_next_char(const char **s);
 /* Plain ASCII: what is beyond it is escaped, and so is '<', which could end a script. */

@@ -3,7 +3,9 @@
 
 cmd_text help_estimate = {
     "vram estimate MODEL [options]     bytes of one step\n"
-    "\n" HELP_STEP "output\n"
+    "\n",
+    HELP_STEP,
+    "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"
     "  --terms               every figure, and where it comes from\n"
@@ -92,11 +94,16 @@ static void print_planned(const vram_planned_step *p) {
     printf("'\n");
 }
 
+int job_last_phase(const job *j) {
+  return !j->o.train       ? VRAM_PHASE_FORWARD
+         : j->o.evaluation ? VRAM_PHASE_EVALUATION
+                           : VRAM_PHASE_OPTIMIZER;
+}
+
 static void json_phases(const job *j, const vram_report *r) {
-  const int n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   int i;
   printf(",\"phases\":{");
-  for (i = VRAM_PHASE_FORWARD; i <= n; i++) {
+  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
     const vram_phase_report *p = &r->phase[i];
     printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
            ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
@@ -263,20 +270,6 @@ static void print_peak(const vram_report *r) {
   }
 }
 
-/* 41943040 as "41,943,040" */
-static const char *grouped(uint64_t n, char *to) {
-  char digits[24];
-  const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
-  int i, k = 0;
-  for (i = 0; i < len; i++) {
-    if (i && (len - i) % 3 == 0)
-      to[k++] = ',';
-    to[k++] = digits[i];
-  }
-  to[k] = 0;
-  return to;
-}
-
 /* As peft's print_trainable_parameters, where not all of them are trained. */
 static void print_parameters(const job *j, const vram_graph *g) {
   vram_parameters p;
@@ -287,7 +280,7 @@ static void print_parameters(const job *j, const vram_graph *g) {
   if (sum == p.trainable)
     return;
   printf("\ntrainable params: %s || all params: %s || trainable%%: %.4f",
-         grouped(p.trainable, trained), grouped(sum, all),
+         cmd_grouped(p.trainable, trained), cmd_grouped(sum, all),
          100.0 * (double)p.trainable / (double)sum);
   printf("\ntrainable %s, frozen %s", cmd_human(p.trainable_bytes), cmd_human(p.frozen_bytes));
   if (p.quantised)
@@ -341,8 +334,8 @@ static void print_recomputed(const job *j, const vram_graph *g) {
 
 static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
   char mode[256];
-  int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   uint32_t d;
+  int i;
   job_mode(j, mode, sizeof mode);
   printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
          cmd_plain, mode);
@@ -359,7 +352,7 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
          cmd_human(r->device_bytes.expected), cmd_human(r->device_bytes.lower),
          cmd_human(r->device_bytes.upper));
   printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
-  for (i = VRAM_PHASE_FORWARD; i <= n; i++)
+  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++)
     printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
            cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
   print_held(j, g, r);

@@ -506,19 +506,6 @@ static const char *place_text(const trace *t, size_t i, char *to, size_t cap) {
   return to;
 }
 
-/* 12,345 */
-static const char *grouped(uint64_t n, char to[32]) {
-  char digits[24];
-  int len = snprintf(digits, sizeof digits, "%" PRIu64, n), i, at = 0;
-  for (i = 0; i < len; i++) {
-    if (i && (len - i) % 3 == 0)
-      to[at++] = ',';
-    to[at++] = digits[i];
-  }
-  to[at] = 0;
-  return to;
-}
-
 /* The trace says what PyTorch reserved, from its beginning on. */
 static int is_comparable(const trace *t) { return t->has_segments && !t->before; }
 
@@ -534,7 +521,7 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
     printf(" %12s %12s", cmd_human(p[i].stats.value[0].peak),                                      \
            cmd_human(p[i].stats.value[0].current));                                                \
   printf("\n")
-  printf("%s%s%s  %s calls", cmd_bold, t->path, cmd_plain, grouped(t->ncalls, number));
+  printf("%s%s%s  %s calls", cmd_bold, t->path, cmd_plain, cmd_grouped(t->ncalls, number));
   printf(", device %s", cmd_human(r->options.total_bytes));
   if (r->options.limit_bytes)
     printf(", at most %s of it", cmd_human(r->options.limit_bytes));
@@ -543,9 +530,9 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
   printf("\n");
   if (t->before)
     printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
-           grouped(t->before, number), cmd_plain);
+           cmd_grouped(t->before, number), cmd_plain);
   if (t->unmatched)
-    printf("%sfreed, but never allocated in it: %s%s\n", cmd_dim, grouped(t->unmatched, number),
+    printf("%sfreed, but never allocated in it: %s%s\n", cmd_dim, cmd_grouped(t->unmatched, number),
            cmd_plain);
   printf("\n%s%-14s", cmd_bold, "policy");
   for (i = 0; i < n; i++)

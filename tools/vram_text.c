@@ -148,6 +148,19 @@ void cmd_identifier(const char *s, char *to, size_t cap) {
   to[n] = 0;
 }
 
+const char *cmd_grouped(uint64_t n, char to[32]) {
+  char digits[24];
+  const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+  int i, at = 0;
+  for (i = 0; i < len; i++) {
+    if (i && (len - i) % 3 == 0)
+      to[at++] = ',';
+    to[at++] = digits[i];
+  }
+  to[at] = 0;
+  return to;
+}
+
 const char *cmd_count_text(uint64_t n, char *to, size_t cap) {
   static const char unit[] = " KMBT";
   int u = 0;

@@ -19,8 +19,8 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   d[1] = in[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
       vram__tensor_release(s, in[i]);
 }
 

@@ -64,8 +64,9 @@ static void step(const vram_graph *g, int i, const uint8_t *choice) {
   MUST(code == e.code && (code == VRAM_OK) == (e.text[0] == 0));
   MUST(code != VRAM_ERR_MEMORY || choice[0] & 2);
   if (code == VRAM_OK) {
-    MUST(r.peak_allocated_bytes.lower >= r.peak_requested_bytes &&
-         r.peak_allocated_bytes.upper >= r.peak_allocated_bytes.lower);
+    MUST(r.peak_allocated_bytes.expected >= r.peak_requested_bytes &&
+         r.peak_allocated_bytes.lower <= r.peak_allocated_bytes.expected &&
+         r.peak_allocated_bytes.upper >= r.peak_allocated_bytes.expected);
     MUST(live <= (int64_t)r.peak_requested_bytes);
   }
   free(scratch);
