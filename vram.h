@@ -7751,7 +7751,8 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+#define VRAM__CHECKPOINTED                                                                         \
+  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
                                  */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
@@ -7929,7 +7930,8 @@ enum {
   VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
   VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
   VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
-  VRAM__OP_NUMBERS = 32768    /* and this for all but bools */
+  VRAM__OP_NUMBERS = 32768,   /* and this for all but bools */
+  VRAM__OP_REAL = 65536       /* and this for all but complex numbers */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -7940,7 +7942,7 @@ typedef struct vram__op_row {
   vram__shape_fn shape;
   vram__flops_fn flops;
   uint16_t least, most; /* inputs */
-  uint16_t traits;      /* VRAM__OP_... */
+  uint32_t traits;      /* VRAM__OP_... */
   uint8_t types, autocast, lower;
   uint8_t kind;  /* which of its family it is */
   uint8_t lines; /* it is written out to lines, and has no function of its own */
@@ -8248,7 +8250,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram_node **node);
 
 /* ops/table.c */
-VRAM__FN uint16_t vram__op_traits(const vram_node *n);
+VRAM__FN uint32_t vram__op_traits(const vram_node *n);
 VRAM__FN uint32_t vram__op_axes(const vram_node *n);
 VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
@@ -9421,10 +9423,13 @@ VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
 static int vram__node_takes(vram_graph *g, const vram_node *n) {
   const uint32_t traits = vram__op_traits(n);
   uint32_t i;
-  if (!(traits & (VRAM__OP_FLOATS | VRAM__OP_NUMBERS)))
+  const uint32_t limits = VRAM__OP_FLOATS | VRAM__OP_NUMBERS | VRAM__OP_REAL | VRAM__OP_OWNS;
+  if (!(traits & limits))
     return 1;
   for (i = 0; i < n->nin; i++) {
     const vram_dtype dt = n->in[i]->dtype;
+    if (vram__kind_rank(dt) == 3 && ((traits & VRAM__OP_REAL) || n->nparam))
+      return vram__node_error(g, n, "a tensor of complex numbers");
     if (dt == VRAM_BOOL && (traits & VRAM__OP_NUMBERS))
       return vram__node_error(g, n, "a tensor of bools");
     if ((dt == VRAM_BOOL || dt == VRAM_I16 || dt == VRAM_I32 || dt == VRAM_I64) &&
@@ -16526,12 +16531,12 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
   if (!vram__bcast_fits(g, n, &first, &count))
     return 0;
   dt = vram__bcast_dtype(n, first, count);
-  if (n->op == VRAM_OP_hypot && vram__kind_rank(dt) < 2)
-    return vram__node_error(g, n, "a tensor that is not floating point");
   if (dt == VRAM_BOOL &&
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
+  if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
+    return vram__node_error(g, n, "complex numbers are not rounded");
   if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
@@ -16878,14 +16883,14 @@ VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scal
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
                    "scalar inplace rounding_mode",
                    "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
-VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE, 0,
-                   "scalar inplace", "");
+VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE,
+                   VRAM__OP_REAL, "scalar inplace", "");
 VRAM__OP_POINTWISE(pow, "pow", 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
                    "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
-VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
 VRAM__OP(where, "", 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
@@ -16913,21 +16918,26 @@ VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__O
                    "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
-VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
-                   "x0: where_rtl(compare_number(x0), grad, zero)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
+                   "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL,
+                   "min max inplace", "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, "eq", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ne, "ne not_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0,
+VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
          "scalar");
+VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
+         "scalar");
+VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
+         "scalar");
+VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0,
+         VRAM__OP_REAL, "scalar");
 VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor ~bitwise_xor ~xor", 2, 2, bcast,
          BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
@@ -16935,7 +16945,8 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
+    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
@@ -17045,36 +17056,40 @@ VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_A
                    "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
 VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
-VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0, 0, "");
+VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0,
+         VRAM__OP_REAL, "");
 VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, sinh(x0))");
 VRAM__OP_POINTWISE(asinh, "asinh acosh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, rsqrt(shifted(powered(x0))))");
 VRAM__OP_POINTWISE(atanh, "atanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(scaled(grad), shifted(powered(x0)))");
-VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
-VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(grad, digamma(x0))");
-VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: logit_backward(grad, x0)");
+VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
+                   "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
+VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
+                   "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
+VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: logit_backward(grad, x0)");
 VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: grad");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL | VRAM__OP_FLOATS, "inplace", "x0: grad");
 VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: scaled(grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: scaled(grad)");
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
-VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, 0, "inplace",
-                   "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
-VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, 0,
+VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL | VRAM__OP_FLOATS,
+                   "inplace", "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
+VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,
                    "scalar inplace", "x1: mul(neg(grad), div(x0, x1)); x0: grad");
-VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, 0, "inplace",
+VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, VRAM__OP_FLOATS,
+                   "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul_rtl(neg(grad), "
                    "div_rtl(scaled(x1), mul(x2, x2)))");
-VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, 0, "",
+VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
                    "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
                    "where_rtl(compare(x0, x1), scaled(grad), grad)))");
@@ -18933,13 +18948,13 @@ VRAM__OP(mean, "", 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VR
          "dim keepdim dtype");
 VRAM__OP(nansum, "", 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amax, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX,
-         VRAM__REDUCE_EXTREME, 0, "dim keepdim");
+         VRAM__REDUCE_EXTREME, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(amin, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_EXTREME,
-         0, "dim keepdim");
+         VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(max, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, VRAM__REDUCE_SELECT,
-         0, "dim keepdim");
-VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT, 0,
-         "dim keepdim");
+         VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT,
+         VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(prod, "", 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, VRAM__REDUCE_PROD, 0,
          "dim keepdim dtype");
 VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
@@ -19221,8 +19236,8 @@ VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsu
          "dim! dtype");
 VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cumprod, each, ANY, 0,
          0, "dim! dtype");
-VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, VRAM__OP_NUMBERS,
-         "bins min max");
+VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0,
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 VRAM__OP(logcumsumexp, "logcumsumexp: x dim", 1, 1, cumsum, SAME, none, logcumsumexp, logcumsumexp,
          each, NONE, 0, VRAM__OP_FLOATS, "dim!");
@@ -19446,14 +19461,15 @@ static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(topk, "", 1, 1, topk, SAME, none, topk, topk, each, NONE, VRAM__SORT_TOPK,
-         VRAM__OP_NUMBERS, "k! dim largest sorted");
-VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "k! dim largest sorted");
+VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, VRAM__OP_REAL,
+         "dim descending stable");
 VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
-         VRAM__REDUCE_INDEX, 0, "dim keepdim");
+         VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
-         VRAM__REDUCE_INDEX, 0, "dim keepdim");
-VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, 0, "dim!");
-VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, 0, "dim!");
+         VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
+VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
 
 /* >>ops/search    searchsorted, bucketize, isin (ATen/native/BucketizationUtils.h) */
 
@@ -20549,7 +20565,7 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
          scatter_add, each, NONE, 0, 0, "dim! inplace");
 VRAM__OP(scatter_reduce, "scatter_reduce: x dim index src reduce include_self", 3, 3,
-         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, 0,
+         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, VRAM__OP_REAL,
          "dim! reduce! include_self inplace");
 VRAM__OP(index_add, "index_add: x dim index source alpha", 3, 3, index_add, SAME, none,
          index_add_op, index_add_op, each, NONE, VRAM__INDEX_ADD, 0, "dim! alpha inplace");
@@ -20663,6 +20679,9 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
   const vram_dims *row = vram__dims_in(s, 1, &k, NULL);
   vram__tensor in[2], values, order, boxes, keep, mask;
   uint32_t i;
+  if (!s->amp && x[0].dt == VRAM_BF16)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "torchvision has no kernel for bf16 outside autocast");
   for (i = 0; i < 2; i++)
     in[i] = s->amp ? vram__autocast_cast(s, x[i], VRAM_F32) : vram__tensor_retain(s, x[i]);
   if (!k) {
@@ -20688,8 +20707,9 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, 0, "count");
-VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, 0, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "count");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -21026,6 +21046,12 @@ VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
   return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
+static void vram__product_refuse(vram__step *s, vram__tensor a) {
+  if (vram__kind_rank(a.dt) < 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "a product of integers: PyTorch has no kernel on this device");
+}
+
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b) {
@@ -21034,6 +21060,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   in[0] = a;
   in[1] = b;
   vram__refuse_unlike(s, in, 2);
+  vram__product_refuse(s, a);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -21384,6 +21411,7 @@ static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x
   if (in[0].dt != in[1].dt)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
                       "vectors of different dtypes: PyTorch stops with an error");
+  vram__product_refuse(s, in[0]);
   y[0] = vram__torch_dot(s, in[0], in[1]);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)
@@ -26213,19 +26241,22 @@ static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(avg_pool1d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad");
 VRAM__OP(avg_pool2d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(avg_pool3d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(adaptive_avg_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
          adaptive_avg_pool, each, AVG_POOL, 1, VRAM__OP_FLOATS, "output_size!");
@@ -26234,35 +26265,41 @@ VRAM__OP(adaptive_avg_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_
 VRAM__OP(adaptive_avg_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
          adaptive_avg_pool, each, AVG_POOL, 3, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_max_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP(adaptive_max_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP(adaptive_max_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP_LINES(
-    lp_pool1d, "", 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool1d, "", 1, 1, same, none, NONE, 1, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool2d, "", 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool2d, "", 1, 1, same, none, NONE, 2, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool3d, "", 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool3d, "", 1, 1, same, none, NONE, 3, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP(fractional_max_pool2d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS,
+         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(fractional_max_pool3d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS,
+         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 
@@ -26347,6 +26384,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
     return 0;
   if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, hw))
     return 0;
+  if (!back && vram__kind_rank(n->in[0]->dtype) == 1)
+    return vram__node_error(g, n, "a tensor of integers");
   if (kernel[0] > 65535 || kernel[1] > 65535)
     return vram__node_error(g, n, "a window beyond 16 bits");
   area = kernel[0] * kernel[1];
@@ -26563,13 +26602,15 @@ static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *t
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(interpolate, "", 1, 1, interpolate, SAME, none, interpolate, interpolate, each,
-         INTERPOLATE, 0, 0, "size scale_factor mode align_corners antialias");
+         INTERPOLATE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "size scale_factor mode align_corners antialias");
 VRAM__OP(pixel_shuffle, "pixel_shuffle!: x upscale_factor", 1, 1, pixel, SAME, none, pixel, pixel,
          each, SHUFFLE, VRAM__RESAMPLE_UP, 0, "upscale_factor!");
 VRAM__OP(pixel_unshuffle, "pixel_unshuffle!: x downscale_factor", 1, 1, pixel, SAME, none, pixel,
          pixel, each, SHUFFLE, 0, 0, "downscale_factor!");
 VRAM__OP(grid_sample, "grid_sampler: x grid", 2, 2, grid_sample, SAME, widest, grid_sample,
-         grid_sample, each, ANY, 0, 0, "mode padding_mode align_corners");
+         grid_sample, each, ANY, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "mode padding_mode align_corners");
 VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:axes", 1, 1, fold,
          SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
 VRAM__OP(fold,
@@ -26700,67 +26741,70 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(relu, "relu", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
                    "x0: threshold_backward(y, grad)");
 VRAM__OP_POINTWISE(relu6, "relu6", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardtanh, "hardtanh", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace min_val max_val",
-                   "x0: hardtanh_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL,
+                   "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, "leaky_relu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace negative_slope",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace negative_slope",
                    "x0: leaky_relu_backward(x0, grad); inplace x0: leaky_relu_backward(y, grad)");
 VRAM__OP_POINTWISE(elu, "elu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(celu, "celu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(selu, "selu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(gelu, "gelu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "approximate",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "approximate",
                    "x0: gelu_backward(grad, x0)");
 VRAM__OP_POINTWISE(silu, "silu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: silu_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
+                   "x0: silu_backward(grad, x0)");
 VRAM__OP_POINTWISE(mish, "mish", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: mish_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
+                   "x0: mish_backward(grad, x0)");
 VRAM__OP_POINTWISE(sigmoid, "sigmoid", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: sigmoid_backward(grad, y)");
 VRAM__OP_POINTWISE(tanh, "tanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: tanh_backward(grad, y)");
 VRAM__OP_POINTWISE(hardsigmoid, "hardsigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: hardsigmoid_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardswish, "hardswish", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: hardswish_backward(grad, x0)");
 VRAM__OP_POINTWISE(softplus, "softplus", 1, 1, same, SAME, fp32, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "beta threshold",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "beta threshold",
                    "x0: softplus_backward(grad, x0)");
 VRAM__OP_LINES(softsign, "", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "abs a x0; add b a scalar=1; drop a; div y x0 b");
 VRAM__OP_LINES(tanhshrink, "tanhshrink", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "tanh a x0; sub y x0 a");
 VRAM__OP_POINTWISE(softshrink, "softshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "lambd",
                    "x0: softshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardshrink, "hardshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "lambd",
                    "x0: hardshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(threshold, "threshold", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace threshold value",
-                   "x0: threshold_backward(x0, grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL,
+                   "inplace threshold value", "x0: threshold_backward(x0, grad)");
 VRAM__OP_POINTWISE(logsigmoid, "logsigmoid log_sigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "",
                    "x0: with(buffer, log_sigmoid_backward(grad, x0))");
-VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, VRAM__OP_FLOATS, "dim");
+VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0,
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "dim");
 VRAM__OP(prelu, "", 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, VRAM__OP_FLOATS,
          "num_parameters frozen weights dtype");
-VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, VRAM__OP_FLOATS,
-         "lower upper inplace");
+VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0,
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "lower upper inplace");
 
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
@@ -26994,13 +27038,13 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(softmax, "softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each, SOFTMAX,
-         0, VRAM__OP_FLOATS, "dim! dtype");
+         0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each,
-         SOFTMAX, 0, VRAM__OP_FLOATS, "dim! dtype");
+         SOFTMAX, 0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0,
-         VRAM__OP_FLOATS, "tau hard dim eps");
-VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS, "dim! dtype",
-               "neg a x0; softmax y a dim=@ dtype=@");
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "tau hard dim eps");
+VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS | VRAM__OP_REAL,
+               "dim! dtype", "neg a x0; softmax y a dim=@ dtype=@");
 
 /* >>ops/fft    Fourier transforms (ATen/native/SpectralOps.cpp, cuda/SpectralOps.cpp), complex
    tensors and their parts. Plans of cuFFT have a workspace where a size is no product of small
@@ -32417,7 +32461,7 @@ static const vram__op_row *const vram__op_rows[] = {
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
-VRAM__FN uint16_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
+VRAM__FN uint32_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
 
 /* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
 VRAM__FN uint32_t vram__op_axes(const vram_node *n) { return vram__op_rows[n->op]->kind & 7; }

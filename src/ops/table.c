@@ -38,7 +38,7 @@ static const vram__op_row *const vram__op_rows[] = {
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
-VRAM__FN uint16_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
+VRAM__FN uint32_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
 
 /* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
 VRAM__FN uint32_t vram__op_axes(const vram_node *n) { return vram__op_rows[n->op]->kind & 7; }
