@@ -11676,9 +11676,12 @@ enum {
   VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
   VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
                                for heads of a multiple of 8 */
+  VRAM__CAST_GRAD =
+      32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+  VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 32768
+  VRAM__CUDNN_9_8 = 131072
 };
 
 /* How attention of ordinary ops is composed. */
@@ -12867,11 +12870,12 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
-#define VRAM__DOES_2_7 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
+#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__COSINE_EPS | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_7 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_8 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
-#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_11 \
+    (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
 #define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
@@ -12899,7 +12903,11 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cosine_similarity: eps is a tensor */
+    {VRAM_RULES_TORCH_2_8, VRAM__DOES_2_8, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -12910,7 +12918,8 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16;
+       autocast's copies of weights have gradients under no_grad, too */
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
@@ -12952,6 +12961,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_1
 #undef VRAM__DOES_2_4
 #undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_8
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
@@ -14747,11 +14757,13 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
-      uint8_t cat = s->cat, grad = s->grad;
+      const uint8_t cat = s->cat, grad = s->grad;
+      const int on = (s->device.rules->does & VRAM__CAST_GRAD) != 0;
       s->cat = VRAM_CATEGORY_AUTOCAST;
-      s->grad = s->train;
+      if (on)
+        s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
-      if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
+      if (c->t.st && (on || grad))
         vram__slot_at(s, c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;
@@ -22227,7 +22239,9 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt));
+  eps = s->device.rules->does & VRAM__COSINE_EPS
+            ? vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt))
+            : vram__tensor_none();
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
@@ -29629,7 +29643,7 @@ enum {
 typedef struct vram__mha {
   const vram_node *n;
   int64_t heads, bsz, tgt_len, src_len, embed_dim, dropout_p;
-  int batched, batch_first, need_weights;
+  int batched, batch_first, need_weights, causal;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
 
@@ -29640,6 +29654,7 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batched = q->ndim == 3;
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
+  m.causal = VRAM__INT(n, is_causal, 0) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
   m.dropout_p = VRAM__INT(n, dropout, 0);
   m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
@@ -29649,13 +29664,16 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   return m;
 }
 
-/* F.multi_head_attention_forward, _mha_shape_check */
-static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m,
-                                const vram_value *value) {
-  const vram_dims *mask = value->d;
-  const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
-                                   : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
-                                         mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
+/* F.multi_head_attention_forward, _mha_shape_check; value: the mask, which stands at that place */
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m, uint32_t at) {
+  const vram_value *value = n->nin > at ? n->in[at] : NULL;
+  const vram_dims *mask = value ? value->d : NULL;
+  int fits;
+  if (!mask)
+    return m->causal ? vram__node_error(g, n, "is_causal=1 needs the mask that it is about") : 1;
+  fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
+                         : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
+                               mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
   if (!fits || (value->dtype != VRAM_BOOL && vram__kind_rank(value->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
@@ -29716,7 +29734,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
   if (n->nout > 1 && !m.need_weights)
     return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m, n->in[3]))
+  if (!vram__shape_mha_mask(g, n, &m, 3))
     return 0;
   if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
@@ -29790,7 +29808,7 @@ static int vram__shape_encoder(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "activation must be relu or gelu");
   if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
     return vram__node_error(g, n, "dropout must be 0 to 1");
-  if (n->nin > 1 && !vram__shape_mha_mask(g, n, &m, n->in[1]))
+  if (!vram__shape_mha_mask(g, n, &m, 1))
     return 0;
   if (!vram__shape_encoder_params(g, n, m.embed_dim) ||
       !vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
@@ -30162,6 +30180,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
+  p.causal = m->causal;
   size[0] = m->bsz;
   size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
@@ -30250,6 +30269,8 @@ static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, v
     vram__mha_project_encoder(s, m, in, qkv);
   else
     vram__mha_project_each(s, m, in, qkv);
+  if (m->causal && !m->need_weights) /* no mask is needed */
+    vram__tensor_replace(s, &mask, vram__tensor_none());
   if (mask.d && mask.d->ndim == 2)
     vram__tensor_replace(s, &mask, vram__torch_unsqueeze(s, mask, 0));
   vram__mha_add_bias_kv(s, m, qkv, &mask);
@@ -30387,8 +30408,7 @@ static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__
   const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
   vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
   vram__tensor_replace(
-      s, &y,
-      vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+      s, &y, vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
   y = vram__encoder_dropout(s, m, y);
   vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
   vram__tensor_release(s, x);
@@ -30427,14 +30447,16 @@ static void vram__forward_encoder(vram__step *s, const vram_node *n, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
-         "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
-         "frozen weights dtype");
+VRAM__OP(
+    multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+    "num_heads! bias dropout need_weights batch_first is_causal add_bias_kv add_zero_attn kdim "
+    "vdim frozen weights dtype");
 
 /* bias: of all its parts; dropout: 0.1 unless given */
-VRAM__OP(transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
-         "num_heads! dim_feedforward activation norm_first bias dropout batch_first frozen weights "
-         "dtype");
+VRAM__OP(
+    transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
+    "num_heads! dim_feedforward activation norm_first bias dropout batch_first is_causal frozen "
+    "weights dtype");
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 

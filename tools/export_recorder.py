@@ -8,7 +8,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-import export_checkpoint, export_device, export_found, export_linalg, export_quantised, export_training
+import export_checkpoint, export_device, export_found, export_linalg, export_native, export_quantised
+import export_training
 from export_custom import Measured, bytes_of, measure
 from export_device import autocast
 from export_rows import (
@@ -171,6 +172,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, TorchFunctionMode):
         self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
+        self.in_lines = set()  # ids of modules that are written as lines of what they call
         self.given = []  # names of what the module itself gave
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
@@ -1438,6 +1440,15 @@ def run(module, forward, inputs, amp=None):
                 finally:
                     rec.unit -= 1
                 rec.recurrent(m, args, kwargs, r)
+                return r
+            words = export_native.line(rec, m, module, args, kwargs)
+            if words:
+                rec.unit += 1
+                try:
+                    r = call(m, *args, **kwargs)
+                finally:
+                    rec.unit -= 1
+                export_native.recorded(rec, m, words, r)
                 return r
             r = call(m, *args, **kwargs)
             if m is module:

@@ -232,7 +232,7 @@ def write(rec, name, comment, keep=False):
         if n.held:
             keys = {"holds": ",".join(ins[-n.held :]), **keys}
             del ins[-n.held :]
-        if n.outs and "weights" not in keys and any(o in rank for o in n.stats):
+        if n.outs and "weights" not in n.keys and any(o in rank for o in n.stats):
             ranks[n.outs[0]] = min(rank[o] for o in n.stats if o in rank)
         outs = [",".join(n.outs)] if n.outs else []
         text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
