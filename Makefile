@@ -184,6 +184,7 @@ golden:
 truth: vram
 	python3 tools/published.py
 	python3 tools/truth.py --all $(TRUTH)
+	python3 tools/truth_finetune.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
 
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants

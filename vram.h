@@ -2311,10 +2311,10 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
   X(view_as_complex) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
   X(batch_norm) X(instance_norm) X(weight_norm) X(scaled_dot_product_attention) \
-  X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
-  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
-  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
-  X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
+  X(multi_head_attention) X(transformer_encoder_layer) X(lstm) X(gru) X(rnn) X(lstm_cell) \
+  X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) \
+  X(huber_loss) X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) \
+  X(ctc_loss) X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2350,7 +2350,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
-  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)
+  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
+  X(dim_feedforward, I) X(activation, W) X(norm_first, B)
 
 /* clang-format on */
 
@@ -2737,6 +2738,7 @@ typedef enum vram_category {
   X(FORWARD, "forward")                                                                            \
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
+  X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")
 
 typedef enum vram_phase {
@@ -3203,7 +3205,8 @@ typedef struct vram_step_options {
   int master_weights;  /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate; /* micro-batches, 0 or 1: one */
   int keep_grads;      /* zero_grad(set_to_none=False), or none at all */
-  int zero_grad_late;  /* zero_grad() stands between forward and backward */
+  int zero_grad_late;  /* zero_grad() stands between forward and backward, */
+  int zero_grad_end;   /* or behind the optimizer's step */
   vram_optim_impl clip_grad_norm; /* torch.nn.utils.clip_grad_norm_ before the optimizer's step,
                                      with foreach or as a loop; 0: none */
   int optimizer_in_backward; /* a hook behind each accumulated gradient makes its parameter's step
@@ -3214,18 +3217,26 @@ typedef struct vram_step_options {
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
   const vram_range *checkpoint; /* nodes that run in torch.utils.checkpoint.checkpoint, ranges in */
-  uint32_t ncheckpoint;   /* the order in which they begin; their inputs are what they use from
-                             outside. They may lie inside one another, outer ones first, if
-                             not `reentrant` */
-  int reentrant;          /* use_reentrant=True */
-  uint32_t prefetch;      /* further batches of the inputs that wait on the device */
-  uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
-  uint32_t cc;            /* compute capability times ten; 0: 90 */
-  uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  vram_cudnn cudnn;       /* workspaces of convolutions */
-  int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
+  uint32_t ncheckpoint; /* the order in which they begin; their inputs are what they use from
+                           outside. They may lie inside one another, outer ones first, if
+                           not `reentrant` */
+  int reentrant;        /* use_reentrant=True */
+  /* With train: the same text with other dims, or the same calls with other sizes. The report then
+     tells of all that runs, the highest peak of each phase; events go on from one to the next. */
+  const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
+                                          one with it, then one with the usual batch again. Its
+                                          inputs lie where those of the usual one lie */
+  const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
+                                          eval mode under no_grad: its inputs come to the device
+                                          then, and they go with its results */
+  uint32_t prefetch;            /* further batches of the inputs that wait on the device */
+  uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
+  uint32_t cc;                  /* compute capability times ten; 0: 90 */
+  uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
+  vram_cudnn cudnn;             /* workspaces of convolutions */
+  int eager_modules;            /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                                   beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
+  uint64_t context_bytes;       /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -7734,6 +7745,8 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
+#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+                                 */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */
@@ -8053,6 +8066,7 @@ typedef struct vram__adapt {
   vram__span targets, skip;               /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
   uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint8_t embedded;                       /* the first embedding was read */
   uint32_t matched;                       /* lines with an adapter */
   uint32_t ncandidate;
   vram__span candidate[16]; /* names that there were, without what stands before the last point */
@@ -8216,6 +8230,7 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 /* adapt.c */
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
+VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
 VRAM__FN int vram__adapt_freezes(const vram_graph *g);
 VRAM__FN int vram__adapt_prepares(const vram_graph *g);
@@ -8458,7 +8473,7 @@ VRAM__FN vram_dtype vram__promote_result(uint32_t op, uint32_t nin, const vram__
   case VRAM__TYPES_NUMBER:
     return nin == 1 && dt == VRAM_BOOL ? VRAM_I64 : dt;
   default: /* the absolute of a complex number is real */
-    return op != VRAM_OP_abs ? dt : dt == VRAM_C64 ? VRAM_F32 : dt == VRAM_C128 ? VRAM_F64 : dt;
+    return op == VRAM_OP_abs ? vram__dtype_real(dt) : dt;
   }
 }
 
@@ -10451,6 +10466,22 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   return vram__adapt_add(a->lora_keys, keys);
 }
 
+/* enable_input_require_grads, which goes with checkpointing: nothing before the first adapter wants
+   a gradient, so the output of the first embedding is made to. 0: no room. */
+VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n) {
+  vram_value *out = n->out;
+  vram_node *line;
+  if (!vram__adapt_freezes(g) || n->op != VRAM_OP_embedding || g->adapt->embedded)
+    return 1;
+  g->adapt->embedded = 1;
+  line = vram__node_lifetime(g, VRAM__OP_requires_grad, &out, 1);
+  if (!line)
+    return 0;
+  line->line = n->line;
+  line->flags |= VRAM__CHECKPOINTED;
+  return 1;
+}
+
 /* All lines were read: did an adapter find its place? */
 VRAM__FN int vram__adapt_complete(vram_graph *g) {
   const vram__adapt *a = g->adapt;
@@ -10864,7 +10895,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
   *node = n;
-  return 1;
+  return vram__adapt_embedding(g, n) || vram__parse_located(p, at);
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
@@ -11630,7 +11661,13 @@ enum {
   /* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
      attention where there are few queries */
   VRAM__FLASH_1 = 2048,
-  VRAM__CUDNN_PAIRS = 4096 /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+  VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+  VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
+  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
+                               for heads of a multiple of 8 */
+  /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
+     tensor cores through Winograd's form without a workspace of images */
+  VRAM__CUDNN_9_8 = 32768
 };
 
 /* How attention of ordinary ops is composed. */
@@ -11800,13 +11837,18 @@ typedef struct vram__rules {
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
-     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
-     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
-     operations for each of C*K at 19.5 TFLOP/s). */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c), as those of
+     cuDNN 9.8 and 9.26 answer for descriptions of an A100, H100, RTX 3090, RTX 4090, T4 and V100:
+     channels that an image has at most, and values of a filter from which images are copied, too;
+     C*K / (C + K) up to which results, gradients of inputs and of weights are not made by tensor
+     cores: fp32 with filters of 3x3, and filters of one value, of cc that end in 0 and of others,
+     whose fp32 is as fast as TF32, in fp32 and in 16 bits; rows and columns of the tile of a
+     weight's gradient that one multiprocessor makes, and the sum that is worth another one; values
+     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8. */
   struct {
     int64_t winograd_tile, fft_tile, fft_least;
-    uint64_t image_channels, narrow_channels;
+    uint64_t image_channels, image_filter, narrow_3x3[3], narrow_point[2][2][3];
+    uint64_t split_tile, split_least, fused_filter;
   } cudnn_conv;
 } vram__rules;
 
@@ -12065,10 +12107,12 @@ typedef struct vram__counts {
 
 /* Autograd's records, one after the other in the step's memory. */
 typedef struct vram__tape {
+  uint64_t begin; /* of the step that runs */
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t
+      stale; /* something that may be saved was overwritten in place, or a record leads nowhere */
   uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
@@ -12327,6 +12371,7 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN int vram__saves_list(const vram__grad_fn *f);
 VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t);
 VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
@@ -12394,15 +12439,23 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
 VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
                                   int64_t in);
 
+/* What a function of cuDNN makes: the result, the gradient of the input, of the weight. */
+typedef enum vram__conv_makes {
+  VRAM__CONV_RESULT,
+  VRAM__CONV_INPUT,
+  VRAM__CONV_WEIGHT
+} vram__conv_makes;
+
 /* A convolution as cuDNN's functions take it: x is what forward reads and backward data makes, y
    what forward makes. */
 typedef struct vram__cudnn_conv {
   vram_dtype dt;
-  uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
-  int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
+  vram__conv_makes makes;
+  uint64_t channels[2], places[2];        /* of x and of y: samples times positions */
+  uint64_t elements, samples, in, window; /* of all three; of a filter: channels, values of each */
+  int64_t kernel[2], made[2]; /* with two axes: of the filters, of what is made or summed over */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
-  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */
@@ -12793,18 +12846,23 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* context */ \
     {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
-    /* cudnn_conv */ {4, 32, 5, 4, 61}
+    /* cudnn_conv */ \
+    {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
+     128, 256, 25}
 
 /* What versions do that others do not. */
-#define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
+#define VRAM__DOES_2_2 \
+    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
+#define VRAM__DOES_2_7 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_7 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
 #define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
-#define VRAM__DOES_2_14 ((VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
+#define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
@@ -12830,7 +12888,7 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -12845,12 +12903,13 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace */
-    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace;
+       MultiheadAttention lets go of query, key and value */
+    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
@@ -12885,6 +12944,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
+#undef VRAM__DOES_2_12
 #undef VRAM__DOES_2_14
 #undef VRAM__DOES_2_15
 
@@ -14020,14 +14080,18 @@ VRAM__FN vram__frame *vram__frame_at(const vram__step *s, uint32_t f) {
   return (vram__frame *)(void *)(s->mem + (uint64_t)f * 8);
 }
 
-/* One thing less that holds the call; the last one lets its inputs go. */
+/* One thing less that holds the call; the last one lets its inputs go: first what its function
+   refers to (_CheckpointFrame.recompute_fn), then its arguments from the last one on
+   (input_saver). */
 VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
   uint32_t i;
   if (--c->alive)
     return;
+  for (i = c->own > c->range->nnamed ? c->own : c->range->nnamed; i < c->range->narg; i++)
+    vram__tensor_release(s, c->arg[i]);
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  for (i = c->own; i < c->range->narg; i++)
+  for (i = c->range->nnamed; i-- > c->own;)
     vram__tensor_release(s, c->arg[i]);
 }
 
@@ -14166,7 +14230,7 @@ VRAM__FN void vram__leaves_settle(vram__step *s) {
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
 VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vram__tensor *in,
                                           uint32_t nin, uint32_t nout, uint32_t room) {
-  uint32_t i;
+  uint32_t i, wants;
   vram__grad_fn *f;
   if (!s->grad)
     return NULL;
@@ -14177,8 +14241,11 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   f = vram__tape_record_raw(s, kind, nin, nout, room);
   if (!f)
     return NULL;
+  wants = i;
   for (i = 0; i < nin; i++)
     vram__tape_edge_from(s, f, i, in[i]);
+  if (!VRAM__EDGES(f)[wants].fn) /* a view made under no_grad wants a gradient and has no history */
+    s->tape.stale = 1;
   if (s->call.again)
     vram__frame_stop_early(s, f);
   return f;
@@ -14261,10 +14328,16 @@ static void vram__saved_reset(vram__step *s, vram__grad_fn *f) {
     vram__frame_release(s, vram__frame_at(s, f->frame));
 }
 
+/* Is what f saves in a list? Lists of indices, and torch::autograd::Function (torchvision's). */
+VRAM__FN int vram__saves_list(const vram__grad_fn *f) {
+  return f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put ||
+         (f->kind >= VRAM_OP_roi_align && f->kind <= VRAM_OP_deform_conv2d);
+}
+
 /* The same of a record that goes itself: C++ destroys its members from the last to the first, but
    what is in a list from its first to its last. */
 static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
-  const int list = f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put;
+  const int list = vram__saves_list(f);
   uint32_t i, j;
   for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
@@ -15144,45 +15217,109 @@ static uint64_t vram__conv_fft(const vram__rules *rules, const vram__cudnn_conv 
   return vram__conv_transforms(c, tiles, filters, (uint64_t)(8 * tile * (tile / 2 + 1)));
 }
 
-/* Kernels for tensor cores read and write channels-last: copies of all three tensors that are
-   stored otherwise. Of fp32 they round to TF32 on the way. */
+/* Channels in whole groups of 16 bytes. */
+static uint64_t vram__conv_even(uint64_t channels, uint64_t size) {
+  const uint64_t group = 16 / size;
+  return (channels + group - 1) / group * group;
+}
+
+/* The weight's gradient has few tiles for the multiprocessors, so that several sum up a part of
+   the positions each, in fp32. w: its values. */
+static uint64_t vram__conv_split(const vram__device *d, const vram__cudnn_conv *c, uint64_t w) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile;
+  const uint64_t rows = (c->channels[1] + tile - 1) / tile;
+  const uint64_t tiles = rows * ((c->in * c->window + tile - 1) / tile);
+  const uint64_t most = c->places[1] / d->rules->cudnn_conv.split_least;
+  uint64_t parts = d->sm / (tiles ? tiles : 1);
+  if (parts > most)
+    parts = most;
+  return parts < 2 ? 0 : vram__product_or_overflow(parts, vram__product_or_overflow(w, 4));
+}
+
+/* Kernels for tensor cores read and write channels-last, in groups of 16 bytes: copies of all
+   tensors that are stored otherwise. Before cc 9.0 those of fp32 take what is rounded to TF32, but
+   write the result where it belongs. */
 static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv *c) {
-  const int low = c->dt == VRAM_F16 ? d->cc >= 70 : c->dt == VRAM_BF16 ? d->cc >= 80 : 0;
-  if (c->channels_last || c->grouped || !(low || (c->dt == VRAM_F32 && d->cc >= 80)))
-    return 0;
-  return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
+  const uint64_t size = vram__dtype_size(c->dt),
+                 in = c->grouped ? c->in : vram__conv_even(c->in, size);
+  const uint64_t even[2] = {vram__conv_even(c->channels[0], size),
+                            vram__conv_even(c->channels[1], size)};
+  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
+  const int rounded = c->dt == VRAM_F32 && d->cc < 90;
+  int x = !c->channels_last || even[0] != c->channels[0];
+  int y = !c->channels_last || even[1] != c->channels[1];
+  uint64_t all = 0;
+  if (rounded && c->makes == VRAM__CONV_RESULT) {
+    x = 1;
+    y = even[1] != c->channels[1];
+  } else if (rounded) {
+    x |= c->makes == VRAM__CONV_WEIGHT;
+    y = 1;
+  }
+  if (x)
+    all = vram__product_or_overflow(even[0], c->places[0]);
+  if (y)
+    all = vram__sum_or_overflow(all, vram__product_or_overflow(even[1], c->places[1]));
+  if (x | y)
+    all = vram__sum_or_overflow(all, w);
+  all = vram__product_or_overflow(all, size);
+  return c->makes == VRAM__CONV_WEIGHT ? vram__sum_or_overflow(all, vram__conv_split(d, c, w))
+                                       : all;
 }
 
-/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
-   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
-   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
-   few channels are not worth transforming. */
-static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
-  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
-  if (n[0] <= few || n[1] <= few)
-    return 0;
-  return d->cc < 80 || d->cc % 10 ||
-         vram__product_or_overflow(n[0], n[1]) <=
-             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+/* C*K / (C + K) up to which a convolution does not go through tensor cores, as there is little to
+   multiply for each value that is read. */
+static uint64_t vram__conv_narrow(const vram__device *d, const vram__cudnn_conv *c) {
+  const vram__rules *r = d->rules;
+  if (c->window == 1)
+    return r->cudnn_conv.narrow_point[d->cc % 10 != 0][c->dt != VRAM_F32][c->makes];
+  return c->dt == VRAM_F32 && c->dense && c->window == 9 && d->cc < 90
+             ? r->cudnn_conv.narrow_3x3[c->makes]
+             : 0;
 }
 
-/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
-   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
-   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
-   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
-   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+/* Do tensor cores compute it? Not the few channels of an image, and not what is narrow. */
+static int vram__conv_on_tensor_cores(const vram__device *d, const vram__cudnn_conv *c) {
+  const vram__rules *r = d->rules;
+  const uint64_t *n = c->channels;
+  if (!(c->dt == VRAM_F32 && d->cc >= 80) && !(c->dt == VRAM_F16 && d->cc >= 70) &&
+      !(c->dt == VRAM_BF16 && d->cc >= 80))
+    return 0;
+  if (n[0] <= r->cudnn_conv.image_channels && c->in * c->window < r->cudnn_conv.image_filter &&
+      (c->dt == VRAM_F32 || c->makes != VRAM__CONV_WEIGHT))
+    return 0;
+  return vram__product_or_overflow(n[0], n[1]) >
+         vram__product_or_overflow(n[0] + n[1], vram__conv_narrow(d, c));
+}
+
+/* Without tensor cores fp32 goes through Winograd's form of 3x3, from 9.8 on the fused one, which
+   has the filters in its workspace; before, larger filters went through FFT. */
+static uint64_t vram__conv_plain(const vram__rules *r, const vram__cudnn_conv *c, uint64_t winograd,
+                                 uint64_t fft) {
+  const int64_t least = r->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last || c->channels[0] <= r->cudnn_conv.image_channels ||
+      c->channels[1] <= r->cudnn_conv.image_channels)
+    return 0;
+  if (r->does & VRAM__CUDNN_9_8)
+    return !winograd || c->makes == VRAM__CONV_WEIGHT
+               ? 0
+               : vram__product_or_overflow(
+                     vram__product_or_overflow(c->channels[0], c->channels[1]),
+                     4 * r->cudnn_conv.fused_filter);
+  return winograd ? winograd : c->kernel[0] >= least && c->kernel[1] >= least ? fft : 0;
+}
+
+/* What the heuristics take first. Filters of one value were products without a workspace before
+   9.8 (MobileNetV2 and EfficientNet on an A100). */
 static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
                                     uint64_t winograd, uint64_t fft) {
-  const int64_t least = d->rules->cudnn_conv.fft_least;
-  if (c->dt != VRAM_F32 || c->channels_last)
-    return vram__conv_copies(d, c);
-  if (c->pointwise)
+  const int newer = (d->rules->does & VRAM__CUDNN_9_8) != 0;
+  if (!newer &&
+      (c->grouped || (c->dt == VRAM_F32 && c->window == 1 && c->places[0] == c->places[1])))
     return 0;
-  if (winograd && vram__conv_prefers_winograd(d, c))
-    return winograd;
-  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
-    return fft;
-  return vram__conv_copies(d, c);
+  if (vram__conv_on_tensor_cores(d, c))
+    return vram__conv_copies(d, c);
+  return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
 /* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
@@ -15433,7 +15570,9 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
 /* fft.c */
 VRAM__FN vram_dtype vram__real_of(vram_dtype dt);
 
-static inline int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+static inline int vram__is_complex(vram_dtype dt) {
+  return dt == VRAM_C64 || dt == VRAM_C128 || dt == VRAM_C32;
+}
 
 /* quantised.c */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
@@ -16559,9 +16698,13 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
   if (list == VRAM__AUTOCAST_widest)
-    for (i = 0; i < nin; i++)
+    for (i = 0; i < nin; i++) { /* autocast_mode.h, prioritize */
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
+      else if (to != VRAM_F32 && in[i].dt != s->amp && vram__is_half(in[i].dt))
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                          "a tensor of autocast's other 16 bit dtype: PyTorch refuses");
+    }
   for (i = nin; i-- > 0;)
     if (in[i].dt != to) {
       in[i] = vram__autocast_cast(s, in[i], to);
@@ -20123,8 +20266,8 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     places[1] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
     vram__cub_release(s, places[0]);
-    places[0] = vram__cub_hold(s, 8 * all);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
+    places[0] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_scan(s, all, 4));
     vram__cub_release(s, places[0]);
     (void)places[1];
@@ -20462,8 +20605,10 @@ static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "offsets where nothing is split: two operands of three axes");
   if (a->ndim != b->ndim && o->v[0] != (a->ndim == 3 ? a : b)->v[0])
     return vram__node_error(g, n, "other offsets than groups");
-  if (n->in[0]->dtype != n->in[1]->dtype || !vram__dtype_is_float(n->in[0]->dtype))
+  if (n->in[0]->dtype != n->in[1]->dtype)
     return vram__node_error(g, n, "operands of different dtypes");
+  if (n->in[0]->dtype != VRAM_F32 && n->in[0]->dtype != VRAM_BF16 && n->in[0]->dtype != VRAM_F16)
+    return vram__node_error(g, n, "operands that are not f32, bf16 or f16");
   if (a->ndim == b->ndim)
     size[m++] = o->v[0];
   size[m++] = a->v[a->ndim - 2];
@@ -20889,6 +21034,33 @@ static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups
     vram__upper_may_need(s, s->device.workspace[VRAM__CUBLAS] / 4);
 }
 
+/* GroupedMMUtils.h, check_valid_strides_and_return_transposed: rows or columns of whole 16 bytes.
+ */
+static void vram__grouped_refuse(vram__step *s, vram__tensor t) {
+  const uint32_t n = t.d->ndim;
+  const int64_t *z = t.d->v + n - 2, *st = VRAM__STRIDE(t.d) + n - 2;
+  const int64_t unit = 16 / (int64_t)vram__dtype_size(t.dt);
+  const int columns = st[0] == 1 && st[1] >= (z[0] > 1 ? z[0] : 1);
+  const int rows = !columns && st[1] == 1 && st[0] >= (z[1] > 1 ? z[1] : 1);
+  if ((!columns && !rows) || st[columns ? 1 : 0] % unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "grouped_mm of a matrix whose rows or columns are not multiples of 16 bytes "
+                      "apart: PyTorch refuses");
+}
+
+/* create_grouped_gemm_output_tensor: rows begin at multiples of 16 bytes. turned: columns do */
+static vram__tensor vram__grouped_empty(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                        int turned) {
+  const uint32_t last = d->ndim - 1u, row = turned ? last - 1 : last;
+  const int64_t unit = 16 / (int64_t)vram__dtype_size(dt);
+  int64_t stride[3];
+  stride[row] = 1;
+  stride[turned ? last : last - 1] = (d->v[row] + unit - 1) / unit * unit;
+  if (last == 2)
+    stride[0] = d->v[turned ? last : last - 1] * stride[turned ? last : last - 1];
+  return vram__tensor_empty(s, vram__dims_in(s, d->ndim, d->v, stride), dt);
+}
+
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,
                                           vram__tensor offsets, const vram_dims *d) {
   vram__tensor in[2], y;
@@ -20896,13 +21068,14 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   int64_t groups = a.d->ndim == 3 ? a.d->v[0] : b.d->ndim == 3 ? b.d->v[0] : offsets.d->v[0];
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
   vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;
   }
-  y = vram__tensor_empty(s, d, a.dt);
+  y = vram__grouped_empty(s, d, a.dt, 0);
   vram__grouped_products(s, a, groups);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -20910,6 +21083,8 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 
 static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
+  vram__grouped_refuse(s, x[0]);
+  vram__grouped_refuse(s, x[1]);
   y[0] = vram__torch_grouped(s, x[0], x[1], x[2], n->out[0].d);
 }
 
@@ -20917,6 +21092,8 @@ static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__te
 static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i;
+  if (f->node->op == VRAM_OP_grouped_mm)
+    vram__grouped_refuse(s, g);
   for (i = 2; i-- > 0;) {
     const vram_dims *d;
     const int64_t *st;
@@ -20924,10 +21101,7 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
       continue;
     d = vram__input_dims(s, f, i, NULL);
     st = VRAM__STRIDE(d) + d->ndim - 2;
-    if (st[0] == 1 && st[1] == d->v[d->ndim - 2])
-      to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), g.dt);
-    else
-      to[i] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    to[i] = vram__grouped_empty(s, d, g.dt, st[0] == 1 && st[1] == d->v[d->ndim - 2]);
     vram__grouped_products(s, g, (int64_t)(f->aux >> 2));
   }
 }
@@ -22717,8 +22891,8 @@ static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a
   right = vram__operand_spread(s, b, positions);
   vram__tensor_release(s, b->t);
   y.t = vram__torch_mul(s, left, right);
-  vram__tensor_release(s, left);
   vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
   for (i = 0; i < n && ndim < VRAM_MAX_AXES; i++)
     if (positions >> i & 1)
       y.at[ndim++] = (uint8_t)i;
@@ -22821,8 +22995,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
   vram__tensor_release(s, right);
   vram__tensor_release(s, left);
-  vram__tensor_release(s, p.a.t);
-  vram__tensor_release(s, p.b.t);
+  vram__tensor_release(s, b.t); /* the caller's variables, which were not swapped */
+  vram__tensor_release(s, a.t);
   /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
   return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
 }
@@ -23108,7 +23282,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "a transposed convolution of no channels");
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
-  size[lead - 1] = v.c;
+  size[lead - 1] = in ? v.c : 0; /* ConvBackend::Empty gives a result of no channels, too */
   for (i = 0; i < k; i++) {
     if (!x->v[lead + i] && in && (lead == 1 || x->v[0])) /* _select_conv_backend */
       return vram__node_error(g, n, "an empty input may only lack samples or channels");
@@ -23182,28 +23356,35 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
-/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
-   tensor of positions that it makes, or sums over for the weight. */
+/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
-                                 const vram_dims *made, vram_dtype dt, int cl) {
-  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2];
+                                 vram__conv_makes makes, vram_dtype dt, int cl) {
+  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2], *made = xyw[makes != VRAM__CONV_INPUT];
   vram__cudnn_conv c;
   vram_bounds bytes;
   uint32_t i;
   c.dt = dt;
+  c.makes = makes;
   c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
   c.samples = (uint64_t)x->v[0];
   c.channels[0] = (uint64_t)x->v[1];
   c.channels[1] = (uint64_t)y->v[1];
   c.axes = (uint8_t)(w->ndim - 2);
   c.channels_last = cl != 0;
+  c.in = (uint64_t)w->v[1];
   c.grouped = w->v[1] != x->v[1];
+  c.places[0] = c.samples;
+  c.places[1] = c.samples;
+  c.window = 1;
+  for (i = 2; i < w->ndim; i++) {
+    c.places[0] *= (uint64_t)x->v[i];
+    c.places[1] *= (uint64_t)y->v[i];
+    c.window *= (uint64_t)w->v[i];
+  }
   for (i = 0; i < 2; i++) {
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
-  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
-                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             (s->node->flags & VRAM__UNIT_STEPS) != 0;
@@ -23294,7 +23475,7 @@ static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram_
     xyw[0] = x.d;
     xyw[1] = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
     xyw[2] = w.d;
-    vram__conv_workspace(s, xyw, xyw[1], x.dt, cl);
+    vram__conv_workspace(s, xyw, VRAM__CONV_RESULT, x.dt, cl);
   }
   vram__tensor_release(s, copy);
   vram__tensor_release(s, w);
@@ -23366,7 +23547,7 @@ static vram__tensor vram__conv_product(vram__step *s, vram__tensor a, vram__tens
   xyw[0] = d;
   xyw[1] = ca.d;
   xyw[2] = cw.d;
-  vram__conv_workspace(s, xyw, d, a.dt, cl);
+  vram__conv_workspace(s, xyw, VRAM__CONV_INPUT, a.dt, cl);
   vram__tensor_release(s, ca);
   vram__tensor_release(s, cw);
   return y;
@@ -23382,7 +23563,7 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
   xyw[0] = cx.d;
   xyw[1] = cg.d;
   xyw[2] = d;
-  vram__conv_workspace(s, xyw, cg.d, g.dt, cl);
+  vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g.dt, cl);
   vram__tensor_release(s, cx);
   vram__tensor_release(s, cg);
   return y;
@@ -23470,7 +23651,9 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
   for (i = 0; i < 2; i++)
     if (flat && (c.want >> i & 1))
       to[i].d = vram__dims_without_axis(s, to[i].d, 2);
-  if (bias)
+  if (bias && !g.d->v[g.d->ndim + 1u - VRAM__SAVED(f)[1].d->ndim])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g.dt);
+  else if (bias)
     to[2] = vram__tensor_sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
   vram__tensor_release(s, held);
   vram__tensor_release(s, copy);
@@ -23509,7 +23692,7 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
   xyw[0] = a[0].d;
   xyw[1] = y[0].d;
   xyw[2] = a[1].d;
-  vram__conv_workspace(s, xyw, xyw[1], a[0].dt, 0);
+  vram__conv_workspace(s, xyw, VRAM__CONV_RESULT, a[0].dt, 0);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; s->amp && i < 3; i++)
     vram__tensor_release(s, a[i]);
@@ -23529,13 +23712,15 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
   xyw[2] = w;
   if (vram__input_wanted(f, 0)) {
     to[0] = vram__tensor_empty(s, x, g->dt);
-    vram__conv_workspace(s, xyw, x, g->dt, 0);
+    vram__conv_workspace(s, xyw, VRAM__CONV_INPUT, g->dt, 0);
   }
   if (vram__input_wanted(f, 1)) {
     to[1] = vram__tensor_empty(s, w, g->dt);
-    vram__conv_workspace(s, xyw, g->d, g->dt, 0);
+    vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g->dt, 0);
   }
-  if (f->nin > 2 && vram__input_wanted(f, 2))
+  if (f->nin > 2 && vram__input_wanted(f, 2) && !x->v[1])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g->dt);
+  else if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
 }
 
@@ -23979,24 +24164,19 @@ static uint64_t vram__flops_deform(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* An input as torchvision's autocast has it: in fp32. */
+/* An input as torchvision's autocast has it: in fp32. Its kernels have no bf16. */
 static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
+  if (!s->amp && x.dt == VRAM_BF16 && x.d->numel)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "torchvision has no kernel for bf16 outside autocast");
   return s->amp ? vram__autocast_cast(s, x, VRAM_F32) : vram__tensor_retain(s, x);
-}
-
-/* The result in the dtype that the input had; what is cast is gone behind it. */
-static void vram__vision_done(vram__step *s, vram__tensor *y, vram_dtype dt, vram__tensor *in,
-                              uint32_t n) {
-  if (y->dt != dt)
-    vram__tensor_replace(s, y, vram__torch_cast(s, *y, dt));
-  while (n--)
-    vram__tensor_release(s, in[n]);
 }
 
 static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int align = vram__op_at(n->op)->kind == VRAM__ROI_ALIGN;
   vram__tensor in[2], bins = vram__tensor_none(), a, b;
   vram__grad_fn *f;
+  uint32_t i;
   in[0] = vram__vision_cast(s, x[0]);
   in[1] = vram__vision_cast(s, x[1]);
   f = vram__tape_record(s, n->op, in, 1, 1, 2);
@@ -24012,13 +24192,17 @@ static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x
   if (f && !align)
     vram__save_tensor(s, f, bins);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (!align && s->amp) { /* it is converted, too, and nobody has it */
-    a = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  a = vram__torch_cast(s, y[0], x[0].dt); /* the result in the dtype that the input had */
+  if (bins.d && s->amp) {                 /* this one too, and nobody has it */
+    b = vram__tensor_empty(s, n->out[0].d, x[0].dt);
     vram__tensor_release(s, bins);
-    bins = a;
+    bins = b;
   }
-  vram__vision_done(s, &y[0], x[0].dt, in, 2);
+  vram__tensor_release(s, y[0]);
   vram__tensor_release(s, bins);
+  y[0] = a;
 }
 
 static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -24034,7 +24218,7 @@ static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  vram__tensor in[5], c[5], none[2], cast[2], out, buffer, columns;
+  vram__tensor in[5], own[5], c[5], none[2], cast[2], out, buffer, columns;
   const vram_dims *d = n->out[0].d, *w = x[2].d;
   vram__grad_fn *f;
   vram__deform k;
@@ -24050,7 +24234,12 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
     in[i == 1 || i == 2 ? 3 - i : i] = vram__vision_cast(s, x[i == 1 || i == 2 ? 3 - i : i]);
   cast[0] = k.mask ? vram__tensor_none() : vram__vision_cast(s, none[0]);
   cast[1] = k.bias ? vram__tensor_none() : vram__vision_cast(s, none[1]);
-  f = vram__tape_record(s, n->op, in, n->nin, 1, 5);
+  own[0] = in[0]; /* the function's inputs */
+  own[1] = in[2];
+  own[2] = in[1];
+  own[3] = k.mask ? in[k.mask] : cast[0];
+  own[4] = k.bias ? in[k.bias] : cast[1];
+  f = vram__tape_record(s, n->op, own, 5, 1, 5);
   for (i = 0; i < n->nin; i++)
     c[i] = vram__tensor_contiguous(s, in[i]);
   out = vram__tensor_empty(s, d, in[0].dt);
@@ -24067,36 +24256,40 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor_release(s, out);
   for (i = n->nin; i-- > 0;)
     vram__tensor_release(s, c[i]);
-  for (i = 0; f && i < n->nin; i++)
-    vram__save_tensor(s, f, in[i]);
-  for (i = 0; f && i < 2; i++)
-    if (cast[i].d)
-      vram__save_tensor(s, f, cast[i]);
+  for (i = 0; f && i < 5; i++)
+    vram__save_tensor(s, f, own[i]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__vision_done(s, &y[0], x[0].dt, in, n->nin);
+  for (i = n->nin; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  vram__tensor_replace(s, &y[0], vram__torch_cast(s, y[0], x[0].dt));
   for (i = 2; i-- > 0;) {
     vram__tensor_release(s, cast[i]);
     vram__tensor_release(s, none[i]);
   }
 }
 
+/* Where input i of a deformable convolution is among the function's: the weight stands before the
+   offsets, the mask before the bias. */
+static uint32_t vram__deform_input(const vram__deform *k, uint32_t i) {
+  return i == 1 || i == 2 ? 3 - i : i && i == k->mask ? 3 : i && i == k->bias ? 4 : i;
+}
+
 /* backward_gradient_inputs: of the input, the offsets and the mask, whoever wants them */
 static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad_fn *f,
                                 vram__tensor *made) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const int64_t each = k->parallel * k->out[0] * k->out[1];
   vram__tensor columns, part = vram__tensor_none();
   int64_t b;
   made[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x), g.dt);
-  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[1].d), g.dt);
-  made[2] = vram__tensor_empty(s,
-                               k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[k->mask].d)
-                                       : vram__dims_2d(s, x->v[0], 1),
-                               g.dt);
+  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[2].d), g.dt);
+  made[2] = vram__tensor_empty(
+      s, k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[3].d) : vram__dims_2d(s, x->v[0], 1),
+      g.dt);
   columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
   for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
-    if (k->parallel > 1) /* the images of a part side by side */
+    if (k->parallel > 1 && w->v[0] > 1) /* the images of a part side by side */
       part = vram__tensor_empty(s, vram__dims_2d(s, w->v[0] / k->groups, each), g.dt);
     if (g.d->numel)
       vram__blas_workspace(s, VRAM__CUBLAS);
@@ -24108,14 +24301,14 @@ static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad
 /* backward_gradient_parameters: of the weight */
 static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vram__grad_fn *f) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const int64_t each = k->parallel * k->out[0] * k->out[1];
   const vram_dims *group = vram__dims_2d(s, w->v[0] / k->groups, w->v[1] * w->v[2] * w->v[3]);
   vram__tensor made = vram__tensor_empty(s, vram__dims_contiguous(s, w), g.dt), buffer, columns, t,
                u;
   int64_t b;
   buffer = vram__tensor_none();
-  if (k->parallel > 1)
+  if (k->parallel > 1 && w->v[0] > 1)
     buffer = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
   columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
   for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
@@ -24123,8 +24316,8 @@ static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vr
     if (g.d->numel)
       vram__blas_workspace(s, VRAM__CUBLAS);
     u = vram__tensor_empty(s, group, g.dt);
-    vram__tensor_release(s, t);
     vram__tensor_release(s, u);
+    vram__tensor_release(s, t);
   }
   vram__tensor_release(s, columns);
   vram__tensor_release(s, buffer);
@@ -24138,7 +24331,7 @@ static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor 
   uint32_t i;
   vram__deform_of((vram_graph *)0, f->node, &k);
   for (i = 0; i < f->node->nin; i++)
-    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[i]);
+    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[vram__deform_input(&k, i)]);
   vram__deform_inputs(s, &k, f, made);
   made[3] = vram__deform_weight(s, &k, f);
   value = vram__tensor_sum(s, grad, 1u | 4u | 8u, 0, g.dt);
@@ -24150,20 +24343,13 @@ static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__tensor_release(s, c[i]);
   vram__tensor_release(s, grad);
   to[0] = made[0];
-  to[1] = made[1];
-  to[2] = made[3];
-  if (k.mask)
-    to[k.mask] = made[2];
-  else
-    vram__tensor_release(s, made[2]);
-  if (k.bias)
-    to[k.bias] = made[4];
-  else
-    vram__tensor_release(s, made[4]);
-  for (i = 0; i < f->node->nin; i++) /* something more holds what these functions give */
+  to[1] = made[3];
+  to[2] = made[1];
+  to[3] = made[2];
+  to[4] = made[4];
+  for (i = 0; i < 5; i++) /* something more holds what these functions give */
     if (to[i].st)
       vram__slot_at(s, to[i].st)->shown = 1;
-  vram__gradients_drop_unwanted(s, f, to);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -25090,12 +25276,11 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
-  uint32_t i;
-  vram_dtype dt = x[0].dt;
-  if (s->amp) /* autocast: the widest */
-    dt = vram__promote2(x[0].dt, x[1].dt);
-  for (i = 0; i < 2; i++)
-    a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
+  uint32_t i, own;
+  a[0] = x[0];
+  a[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, 2);
+  vram__refuse_unlike(s, a, 2);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[1]);
@@ -25103,8 +25288,9 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, a[0]);
-  vram__tensor_release(s, a[1]);
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
+      vram__tensor_release(s, a[i]);
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -25597,8 +25783,18 @@ enum { VRAM__PART_VIEW_AS_REAL, VRAM__PART_VIEW_AS_COMPLEX };
 
 #define VRAM__FFT_AXES 3 /* of one plan (cufft_max_ndim) */
 
-static vram_dtype vram__complex_of(vram_dtype dt) { return dt == VRAM_F64 ? VRAM_C128 : VRAM_C64; }
-VRAM__FN vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
+static vram_dtype vram__complex_of(vram_dtype dt) {
+  return dt == VRAM_F64 ? VRAM_C128 : dt == VRAM_F16 ? VRAM_C32 : VRAM_C64;
+}
+
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt) {
+  return dt == VRAM_C128 ? VRAM_F64 : dt == VRAM_C32 ? VRAM_F16 : VRAM_F32;
+}
+
+/* What parts of complex numbers can be. */
+static int vram__is_part(vram_dtype dt) {
+  return dt == VRAM_F32 || dt == VRAM_F64 || dt == VRAM_F16;
+}
 
 /* The axes of a transform, and the sizes that its input is cut or padded to. */
 typedef struct vram__fft {
@@ -25641,8 +25837,8 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   vram__fft t;
   uint32_t i;
-  if (dt != VRAM_F32 && dt != VRAM_F64 && (!vram__is_complex(dt) || kind == VRAM__FFT_R2C))
-    return vram__node_error(g, n, "a transform of a tensor that is not f32, f64 or complex");
+  if (!vram__is_part(dt) && (kind == VRAM__FFT_R2C ? dt != VRAM_BF16 : !vram__is_complex(dt)))
+    return vram__node_error(g, n, "a transform of a tensor that is not floating point or complex");
   if (kind != VRAM__FFT_R2C && !vram__is_complex(dt))
     return vram__node_error(g, n, "a transform of a tensor that is not complex (to dtype=c64)");
   if (!vram__fft_of(g, n, x, &t))
@@ -25671,8 +25867,8 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   if (vram__op_at(n->op)->kind == VRAM__PART_VIEW_AS_COMPLEX) {
-    if (dt != VRAM_F32 && dt != VRAM_F64)
-      return vram__node_error(g, n, "a tensor that is not f32 or f64");
+    if (!vram__is_part(dt))
+      return vram__node_error(g, n, "a tensor that is not f16, f32 or f64");
     if (!x->ndim || x->v[x->ndim - 1] != 2)
       return vram__node_error(g, n, "a last axis that is not two");
     return vram__node_out(g, n, 0, x->ndim - 1u, size, vram__complex_of(dt));
@@ -25691,8 +25887,8 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
   const vram_dtype dt = n->in[0]->dtype;
-  if ((dt != VRAM_F32 && dt != VRAM_F64) || n->in[1]->dtype != dt)
-    return vram__node_error(g, n, "parts that are not both f32 or f64");
+  if (!vram__is_part(dt) || n->in[1]->dtype != dt)
+    return vram__node_error(g, n, "parts that are not both f16, f32 or f64");
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
   return vram__node_out(g, n, 0, ndim, size, vram__complex_of(dt));
@@ -25851,19 +26047,55 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
   return y;
 }
 
+/* A transform of bf16 along one axis is made in its own complex numbers, half of them where the
+   signal's other half follows from it; several axes are made in fp32. */
+static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
+                                   const vram_dims *d) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  vram__tensor y, z, all;
+  for (i = 0; i < d->ndim; i++)
+    size[i] = i == t->axis[0] ? t->last / 2 + 1 : d->v[i];
+  y = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), VRAM_CB32);
+  vram__fft_exec(s, x, &y, t->axis, 1);
+  z = vram__tensor_empty(s, vram__dims_dense(s, y.d), VRAM_C64);
+  if (z.d->numel != d->numel) {
+    all = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM_C64);
+    vram__tensor_release(s, z);
+    z = all;
+  }
+  vram__tensor_release(s, y);
+  return z;
+}
+
+/* cuFFT's transforms of 16 bits; those that are made of two run on their own sizes, too */
+static void vram__fft_refuse_half(vram__step *s, vram_dtype dt, const vram__fft *t) {
+  uint32_t i;
+  for (i = 0; i < t->n && (dt == VRAM_F16 || dt == VRAM_C32); i++) {
+    const int64_t size = i + 1 == t->n ? t->last : t->size[i];
+    if (size & (size - 1)) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "a transform of f16 whose sizes are not powers of two: cuFFT refuses");
+      return;
+    }
+  }
+}
+
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor whole, in;
+  vram__tensor in;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
-  whole = vram__torch_cast(s, x[0], x[0].dt == VRAM_BF16 ? VRAM_F32 : x[0].dt);
-  in = vram__fft_resized(s, whole, &t);
-  vram__tensor_release(s, whole);
+  vram__fft_refuse_half(s, x[0].dt, &t);
+  in = vram__fft_resized(s, x[0], &t);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
-  y[0] = kind == VRAM__FFT_R2C   ? vram__fft_r2c(s, in, &t, n->out[0].d)
+  if (in.dt == VRAM_BF16 && t.n > 1)
+    vram__tensor_replace(s, &in, vram__tensor_to(s, in, VRAM_F32));
+  y[0] = in.dt == VRAM_BF16      ? vram__fft_bf16(s, in, &t, n->out[0].d)
+         : kind == VRAM__FFT_R2C ? vram__fft_r2c(s, in, &t, n->out[0].d)
          : kind == VRAM__FFT_C2R ? vram__fft_c2r(s, in, &t, n->out[0].d)
                                  : vram__fft_c2c(s, in, &t);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -25908,18 +26140,35 @@ static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 /* ---- complex tensors and their parts ---- */
 
+/* ComplexHelper.h, view_as_complex */
+static void vram__complex_refuse_view(vram__step *s, vram__tensor x) {
+  const int64_t *st = VRAM__STRIDE(x.d);
+  uint32_t i;
+  int odd = st[x.d->ndim - 1u] != 1 || (x.st && (vram__slot_at(s, vram__tensor_slot(x))->off & 1));
+  for (i = 0; i + 1 < x.d->ndim; i++)
+    odd |= (int)(st[i] & 1);
+  if (odd)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "view_as_complex of a tensor whose pairs do not lie side by side: PyTorch "
+                      "refuses");
+  else if (!vram__is_part(x.dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "complex numbers of bf16: PyTorch refuses");
+}
+
 static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__tensor *x,
                                        vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   int64_t stride[VRAM_MAX_AXES] = {0};
   uint32_t i;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  if (kind == VRAM__PART_VIEW_AS_COMPLEX)
+    vram__complex_refuse_view(s, x[0]);
   for (i = 0; i < n->out[0].d->ndim; i++)
     stride[i] = i >= x[0].d->ndim                    ? 1
                 : kind == VRAM__PART_VIEW_AS_COMPLEX ? VRAM__STRIDE(x[0].d)[i] / 2
                                                      : 2 * VRAM__STRIDE(x[0].d)[i];
   y[0] = vram__tensor_view(s, x[0], vram__dims_in(s, i, n->out[0].d->v, stride));
-  y[0].dt = n->out[0].dtype;
+  y[0].dt = kind == VRAM__PART_VIEW_AS_COMPLEX ? vram__complex_of(x[0].dt) : vram__real_of(x[0].dt);
   vram__view_wants_grad(s, y[0], x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -25950,9 +26199,12 @@ static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tenso
   for (i = 2; f && i-- > 0;)
     if (vram__input_wanted(f, i))
       vram__save_tensor(s, f, x[i]);
+  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
   d[0] = x[0].d;
   d[1] = x[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -26589,7 +26841,7 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   vram__grad_fn *f;
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
-  if (x->dt == VRAM_F64)
+  if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */
     vram__refuse_unlike(s, b->in, 3);
   if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
     *x = vram__torch_clone(s, *x, vram__norm_format(s, x->d, cl));
@@ -27993,7 +28245,7 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");
 
-/* >>ops/mha    torch.nn.MultiheadAttention */
+/* >>ops/mha    torch.nn.MultiheadAttention and TransformerEncoderLayer */
 
 /* The slots of its parameters. */
 enum {
@@ -28008,11 +28260,20 @@ enum {
   VRAM__MHA_PARAMS
 };
 
+/* Behind them those of an encoder layer: of each weight and its bias. */
+enum {
+  VRAM__ENCODER_LINEAR1 = VRAM__MHA_PARAMS,
+  VRAM__ENCODER_LINEAR2 = VRAM__ENCODER_LINEAR1 + 2,
+  VRAM__ENCODER_NORM1 = VRAM__ENCODER_LINEAR2 + 2,
+  VRAM__ENCODER_NORM2 = VRAM__ENCODER_NORM1 + 2,
+  VRAM__ENCODER_PARAMS = VRAM__ENCODER_NORM2 + 2
+};
+
 /* Its options, and sizes by their names in torch.nn.functional: N, L, S and E of its documentation
    are bsz, tgt_len, src_len and embed_dim. */
 typedef struct vram__mha {
   const vram_node *n;
-  int64_t heads, bsz, tgt_len, src_len, embed_dim;
+  int64_t heads, bsz, tgt_len, src_len, embed_dim, dropout_p;
   int batched, batch_first, need_weights;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
@@ -28025,6 +28286,7 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
+  m.dropout_p = VRAM__INT(n, dropout, 0);
   m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
   m.tgt_len = q->v[m.batch_first ? 1 : 0];
   m.src_len = k->v[m.batch_first ? 1 : 0];
@@ -28033,12 +28295,13 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
 }
 
 /* F.multi_head_attention_forward, _mha_shape_check */
-static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m) {
-  const vram_dims *mask = n->in[3]->d;
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m,
+                                const vram_value *value) {
+  const vram_dims *mask = value->d;
   const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
                                    : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
                                          mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
-  if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
+  if (!fits || (value->dtype != VRAM_BOOL && vram__kind_rank(value->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
   return 1;
@@ -28098,7 +28361,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
   if (n->nout > 1 && !m.need_weights)
     return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m))
+  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m, n->in[3]))
     return 0;
   if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
@@ -28117,6 +28380,80 @@ static uint64_t vram__flops_mha(const vram_node *n) {
   const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
   return vram__sum_or_overflow(vram__product_or_overflow(rows, vram__matrix_elements(n)),
                                vram__flops_sdpa(n));
+}
+
+/* ---- torch.nn.TransformerEncoderLayer ---- */
+
+static vram__mha vram__encoder_attention(const vram_node *n, const vram_dims *x) {
+  vram__mha m = vram__mha_of(n, x, x);
+  m.need_weights = 0;
+  m.is_self = m.one_kv = 1;
+  m.dropout_p = VRAM__INT(n, dropout, VRAM__ONE / 10);
+  return m;
+}
+
+static int64_t vram__encoder_hidden(const vram_node *n) {
+  return VRAM__INT(n, dim_feedforward, 2048);
+}
+
+/* Parameters in the order in which the module registers them. */
+static int vram__shape_encoder_params(vram_graph *g, vram_node *n, int64_t e) {
+  const int64_t hidden = vram__encoder_hidden(n);
+  const int bias = VRAM__INT(n, bias, 1) != 0;
+  const vram__own_param own[] = {
+      {VRAM__MHA_IN, 1, "self_attn.in_proj_weight", 2, {3 * e, e, 0}},
+      {VRAM__MHA_BIAS, bias, "self_attn.in_proj_bias", 1, {3 * e, 0, 0}},
+      {VRAM__MHA_OUT, 1, "self_attn.out_proj.weight", 2, {e, e, 0}},
+      {VRAM__MHA_OUT_BIAS, bias, "self_attn.out_proj.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_LINEAR1, 1, "linear1.weight", 2, {hidden, e, 0}},
+      {VRAM__ENCODER_LINEAR1 + 1, bias, "linear1.bias", 1, {hidden, 0, 0}},
+      {VRAM__ENCODER_LINEAR2, 1, "linear2.weight", 2, {e, hidden, 0}},
+      {VRAM__ENCODER_LINEAR2 + 1, bias, "linear2.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM1, 1, "norm1.weight", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM1 + 1, bias, "norm1.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM2, 1, "norm2.weight", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM2 + 1, bias, "norm2.bias", 1, {e, 0, 0}}};
+  return vram__node_params(g, n, VRAM__ENCODER_PARAMS) &&
+         vram__node_own_params(g, n, own, sizeof own / sizeof *own);
+}
+
+/* The sequence, a mask. */
+static int vram__shape_encoder(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t act = VRAM__INT(n, activation, VRAM__WORD("relu"));
+  vram__mha m;
+  int64_t size[3];
+  uint32_t i;
+  if ((x->ndim != 3 && x->ndim != 2) || vram__kind_rank(n->in[0]->dtype) != 2)
+    return vram__node_error(g, n, "the sequence must have two or three axes of floating point");
+  m = vram__encoder_attention(n, x);
+  if (m.embed_dim < 1 || m.heads < 1 || m.embed_dim % m.heads)
+    return vram__node_error(g, n, "num_heads must divide the width of the sequence");
+  if (vram__encoder_hidden(n) < 1)
+    return vram__node_error(g, n, "dim_feedforward must be at least 1");
+  if (act != VRAM__WORD("relu") && act != VRAM__WORD("gelu"))
+    return vram__node_error(g, n, "activation must be relu or gelu");
+  if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
+    return vram__node_error(g, n, "dropout must be 0 to 1");
+  if (n->nin > 1 && !vram__shape_mha_mask(g, n, &m, n->in[1]))
+    return 0;
+  if (!vram__shape_encoder_params(g, n, m.embed_dim) ||
+      !vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i + 1 < x->ndim ? x->v[i] : vram__encoder_hidden(n);
+  return vram__graph_dims(g, x->ndim, size) != NULL &&
+         vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+}
+
+/* The products with its weights, and those of attention. */
+static uint64_t vram__flops_encoder(const vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const vram__mha m = vram__encoder_attention(n, x);
+  const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
+  return vram__sum_or_overflow(
+      vram__product_or_overflow(rows, vram__matrix_elements(n)),
+      vram__product_or_overflow(4, vram__product_or_overflow(x->numel, (uint64_t)m.src_len)));
 }
 
 #ifndef VRAM_NO_STEP
@@ -28189,8 +28526,7 @@ static int vram__mha_is_native(const vram__step *s, const vram__mha *m, const vr
                      b = vram__mha_param(s, n, VRAM__MHA_BIAS);
   return !s->grad && !s->train && !s->amp && m->batch_first && m->is_self && m->heads % 2 == 0 &&
          b.d && w.d && b.dt == x[0].dt && w.dt == x[0].dt && !n->param[VRAM__MHA_KEY] &&
-         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0) &&
-         !(n->nin > 3 && vram__dtype_is_float(x[3].dt));
+         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0);
 }
 
 /* Would scaled_dot_product_attention run a fused kernel for query, key and value like x? */
@@ -28199,14 +28535,15 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
   vram__sdpa p;
   uint32_t i;
   int backend;
-  if (m->need_weights || mask.d)
+  if (m->need_weights || mask.d ||
+      ((s->device.rules->does & VRAM__MHA_EIGHTS) && m->embed_dim / m->heads % 8))
     return 0;
   vram__memory_zero(&p, sizeof p);
   x.d = vram__attention_bshd_dims(s, m->bsz, m->heads, m->tgt_len, m->embed_dim / m->heads);
   for (i = 0; i < 3; i++)
     p.in[i] = x;
   backend = vram__sdpa_select(s, &p);
-  return backend == VRAM__SDPA_FLASH || backend == VRAM__SDPA_EFFICIENT;
+  return backend != VRAM__SDPA_MATH;
 }
 
 /* Query, key and value are chunks of one product. */
@@ -28215,7 +28552,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
                 width = embed_dim / m->heads;
   vram__tensor packed = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN),
                                            vram__mha_param(s, m->n, VRAM__MHA_BIAS)),
-               y;
+               attended, y;
   vram__sdpa p;
   int64_t size[4], stride[4], rows[3];
   uint32_t i;
@@ -28232,8 +28569,8 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
     vram__tensor_begin_at(s, p.in[i], i * (uint64_t)embed_dim);
   }
-  y = vram__torch_sdpa(s, &p);
-  vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
+  attended = vram__torch_sdpa(s, &p); /* it lives on */
+  y = vram__torch_swap(s, attended, 1, 2);
   rows[0] = bsz;
   rows[1] = tgt_len;
   rows[2] = embed_dim;
@@ -28241,6 +28578,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   vram__tensor_replace(s, &y,
                        vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
                                           vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS)));
+  vram__tensor_release(s, attended);
   vram__tensor_release(s, packed);
   return y;
 }
@@ -28432,10 +28770,10 @@ static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *q
 }
 
 /* need_weights: products and a softmax. Gives the result [L,N*h,E/h]; takes key and value; the
-   variable q lives on. */
+   variable q lives on. kept[0]: room for what else does. */
 static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
                                              const vram__tensor *qkv, vram__tensor mask,
-                                             vram__tensor *weights) {
+                                             vram__tensor *weights, vram__tensor *kept) {
   vram__tensor in[3], scores, y;
   in[0] = mask;
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
@@ -28443,6 +28781,8 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
                   : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
+  if (s->device.rules->does & VRAM__MHA_KEEPS)
+    *kept = vram__tensor_retain(s, in[1]);
   vram__tensor_release(s, in[1]); /* del q_scaled, k */
   vram__tensor_release(s, qkv[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
@@ -28508,13 +28848,13 @@ static void vram__mha_inputs(vram__step *s, const vram__mha *m, const vram__tens
       in[i] = m->batch_first ? vram__torch_swap(s, x[i], 0, 1) : vram__tensor_retain(s, x[i]);
 }
 
-/* F._canonical_mask: a mask of bools becomes one of numbers. */
-static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram__tensor *x) {
-  if (n->nin < 4)
+/* F._canonical_mask: a mask of bools becomes one of numbers; NULL: there is none. */
+static vram__tensor vram__mha_mask(vram__step *s, const vram__tensor *mask, vram_dtype dt) {
+  if (!mask)
     return vram__tensor_none();
-  if (x[3].dt == VRAM_BOOL)
-    return vram__tensor_empty(s, vram__dims_dense(s, x[3].d), x[0].dt);
-  return vram__tensor_retain(s, x[3]);
+  if (mask->dt == VRAM_BOOL)
+    return vram__tensor_empty(s, vram__dims_dense(s, mask->d), dt);
+  return vram__tensor_retain(s, *mask);
 }
 
 /* The result of attention becomes rows and goes through out_proj. */
@@ -28544,10 +28884,11 @@ static void vram__mha_average_weights(vram__step *s, const vram__mha *m, vram__t
 /* The function itself, on [len,N,width]. */
 static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, vram__tensor mask,
                           vram__tensor *y) {
-  const int64_t dropout_p = s->train ? VRAM__INT(m->n, dropout, 0) : 0;
+  const int64_t dropout_p = s->train ? m->dropout_p : 0;
   const int packed = m->batched && !m->n->param[VRAM__MHA_KEY];
   const vram__tensor given = vram__tensor_retain(s, mask); /* the module's forward holds it */
-  vram__tensor qkv[3];
+  vram__tensor qkv[3], kept[4];
+  uint32_t i;
   if (packed && m->is_self)
     vram__mha_project_self(s, m, in, qkv);
   else if (packed && m->one_kv)
@@ -28559,44 +28900,174 @@ static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, v
   vram__mha_add_bias_kv(s, m, qkv, &mask);
   vram__mha_split_heads(s, m, qkv);
   vram__mha_add_zero_attn(s, m, qkv, &mask);
+  for (i = 0; i < 4; i++)
+    kept[i] = i < 3 && (s->device.rules->does & VRAM__MHA_KEEPS) ? vram__tensor_retain(s, qkv[i])
+                                                                 : vram__tensor_none();
   if (m->need_weights)
-    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1]);
+    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1], &kept[3]);
   else
     y[0] = vram__mha_attend_sdpa(s, m, dropout_p, qkv, mask);
   vram__mha_project_out(s, m, &y[0]);
   if (m->need_weights)
     vram__mha_average_weights(s, m, &y[1]);
+  for (i = 0; i < 4; i++)
+    vram__tensor_release(s, kept[i]);
   vram__tensor_release(s, given);
   vram__tensor_release(s, mask);
   if (m->need_weights)
     vram__tensor_release(s, qkv[0]);
 }
 
+/* What is left of the module's forward where the native kernel does not run. Takes the mask. */
+static void vram__mha_attend(vram__step *s, vram__mha *m, const vram__tensor *x, vram__tensor mask,
+                             vram__tensor *y) {
+  vram__tensor in[3];
+  uint32_t i;
+  vram__mha_inputs(s, m, x, in);
+  vram__mha_run(s, m, in, mask, y);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, in[i]);
+  if (!m->batched)
+    vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
+  if (!m->batched && m->need_weights)
+    vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
+  if (m->batch_first)
+    vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
+}
+
 /* torch.nn.MultiheadAttention.forward */
 static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__mha m = vram__mha_of(n, x[0].d, x[1].d);
-  vram__tensor in[3], mask = vram__mha_mask(s, n, x);
-  uint32_t i;
+  vram__tensor mask = vram__mha_mask(s, n->nin > 3 ? &x[3] : NULL, x[0].dt);
   m.one_kv = s->name_of[n->in[1]->index] == s->name_of[n->in[2]->index];
   m.is_self = m.one_kv && s->name_of[n->in[0]->index] == s->name_of[n->in[1]->index];
   y[1] = vram__tensor_none();
-  if (vram__mha_is_native(s, &m, x)) {
+  if (vram__mha_is_native(s, &m, x) && !(n->nin > 3 && vram__dtype_is_float(x[3].dt))) {
     vram__mha_native(s, &m, x[0], mask, y);
     vram__tensor_release(s, mask);
-  } else {
-    vram__mha_inputs(s, &m, x, in);
-    vram__mha_run(s, &m, in, mask, y);
-    for (i = 0; i < 3; i++)
-      vram__tensor_release(s, in[i]);
-    if (!m.batched)
-      vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
-    if (!m.batched && m.need_weights)
-      vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
-    if (m.batch_first)
-      vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
-  }
+  } else
+    vram__mha_attend(s, &m, x, mask, y);
   if (n->nout < 2)
     vram__tensor_replace(s, &y[1], vram__tensor_none());
+}
+
+/* ---- torch.nn.TransformerEncoderLayer ---- */
+
+/* norm1 or norm2 of x, which is taken */
+static vram__tensor vram__encoder_norm(vram__step *s, const vram_node *layer, uint32_t slot,
+                                       vram__tensor x) {
+  int64_t attr[3];
+  vram_node n;
+  vram__tensor y;
+  attr[0] = VRAM__KEY_normalized_shape | 1 << 8;
+  attr[1] = x.d->v[x.d->ndim - 1u];
+  attr[2] = 0;
+  vram__memory_zero(&n, sizeof n);
+  n.op = VRAM_OP_layer_norm;
+  n.nin = 1;
+  n.nout = 1;
+  n.nparam = 2;
+  n.param = layer->param + slot;
+  n.attr = attr;
+  vram__forward_op(s, &n, &x, &y);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+static vram__tensor vram__encoder_linear(vram__step *s, const vram_node *n, uint32_t slot,
+                                         vram__tensor x) {
+  return vram__torch_linear(s, x, vram__mha_param(s, n, slot), vram__mha_param(s, n, slot + 1));
+}
+
+/* _transformer_encoder_layer_fwd (native/transformers/transformer.cpp): sums are in place, the
+   activation is a part of the product */
+static vram__tensor vram__encoder_native(vram__step *s, const vram__mha *m, vram__tensor src,
+                                         vram__tensor mask) {
+  const vram_node *n = m->n;
+  const int norm_first = VRAM__INT(n, norm_first, 0) != 0;
+  vram__tensor x = vram__tensor_retain(s, src), y[2], before;
+  if (norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM1, x);
+  y[1] = vram__tensor_none();
+  vram__mha_native(s, m, x, mask, y);
+  vram__tensor_release(s, x);
+  x = y[0];
+  vram__torch_add_(s, &x, src);
+  if (!norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM1, x);
+  before = vram__tensor_retain(s, x);
+  if (norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM2, x);
+  y[0] = vram__encoder_linear(s, n, VRAM__ENCODER_LINEAR1, x);
+  y[1] = vram__encoder_linear(s, n, VRAM__ENCODER_LINEAR2, y[0]);
+  vram__tensor_release(s, y[0]);
+  vram__tensor_release(s, x);
+  x = y[1];
+  vram__torch_add_(s, &x, before);
+  if (!norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM2, x);
+  vram__tensor_release(s, before);
+  return x;
+}
+
+/* dropout(x) as the modules dropout, dropout1 and dropout2; takes x */
+static vram__tensor vram__encoder_dropout(vram__step *s, const vram__mha *m, vram__tensor x) {
+  vram__tensor y = vram__op_call_key(s, VRAM_OP_dropout, x, VRAM__KEY_p, m->dropout_p);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* _sa_block; takes x */
+static vram__tensor vram__encoder_attend(vram__step *s, vram__mha *m, vram__tensor x,
+                                         vram__tensor mask) {
+  vram__tensor in[3], y[2];
+  in[0] = in[1] = in[2] = x;
+  vram__mha_attend(s, m, in, vram__tensor_retain(s, mask), y);
+  vram__tensor_release(s, x);
+  return vram__encoder_dropout(s, m, y[0]);
+}
+
+/* _ff_block; takes x */
+static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__tensor x) {
+  const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
+  vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
+  vram__tensor_replace(
+      s, &y,
+      vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+  y = vram__encoder_dropout(s, m, y);
+  vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
+  vram__tensor_release(s, x);
+  return vram__encoder_dropout(s, m, y);
+}
+
+/* x + block(norm(x)), or norm(x + block(x)); the first block is attention. Takes x. */
+static vram__tensor vram__encoder_block(vram__step *s, vram__mha *m, vram__tensor x,
+                                        vram__tensor mask, uint32_t norm) {
+  const int norm_first = VRAM__INT(m->n, norm_first, 0) != 0;
+  vram__tensor in = vram__tensor_retain(s, x), y, sum;
+  if (norm_first)
+    in = vram__encoder_norm(s, m->n, norm, in);
+  y = norm == VRAM__ENCODER_NORM1 ? vram__encoder_attend(s, m, in, mask)
+                                  : vram__encoder_feed(s, m, in);
+  sum = vram__op_call_binary(s, VRAM_OP_add, x, y);
+  vram__tensor_release(s, y);
+  if (!norm_first)
+    sum = vram__encoder_norm(s, m->n, norm, sum);
+  vram__tensor_release(s, x);
+  return sum;
+}
+
+static void vram__forward_encoder(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__mha m = vram__encoder_attention(n, x[0].d);
+  vram__tensor mask = vram__mha_mask(s, n->nin > 1 ? &x[1] : NULL, x[0].dt);
+  if (vram__mha_is_native(s, &m, x))
+    y[0] = vram__encoder_native(s, &m, x[0], mask);
+  else {
+    y[0] = vram__encoder_block(s, &m, vram__tensor_retain(s, x[0]), mask, VRAM__ENCODER_NORM1);
+    y[0] = vram__encoder_block(s, &m, y[0], mask, VRAM__ENCODER_NORM2);
+  }
+  vram__tensor_release(s, mask);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -28604,6 +29075,11 @@ static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x
 VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
          "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
          "frozen weights dtype");
+
+/* bias: of all its parts; dropout: 0.1 unless given */
+VRAM__OP(transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
+         "num_heads! dim_feedforward activation norm_first bias dropout batch_first frozen weights "
+         "dtype");
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
@@ -30758,6 +31234,14 @@ static inline void vram__backward_run(vram__step *s, vram__grad_fn *f, vram__ten
     vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
 }
 
+/* Does no gradient of f go anywhere? */
+static int vram__backward_is_idle(vram__grad_fn *f) {
+  uint32_t i = 0;
+  while (i < f->nin && !VRAM__EDGES(f)[i].fn)
+    i++;
+  return f->nin && i == f->nin;
+}
+
 /* The same where what f saved may be overwritten, or is to be recomputed. */
 static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
@@ -30766,13 +31250,17 @@ static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, 
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  vram__backward_run(s, f, to);
-  /* recomputed tensors go when the record has run, not when it is released */
-  for (i = 0; f->frame && i < f->nsaved; i++)
-    if (VRAM__SAVED(f)[i].st) {
-      vram__storage_release(s, VRAM__SAVED(f)[i].st);
-      VRAM__SAVED(f)[i].st = 0;
+  if (!vram__backward_is_idle(f))
+    vram__backward_run(s, f, to);
+  /* recomputed tensors are variables of the record's function: they go when it has run, not when it
+     is released, and from the last one to the first */
+  for (i = f->frame ? f->nsaved : 0; i-- > 0;) {
+    vram__tensor *const t = VRAM__SAVED(f) + (vram__saves_list(f) ? f->nsaved - 1 - i : i);
+    if (t->st) {
+      vram__storage_release(s, t->st);
+      t->st = 0;
     }
+  }
 }
 
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -30908,7 +31396,13 @@ VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
-VRAM__FN void vram__micro_batches(vram__step *s);
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss);
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
+
+/* epoch.c */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__evaluate(vram__step *s);
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
@@ -30918,6 +31412,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
+VRAM__FN void vram__zero_grad_first(vram__step *s);
+VRAM__FN void vram__zero_grad_last(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
@@ -32731,6 +33227,10 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       vram__slot *slot;
       if (!t->d)
         continue;
+      if (!edge->fn) { /* nobody wants it: it goes with the others */
+        seen |= VRAM__GRADIENTS_LEFT;
+        continue;
+      }
       slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
       if (t->d == slot->d && t->dt == slot->dt && !slot->g.d && !(seen & VRAM__GRADIENTS_LEFT))
         slot->g = *t;
@@ -32748,7 +33248,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
 static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (s->gin[i].d)
+    if (s->gin[i].d && edge[i].fn)
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
@@ -32757,7 +33257,7 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d)
+    if (gin[i].d && edge[i].fn)
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
   for (i = 0; i < n; i++)
     if (gin[i].d) {
@@ -33106,6 +33606,8 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
 /* A `requires_grad` line. */
 static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
   uint32_t i;
+  if ((n->flags & VRAM__CHECKPOINTED) && !s->call.nrange)
+    return;
   for (i = 0; i < n->nin && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
@@ -34611,7 +35113,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
 }
 
 /* The tape, which grew from there, has been played and goes. */
-static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
   uint32_t i;
   s->used = tape;
   s->tape.last = 0;
@@ -34733,9 +35235,11 @@ static void vram__rounds_count(vram__step *s, const vram__milestone *then,
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
 
-VRAM__FN void vram__micro_batches(vram__step *s) {
-  const uint32_t count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
-  const uint64_t tape = s->used;
+/* last: the graph of the last one, NULL: it is one of the others. */
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
+  const uint32_t all = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
+  const uint32_t count = all - (last != NULL);
+  const uint64_t tape = s->tape.begin = s->used;
   int fold = count > 3 && vram__micro_batches_foldable(s);
   vram__milestone past[VRAM__ROUND_MOST + 1];
   vram__tensor loss = vram__tensor_none();
@@ -34759,6 +35263,13 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
     } else if (known < VRAM__ROUND_MOST)
       known++;
   }
+  if (last && !s->failed) {
+    if (count)
+      vram__micro_batch_forget(s, tape, &loss);
+    vram__epoch_batch(s, last);
+    if (!s->failed)
+      vram__micro_batch(s, &loss, !count);
+  }
   s->loss = loss;
 }
 
@@ -34770,6 +35281,32 @@ VRAM__FN void vram__zero_grad_now(vram__step *s) {
   for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
+  }
+}
+
+/* Gradients go: of the caller's inputs, then of the parameters. */
+VRAM__FN void vram__zero_grad_first(vram__step *s) {
+  uint32_t i;
+  for (i = s->leaf.parameters; i < s->leaf.count; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
+  }
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
+    vram__zero_grad_now(s);
+}
+
+/* zero_grad() behind the optimizer's step. */
+VRAM__FN void vram__zero_grad_last(vram__step *s) {
+  uint32_t i;
+  vram__phase_end(s, VRAM_PHASE_ZERO_GRAD);
+  for (i = 0; i < s->leaf.parameters; i++) {
+    vram__leaf *l = s->leaf.at + i;
+    if (!l->grad.d)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+    l->let_go = s->leaf.past[i].let_go = 1;
+    s->leaf.past[i].had = 0;
   }
 }
 
@@ -34805,14 +35342,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == 1)
     vram__live_collect(s);
-  if (!s->leaf.known)
-    return;
-  for (i = s->leaf.parameters; i < s->leaf.count; i++) { /* the caller's inputs lose theirs first */
-    vram__tensor_release(s, s->leaf.at[i].grad);
-    s->leaf.at[i].grad = vram__tensor_none();
-  }
-  if (!s->o->zero_grad_late && !s->g->nzero_grad)
-    vram__zero_grad_now(s);
+  if (s->leaf.known)
+    vram__zero_grad_first(s);
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
@@ -35281,11 +35812,16 @@ VRAM__FN void vram__keep_before(vram__step *s) {
   }
 }
 
-/* A `keep` line: its variables take their values, and what they held goes. */
+/* A `keep` line: its variables take their values, and what they held goes. Those of an evaluation
+   are others, which go at its end. */
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
+    return;
+  for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
+    s->variable[s->name_of[n->in[i]->index]].refs++;
+  if (s->phase == VRAM_PHASE_EVALUATION)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
@@ -35559,6 +36095,153 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
+/* >>step/epoch    what comes behind a step: one with the last batch of an epoch, an evaluation */
+
+static int vram__nodes_alike(const vram_node *a, const vram_node *b) {
+  while (a && b && a->op == b->op && a->nin == b->nin && a->nout == b->nout) {
+    a = a->next;
+    b = b->next;
+  }
+  return a == b; /* both at their end */
+}
+
+/* Are both the same model, whatever its inputs' sizes are? */
+static int vram__graphs_alike(const vram_graph *a, const vram_graph *b) {
+  const vram_param *p = a->param_first, *q = b->param_first;
+  uint32_t i;
+  if (a->nnode != b->nnode || a->nvalue != b->nvalue || a->nparam != b->nparam ||
+      a->ninput != b->ninput || a->nkept != b->nkept || a->nmade != b->nmade)
+    return 0;
+  for (; p; p = p->next, q = q->next) {
+    if (p->kind != q->kind || p->dtype != q->dtype || p->d->ndim != q->d->ndim)
+      return 0;
+    for (i = 0; i < p->d->ndim; i++)
+      if (p->d->v[i] != q->d->v[i])
+        return 0;
+  }
+  return vram__nodes_alike(a->first, b->first);
+}
+
+/* Why these options do not go together, or NULL. */
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o) {
+  const vram_graph *const other[2] = {o->last_batch, o->evaluation};
+  uint32_t i;
+  if (!o->train)
+    return NULL;
+  if (o->zero_grad_end && (o->keep_grads || o->zero_grad_late || g->nzero_grad))
+    return "zero_grad() behind the optimizer's step goes with no other zero_grad()";
+  if (o->zero_grad_end && vram__in_backward_is(o))
+    return "an optimizer in backward leaves no gradients to zero";
+  if (o->last_batch && o->first_step)
+    return "a first step has no last batch of an epoch behind it (expected a steady step)";
+  for (i = 0; i < 2; i++)
+    if (other[i] && (other[i]->error.code || !other[i]->root || !vram__graphs_alike(g, other[i])))
+      return i ? "the model that is evaluated is not the one that is trained: its nodes or "
+                 "parameters differ"
+               : "the last batch is not one of this model: its nodes or parameters differ";
+  for (i = 0; o->last_batch && i < g->ninput; i++)
+    if (o->last_batch->input[i]->d->numel > g->input[i]->d->numel)
+      return "the last batch of an epoch is larger than the others";
+  return NULL;
+}
+
+/* The inputs are of that graph now; what they lie on stays. */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g) {
+  uint32_t i;
+  s->g = g;
+  s->root = g->root;
+  s->call.nrange = s->call.own_args = 0;
+  vram__calls_find(s);
+  for (i = 0; i < g->ninput && !s->failed; i++) {
+    const vram_value *v = g->input[i];
+    vram__tensor t = s->variable[v->index].t;
+    t.d = v->d;
+    if (t.st) {
+      vram__storage *st = vram__slot_at(s, t.st);
+      st->d = v->d;
+      if (st->fn & VRAM__LEAF)
+        s->leaf.at[st->fn & ~VRAM__LEAF].d = v->d;
+    }
+    vram__variable_name(s, v, t);
+  }
+}
+
+/* What is named goes: the inputs, then the results. */
+static void vram__evaluation_unname(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < g->ninput; i++) {
+    vram__variable *v = s->variable + g->input[i]->index;
+    if (v->refs)
+      vram__tensor_release(s, v->t);
+    v->refs = 0;
+  }
+  for (n = g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      vram__variable *v = s->variable + s->name_of[n->out[i].index];
+      if (s->name_of[n->out[i].index] == g->nvalue)
+        continue;
+      if (v->refs)
+        vram__tensor_release(s, v->t);
+      v->refs = 0;
+    }
+}
+
+/* with torch.no_grad(): model(x), in a function of its own. */
+static void vram__evaluation_play(vram__step *s) {
+  const vram_graph *g = s->g;
+  uint32_t i;
+  vram__forward_leave_out(s);
+  for (i = 0; i < g->nvalue && !s->failed; i++)
+    s->variable[i].refs = 0;
+  s->cat = VRAM_CATEGORY_INPUTS;
+  for (i = 0; i < g->ninput && !s->failed; i++) {
+    const vram_value *v = g->input[i];
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
+    if (!(s->skip && g->inferred && s->skip[g->nnode + i]))
+      vram__variable_name(s, v, vram__tensor_empty(s, v->d, dt));
+  }
+  if (s->failed)
+    return;
+  vram__forward(s);
+  vram__autocast_leave(s);
+  if (!s->failed)
+    vram__evaluation_unname(s);
+  if (s->leaf.nmade && !s->failed)
+    vram__leaves_settle(s);
+}
+
+/* Behind a step, whose inputs stay where they are. */
+VRAM__FN void vram__evaluate(vram__step *s) {
+  const vram_graph *const own = s->g, *const g = s->o->evaluation;
+  vram__tensor *input;
+  uint32_t i;
+  vram__tensor none = vram__tensor_none();
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  input = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                            (own->ninput + UINT64_C(1)) * sizeof *input);
+  if (!input) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < own->ninput; i++)
+    input[i] = s->variable[own->input[i]->index].t;
+  s->phase = VRAM_PHASE_EVALUATION;
+  s->train = 0;
+  s->call.nrange = 0;
+  s->g = g;
+  s->root = g->root;
+  vram__evaluation_play(s);
+  vram__phase_end(s, VRAM_PHASE_END);
+  s->skip = NULL;
+  s->train = 1;
+  s->g = own;
+  s->root = own->root;
+  for (i = 0; i < own->ninput; i++)
+    vram__variable_name(s, own->input[i], input[i]);
+}
+
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
 
 /* A run that comes after the one that s played. */
@@ -35574,7 +36257,8 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || g->nbackward));
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                                   o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -35906,7 +36590,8 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+/* Of a step of that graph alone. */
+static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_checkpoint *b;
   const vram_node *m;
@@ -35940,6 +36625,15 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  return n;
+}
+
+VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+  uint64_t n = vram__step_graph_bytes(g, o);
+  if (o && o->train && o->last_batch)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
+  if (o && o->train && o->evaluation)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->evaluation, o));
   return n;
 }
 
@@ -36129,32 +36823,34 @@ static void vram__step_put_before(vram__step *s) {
   vram__peak_note(s);
 }
 
-/* From zero_grad to what is left after the optimizer. */
-static void vram__step_play(vram__step *s, uint32_t how) {
-  const vram__category_bytes before = s->count.category;
-  const uint64_t blocks = s->count.blocks, upper = blocks + s->count.extra;
+/* What there was before the step. */
+typedef struct vram__step_before {
+  vram__category_bytes category;
+  uint64_t blocks, upper;
+} vram__step_before;
+
+/* From the first forward pass to what is left after the optimizer. before: NULL behind another
+   step; last: the graph of the last micro-batch, where it is another one. */
+static void vram__step_play_one(vram__step *s, const vram__step_before *before,
+                                const vram_graph *last, uint32_t how) {
   vram__replay *run = s->replay;
-  vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
-    vram__live_collect(s);
-  if (run)
-    run->body = run->ntape;
-  vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
-  vram__micro_batches(s);
+  vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
-  if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
-    vram__gradients_had(s, &before, blocks, upper);
+  if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
+    vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
   if (s->train && !s->failed)
     vram__average_update(s);
+  if (s->train && !s->failed && s->o->zero_grad_end)
+    vram__zero_grad_last(s);
   if (run)
     run->after = run->ntape;
-  if (s->phase == VRAM_PHASE_OPTIMIZER)
+  if (s->phase != VRAM_PHASE_END)
     vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
@@ -36163,6 +36859,45 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
+}
+
+/* One more step behind another one. */
+static void vram__step_play_next(vram__step *s, const vram_graph *g, const vram_graph *last,
+                                 uint32_t how) {
+  vram__tensor none = vram__tensor_none();
+  if (s->failed)
+    return;
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  vram__epoch_batch(s, g);
+  if (s->failed)
+    return;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  s->leaf.taken = s->nbackward = 0;
+  s->saved_most = 0;
+  vram__zero_grad_first(s);
+  vram__step_play_one(s, NULL, last, how);
+}
+
+/* The step, and what the options let come behind it. */
+static void vram__step_play(vram__step *s, uint32_t how) {
+  const vram_graph *const g = s->g, *last = s->o->first_step ? NULL : s->o->last_batch;
+  vram__step_before before;
+  before.category = s->count.category;
+  before.blocks = s->count.blocks;
+  before.upper = s->count.blocks + s->count.extra;
+  vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
+  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+    vram__live_collect(s);
+  if (s->replay)
+    s->replay->body = s->replay->ntape;
+  vram__zero_grad(s);
+  vram__step_play_one(s, &before, NULL, how);
+  if (s->train && last)
+    vram__step_play_next(s, g, last, how);
+  if (s->train && s->o->evaluation && !s->failed)
+    vram__evaluate(s);
+  if (s->train && last)
+    vram__step_play_next(s, g, NULL, how);
   if (s->count.at_peak)
     vram__peak_note(s);
 }
@@ -36262,6 +36997,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__epoch_misuse(g, o))
+    return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);
 }
 
@@ -40470,6 +41207,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
+  t.o.last_batch = t.o.evaluation = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);
   vram__cuts_find(g, &t.c);

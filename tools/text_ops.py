@@ -225,6 +225,21 @@ def multi_head_attention(l):
     return list(y)
 
 
+@call("transformer_encoder_layer")
+def transformer_encoder_layer(l):
+    make = lambda: nn.TransformerEncoderLayer(
+        l.x.shape[-1],
+        l.size("num_heads"),
+        l.size("dim_feedforward", 2048),
+        l.number("dropout", 0.1),
+        l.keys.get("activation", "relu"),
+        batch_first=l.flag("batch_first", 0),
+        norm_first=l.flag("norm_first", 0),
+        bias=l.flag("bias", 1),
+    )
+    return l.module(make).train(l.train)(*l.inputs)
+
+
 @call("scaled_dot_product_attention")
 def attention(l):
     keys = dict(dropout_p=l.number("dropout_p", 0) if l.train else 0.0, is_causal=l.flag("is_causal", 0))
@@ -400,7 +415,7 @@ def clamp(l):
     return getattr(torch, "clamp_" if l.flag("inplace", 0) else "clamp")(l.x, **keys)
 
 
-@call("add", "sub", "mul", "div", "pow", "floor_divide", "maximum", "minimum")
+@call("add", "sub", "mul", "div", "pow", "floor_divide", "maximum", "minimum", "remainder")
 def arithmetic(l):
     number = 3.0 if l.x.is_floating_point() or l.op == "pow" else 3
     other, keys = l.inputs[1] if len(l.inputs) > 1 else number, {}
@@ -482,15 +497,6 @@ def most(l):
 @call("argmax", "argmin")
 def argmost(l):
     return getattr(torch, l.op)(l.x, l.size("dim"), l.flag("keepdim", 0))
-
-
-@call("fft", "rfft", "irfft")
-def fourier(l):
-    dim, size = l.sizes("dim", [-1]), l.sizes("size")
-    if len(dim) > 1:
-        return getattr(torch.fft, l.op + "n")(l.x, size, dim)
-    f = getattr(torch.fft, l.op) if l.flag("onesided", 1) else torch.fft.fft
-    return f(l.x, size and size[0], dim[0])
 
 
 @call("cumsum")

@@ -81,8 +81,8 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     places[1] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
     vram__cub_release(s, places[0]);
-    places[0] = vram__cub_hold(s, 8 * all);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
+    places[0] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_scan(s, all, 4));
     vram__cub_release(s, places[0]);
     (void)places[1];

@@ -277,9 +277,13 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
   if (list == VRAM__AUTOCAST_widest)
-    for (i = 0; i < nin; i++)
+    for (i = 0; i < nin; i++) { /* autocast_mode.h, prioritize */
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
+      else if (to != VRAM_F32 && in[i].dt != s->amp && vram__is_half(in[i].dt))
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                          "a tensor of autocast's other 16 bit dtype: PyTorch refuses");
+    }
   for (i = nin; i-- > 0;)
     if (in[i].dt != to) {
       in[i] = vram__autocast_cast(s, in[i], to);

@@ -239,12 +239,11 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
-  uint32_t i;
-  vram_dtype dt = x[0].dt;
-  if (s->amp) /* autocast: the widest */
-    dt = vram__promote2(x[0].dt, x[1].dt);
-  for (i = 0; i < 2; i++)
-    a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
+  uint32_t i, own;
+  a[0] = x[0];
+  a[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, 2);
+  vram__refuse_unlike(s, a, 2);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[1]);
@@ -252,8 +251,9 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, a[0]);
-  vram__tensor_release(s, a[1]);
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
+      vram__tensor_release(s, a[i]);
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {

@@ -78,7 +78,9 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
 /* fft.c */
 VRAM__FN vram_dtype vram__real_of(vram_dtype dt);
 
-static inline int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+static inline int vram__is_complex(vram_dtype dt) {
+  return dt == VRAM_C64 || dt == VRAM_C128 || dt == VRAM_C32;
+}
 
 /* quantised.c */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
