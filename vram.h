@@ -17403,9 +17403,9 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     per = v[0];
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  for (pieces = 0; left > 0 || !pieces; pieces++) {
-    int64_t z = c > 1 ? (pieces < c ? v[pieces] : 0) : per < left ? per : left;
-    if (z < 0 || z > left || (!z && left))
+  for (pieces = 0; c > 1 ? pieces < c : left > 0 || !pieces; pieces++) {
+    int64_t z = c > 1 ? v[pieces] : per < left ? per : left;
+    if (z < 0 || z > left || (c == 1 && !z && left))
       return vram__node_error(g, n, "sections that do not make up the axis");
     size[a] = z;
     left -= z;
@@ -17414,7 +17414,7 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     if (pieces >= 65535)
       return vram__node_error(g, n, "too many pieces");
   }
-  if (c > 1 && pieces != c)
+  if (left)
     return vram__node_error(g, n, "sections that do not make up the axis");
   k = n->nout;
   if (pieces != k) {
@@ -18308,7 +18308,10 @@ static int vram__shape_create(vram_graph *g, vram_node *n) {
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   vram_dtype dt =
       n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
-  return vram__node_out(g, n, 0, c, v, dt);
+  if (v)
+    return vram__node_out(g, n, 0, c, v, dt);
+  return n->nin ? vram__node_out_dims(n, 0, n->in[0]->d, dt)
+                : vram__node_error(g, n, "neither shape= nor a tensor whose shape it takes");
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
@@ -18328,7 +18331,8 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
-  y[0] = vram__tensor_empty(s, n->out[0].d, dt);
+  const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -18346,22 +18350,22 @@ static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(zeros, "zeros eye zeros_like new_zeros", 0, 1, create, SAME, none, create, none, each,
-         NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(ones, "ones ones_like new_ones", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES, "shape! dtype");
+         VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none, create, none,
-         each, NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         each, NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
          "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape! dtype");
+         "shape dtype");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");

@@ -634,6 +634,8 @@ def squeeze(l):
 def create(l):
     shape = l.sizes("shape")
     dtype = l.dtype(l.x.dtype if l.inputs else torch.float32)
+    if shape is None:
+        return torch.full_like(l.x, 0) if l.op == "full" else getattr(torch, l.op + "_like")(l.x)
     if l.op == "full":
         return torch.full(shape, 0, dtype=dtype, device="cuda")
     return getattr(torch, l.op)(shape[0] if l.op == "arange" else shape, dtype=dtype, device="cuda")
