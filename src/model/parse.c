@@ -319,7 +319,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
   *node = n;
-  return 1;
+  return vram__adapt_embedding(g, n) || vram__parse_located(p, at);
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was

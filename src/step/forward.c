@@ -236,6 +236,8 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
 /* A `requires_grad` line. */
 static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
   uint32_t i;
+  if ((n->flags & VRAM__CHECKPOINTED) && !s->call.nrange)
+    return;
   for (i = 0; i < n->nin && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
