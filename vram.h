@@ -8751,7 +8751,7 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
   uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
-  const uint16_t traits = vram__op_traits(p->node);
+  const uint32_t traits = vram__op_traits(p->node);
   if (*sum > (uint64_t)VRAM_MAX_BYTES)
     return;
   *sum += bytes;
@@ -9284,7 +9284,7 @@ static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
 /* The node, its outputs and its lists in one piece, all zero but for what r has; NULL: no memory.
  */
 static vram_node *vram__node_take(vram_graph *g, const vram__request *r) {
-  const uint16_t traits = vram__op_at(r->op)->traits;
+  const uint32_t traits = vram__op_at(r->op)->traits;
   const uint32_t slots = (traits & VRAM__OP_OWNS ? 2u : 0) + (traits & VRAM__OP_RUNNING ? 3u : 0);
   const uint64_t bytes = sizeof(vram_node) + r->nout * (uint64_t)sizeof(vram_value) +
                          ((uint64_t)r->nin + slots) * sizeof(void *);
@@ -46648,7 +46648,7 @@ static int vram__lower_reduce(vram__low *l, const vram_node *n) {
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
   uint64_t params = 0;
-  const uint16_t traits = vram__op_traits(n);
+  const uint32_t traits = vram__op_traits(n);
   uint8_t noise = (traits & VRAM__OP_VARIES) != 0;
   uint32_t i;
   const int own = vram__low_claim(l, n);
