@@ -912,9 +912,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_requires_grad(self, a, r, _):
         """a value becomes a leaf; inputs say it themselves"""
         if id(r) in self.params and r.requires_grad != self.had_grad:
-            self.note(
-                "weights that want a gradient in one part of the step alone: written as they are at its end"
-            )
+            export_training.toggled(self, r)
         known = id(r) in self.names and not any(r is t for t in self.inputs.values())
         if self.grad and known and r.requires_grad and not self.had_grad:
             self.nodes.append(Node("requires_grad", [], [self.ref(r)], {}))
