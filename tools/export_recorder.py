@@ -900,14 +900,25 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.emit("view", [a[0][0]], r, {"shape": shape_text(r.shape)})
 
     def op_contiguous(self, a, r, _):
-        if a[1].get("memory_format", torch.contiguous_format) is not torch.contiguous_format or len(a[0]) > 1:
-            self.note("contiguous in another memory format")
-        self.emit("contiguous", [a[0][0]], r)
+        self.in_format(a[0][0], r, a[1].get("memory_format", *a[0][1:]) if a[1] or a[0][1:] else None)
+
+    def in_format(self, x, r, memory_format):
+        """x contiguous, or with its channels last: a view of what is contiguous with them last"""
+        if memory_format in (torch.channels_last, torch.channels_last_3d) and not x.is_contiguous(
+            memory_format=memory_format
+        ):
+            n = x.dim()
+            last = self.made("permute", [self.ref(x)], {"dims": list_text([0, *range(2, n), 1])})
+            dense = self.made("contiguous", [last], {})
+            self.emit("permute", [dense], r, {"dims": list_text([0, n - 1, *range(1, n - 1)])})
+        elif memory_format in (None, torch.contiguous_format):
+            self.emit("contiguous", [x], r)
+        else:
+            self.emit("view", [x], r, {"shape": shape_text(r.shape)}, name="contiguous")  # it is so already
 
     def op_clone(self, a, r, _):
-        if a[1].get("memory_format", torch.preserve_format) is torch.contiguous_format:
-            self.note("clone with memory_format=contiguous_format")
-        self.emit("clone", [a[0][0]], r)
+        again = a[1].get("memory_format") is torch.contiguous_format and not a[0][0].is_contiguous()
+        self.emit("contiguous" if again else "clone", [a[0][0]], r)
 
     def op_requires_grad(self, a, r, _):
         """a value becomes a leaf; inputs say it themselves"""
@@ -932,7 +943,11 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             self.create("empty", (other,), {}, r)
             return
         dtype = kwargs.get("dtype") or next((v for v in args[1:3] if isinstance(v, torch.dtype)), None)
-        if kwargs.get("memory_format") not in (None, torch.preserve_format):
+        memory_format = kwargs.get("memory_format")
+        if memory_format not in (None, torch.preserve_format):
+            if x.dtype == r.dtype and not kwargs.get("copy"):
+                self.in_format(x, r, memory_format)
+                return
             self.note("to(memory_format=)")
         if kwargs.get("copy") and x.dtype == r.dtype:
             self.emit("clone", [x], r)
