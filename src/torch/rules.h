@@ -23,7 +23,10 @@ enum {
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 32768
+  VRAM__CUDNN_9_8 = 32768,
+  VRAM__SOFTMAX_INPUT = 65536, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
+  VRAM__OPTIM_LOOPS = 131072,  /* torch.optim: foreach only if it is asked for */
+  VRAM__OPTIM_DENOM = 262144   /* torch/optim/adam.py: sqrt and denom are two lists */
 };
 
 /* How attention of ordinary ops is composed. */
