@@ -2243,6 +2243,11 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 
 /* The versions of PyTorch that there are rules for, oldest first. */
 #define VRAM_TORCH_VERSIONS(X)                                                                     \
+  X(1_10, "torch-1.10")                                                                            \
+  X(1_11, "torch-1.11")                                                                            \
+  X(1_12, "torch-1.12")                                                                            \
+  X(1_13, "torch-1.13")                                                                            \
+  X(2_0, "torch-2.0")                                                                              \
   X(2_1, "torch-2.1")                                                                              \
   X(2_2, "torch-2.2")                                                                              \
   X(2_3, "torch-2.3")                                                                              \
@@ -2259,7 +2264,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(2_14, "torch-2.14")                                                                            \
   X(2_15, "torch-2.15")
 
-#define VRAM_TORCH_RANGE "torch-2.1 to torch-2.15"
+#define VRAM_TORCH_RANGE "torch-1.10 to torch-2.15"
 
 typedef enum vram_rules {
   VRAM_RULES_TORCH, /* PyTorch eager: the version that the model's text names, else the newest */
@@ -8775,7 +8780,7 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
   uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
-  const uint16_t traits = vram__op_traits(p->node);
+  const uint32_t traits = vram__op_traits(p->node);
   if (*sum > (uint64_t)VRAM_MAX_BYTES)
     return;
   *sum += bytes;
@@ -9308,7 +9313,7 @@ static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
 /* The node, its outputs and its lists in one piece, all zero but for what r has; NULL: no memory.
  */
 static vram_node *vram__node_take(vram_graph *g, const vram__request *r) {
-  const uint16_t traits = vram__op_at(r->op)->traits;
+  const uint32_t traits = vram__op_at(r->op)->traits;
   const uint32_t slots = (traits & VRAM__OP_OWNS ? 2u : 0) + (traits & VRAM__OP_RUNNING ? 3u : 0);
   const uint64_t bytes = sizeof(vram_node) + r->nout * (uint64_t)sizeof(vram_value) +
                          ((uint64_t)r->nin + slots) * sizeof(void *);
@@ -11762,7 +11767,11 @@ enum {
   VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 131072
+  VRAM__CUDNN_9_8 = 131072,
+  VRAM__SOFTMAX_INPUT =
+      262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
+  VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
+  VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
 };
 
 /* How attention of ordinary ops is composed. */
@@ -12952,6 +12961,9 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
+#define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
+#define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
 #define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__COSINE_EPS | VRAM__CUDNN_9_8)
@@ -12967,6 +12979,19 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named. */
 static const vram__rules vram__rules_rows[] = {
+    /* up to 2.0 from PyTorch's sources, not measured: softmax keeps its input */
+    {VRAM_RULES_TORCH_1_10, VRAM__DOES_1_10, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* softmax keeps its result only */
+    {VRAM_RULES_TORCH_1_11, VRAM__DOES_1_11, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* optimizers run by lists of parameters */
+    {VRAM_RULES_TORCH_2_0, VRAM__DOES_2_0, "11.7", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* Adam works in one list beside the states */
     {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
@@ -13041,6 +13066,9 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_1_10
+#undef VRAM__DOES_1_11
+#undef VRAM__DOES_2_0
 #undef VRAM__DOES_2_2
 #undef VRAM__DOES_2_1
 #undef VRAM__DOES_2_4
@@ -27058,12 +27086,16 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
                                           vram_dtype dt) {
   const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
   vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
-  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
+  const uint32_t keeps_input = (s->device.rules->does & VRAM__SOFTMAX_INPUT) != 0;
+  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1 + keeps_input);
   y = vram__tensor_empty(s, vram__dims_contiguous(s, in.d), dt);
   copy = vram__norm_format_copy(s, in, 0);
   vram__tensor_release(s, copy);
-  if (f)
+  if (f) {
     vram__save_tensor(s, f, y);
+    if (keeps_input)
+      vram__save_tensor(s, f, in);
+  }
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_release(s, in);
   return y;
@@ -33008,11 +33040,10 @@ typedef struct vram__optim_row {
   X(FIRST_STEP, 2, "first_step")                                                                   \
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
-  X(MATRIX, 16, "matrix")                                                                          \
-  X(LARGE, 32, "large")                                                                            \
-  X(LOW_PRECISION, 64, "low_precision")                                                            \
-  X(ONCE, 128, "once")                                                                             \
-  X(PROJECTED, 256, "projected")
+  X(DENOM, 16, "denom")                                                                            \
+  X(MATRIX, 32, "matrix")                                                                          \
+  X(LARGE, 64, "large") X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once")                \
+      X(PROJECTED, 512, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -33120,9 +33151,9 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable; of the parameter: matrix (two axes or more), large (4,096 elements or
-              more), low_precision (f16, bf16), once (the first time that it is asked), projected
-              (GaLore projects its gradient) */
+              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
+              time that it is asked), projected (GaLore projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
@@ -33153,7 +33184,8 @@ static const char vram__adam_foreach[] =
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
     "}"
-    "exp_avg_sq_sqrt = new(param);";
+    "exp_avg_sq_sqrt = new(param);"
+    "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
     "if capturable {"                                                              \
@@ -33898,7 +33930,11 @@ typedef struct vram__optim_run {
 } vram__optim_run;
 
 static uint8_t vram__optim_impl(const vram__optim_config *c, const vram__optim_row *row) {
-  return c->impl ? c->impl : row->by_default;
+  if (c->impl)
+    return c->impl;
+  if (row->by_default == VRAM_OPTIM_IMPL_FOREACH && (c->device->rules->does & VRAM__OPTIM_LOOPS))
+    return VRAM_OPTIM_IMPL_LOOP;
+  return row->by_default;
 }
 
 /* The recipe of one step; NULL: there is no such implementation. */
@@ -34565,6 +34601,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_FUSED;
   if (c->capturable)
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
+  if (c->device->rules->does & VRAM__OPTIM_DENOM)
+    r->code.options |= VRAM__OPTIM_IF_DENOM;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -46834,7 +46872,7 @@ static int vram__lower_reduce(vram__low *l, const vram_node *n) {
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
   uint64_t params = 0;
-  const uint16_t traits = vram__op_traits(n);
+  const uint32_t traits = vram__op_traits(n);
   uint8_t noise = (traits & VRAM__OP_VARIES) != 0;
   uint32_t i;
   const int own = vram__low_claim(l, n);

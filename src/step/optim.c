@@ -29,7 +29,11 @@ typedef struct vram__optim_run {
 } vram__optim_run;
 
 static uint8_t vram__optim_impl(const vram__optim_config *c, const vram__optim_row *row) {
-  return c->impl ? c->impl : row->by_default;
+  if (c->impl)
+    return c->impl;
+  if (row->by_default == VRAM_OPTIM_IMPL_FOREACH && (c->device->rules->does & VRAM__OPTIM_LOOPS))
+    return VRAM_OPTIM_IMPL_LOOP;
+  return row->by_default;
 }
 
 /* The recipe of one step; NULL: there is no such implementation. */
@@ -696,6 +700,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_FUSED;
   if (c->capturable)
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
+  if (c->device->rules->does & VRAM__OPTIM_DENOM)
+    r->code.options |= VRAM__OPTIM_IF_DENOM;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
