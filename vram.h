@@ -1849,6 +1849,7 @@
 #define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
 #define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
+#define vram_graph_freeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_freeze)
 #define vram_graph_infer VRAM__JOIN(VRAM_NAMESPACE, vram_graph_infer)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
@@ -1859,6 +1860,8 @@
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
+#define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
@@ -2240,6 +2243,11 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 
 /* The versions of PyTorch that there are rules for, oldest first. */
 #define VRAM_TORCH_VERSIONS(X)                                                                     \
+  X(1_10, "torch-1.10")                                                                            \
+  X(1_11, "torch-1.11")                                                                            \
+  X(1_12, "torch-1.12")                                                                            \
+  X(1_13, "torch-1.13")                                                                            \
+  X(2_0, "torch-2.0")                                                                              \
   X(2_1, "torch-2.1")                                                                              \
   X(2_2, "torch-2.2")                                                                              \
   X(2_3, "torch-2.3")                                                                              \
@@ -2256,7 +2264,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(2_14, "torch-2.14")                                                                            \
   X(2_15, "torch-2.15")
 
-#define VRAM_TORCH_RANGE "torch-2.1 to torch-2.15"
+#define VRAM_TORCH_RANGE "torch-1.10 to torch-2.15"
 
 typedef enum vram_rules {
   VRAM_RULES_TORCH, /* PyTorch eager: the version that the model's text names, else the newest */
@@ -2506,7 +2514,9 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name, */
   uint32_t nmade;                               /* and `requires_grad` lines */
-  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
+  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
+  uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
+  uint32_t nscaled, nupdate;                    /* of GradScaler */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -2587,14 +2597,27 @@ VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32
    changes. */
 VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* A whole training step by calls. backward: v.backward(retain_graph=retain) here, instead of one
-   backward from the first output behind the forward pass. zero_grad, step: here an optimizer drops
+enum {
+  VRAM_BACKWARD_RETAIN = 1, /* retain_graph=True */
+  VRAM_BACKWARD_SCALE = 2   /* GradScaler.scale(v).backward(): then steps are GradScaler's, too */
+};
+
+/* A whole training step by calls. backward: v.backward() here, how: the bits above, instead of one
+   backward from the first output behind the forward pass. update: GradScaler.update(); without it
+   that comes behind the last step. zero_grad, step: here an optimizer drops
    the gradients of its parameters, or makes its step, instead of one for all at the begin and the
    end. names: its modules or parameters (nodes of these names, or whose names go on behind a
    point), with spaces between; NULL: all. */
-VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain);
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how);
+VRAM_API vram_result vram_graph_update(vram_graph *g);
 VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names);
 VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names);
+
+/* For the nodes from here on these weights want no gradient (requires_grad_(False)), or want one
+   again; what backward of earlier nodes gives they still take. names: as above. A step begins with
+   all of them as their nodes say it. */
+VRAM_API vram_result vram_graph_freeze(vram_graph *g, const char *names);
+VRAM_API vram_result vram_graph_unfreeze(vram_graph *g, const char *names);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
@@ -7751,7 +7774,8 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+#define VRAM__CHECKPOINTED                                                                         \
+  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
                                  */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
@@ -7806,8 +7830,13 @@ enum {
   VRAM__OP_requires_grad,
   VRAM__OP_backward,
   VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_scaled,   /* both of what GradScaler scales */
+  VRAM__OP_scaled_retained,
   VRAM__OP_zero_grad,
+  VRAM__OP_update, /* GradScaler's */
   VRAM__OP_step,
+  VRAM__OP_freeze,
+  VRAM__OP_unfreeze,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -7929,7 +7958,8 @@ enum {
   VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
   VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
   VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
-  VRAM__OP_NUMBERS = 32768    /* and this for all but bools */
+  VRAM__OP_NUMBERS = 32768,   /* and this for all but bools */
+  VRAM__OP_REAL = 65536       /* and this for all but complex numbers */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -7940,7 +7970,7 @@ typedef struct vram__op_row {
   vram__shape_fn shape;
   vram__flops_fn flops;
   uint16_t least, most; /* inputs */
-  uint16_t traits;      /* VRAM__OP_... */
+  uint32_t traits;      /* VRAM__OP_... */
   uint8_t types, autocast, lower;
   uint8_t kind;  /* which of its family it is */
   uint8_t lines; /* it is written out to lines, and has no function of its own */
@@ -8122,7 +8152,8 @@ typedef struct vram__parser {
 } vram__parser;
 
 /* training.c */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how);
+VRAM__FN vram_node *vram__training_update(vram_graph *g);
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname);
 
@@ -8248,7 +8279,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram_node **node);
 
 /* ops/table.c */
-VRAM__FN uint16_t vram__op_traits(const vram_node *n);
+VRAM__FN uint32_t vram__op_traits(const vram_node *n);
 VRAM__FN uint32_t vram__op_axes(const vram_node *n);
 VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
@@ -8749,7 +8780,7 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
   uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
-  const uint16_t traits = vram__op_traits(p->node);
+  const uint32_t traits = vram__op_traits(p->node);
   if (*sum > (uint64_t)VRAM_MAX_BYTES)
     return;
   *sum += bytes;
@@ -9282,7 +9313,7 @@ static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
 /* The node, its outputs and its lists in one piece, all zero but for what r has; NULL: no memory.
  */
 static vram_node *vram__node_take(vram_graph *g, const vram__request *r) {
-  const uint16_t traits = vram__op_at(r->op)->traits;
+  const uint32_t traits = vram__op_at(r->op)->traits;
   const uint32_t slots = (traits & VRAM__OP_OWNS ? 2u : 0) + (traits & VRAM__OP_RUNNING ? 3u : 0);
   const uint64_t bytes = sizeof(vram_node) + r->nout * (uint64_t)sizeof(vram_value) +
                          ((uint64_t)r->nin + slots) * sizeof(void *);
@@ -9421,10 +9452,13 @@ VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
 static int vram__node_takes(vram_graph *g, const vram_node *n) {
   const uint32_t traits = vram__op_traits(n);
   uint32_t i;
-  if (!(traits & (VRAM__OP_FLOATS | VRAM__OP_NUMBERS)))
+  const uint32_t limits = VRAM__OP_FLOATS | VRAM__OP_NUMBERS | VRAM__OP_REAL | VRAM__OP_OWNS;
+  if (!(traits & limits))
     return 1;
   for (i = 0; i < n->nin; i++) {
     const vram_dtype dt = n->in[i]->dtype;
+    if (vram__kind_rank(dt) == 3 && ((traits & VRAM__OP_REAL) || n->nparam))
+      return vram__node_error(g, n, "a tensor of complex numbers");
     if (dt == VRAM_BOOL && (traits & VRAM__OP_NUMBERS))
       return vram__node_error(g, n, "a tensor of bools");
     if ((dt == VRAM_BOOL || dt == VRAM_I16 || dt == VRAM_I32 || dt == VRAM_I64) &&
@@ -9735,30 +9769,35 @@ VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
   return count;
 }
 
-/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step
- */
+/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step,
+   weights that are frozen for a part of it */
 
 /* v.backward() */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain) {
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how) {
+  const int retain = (how & VRAM_BACKWARD_RETAIN) != 0, scale = (how & VRAM_BACKWARD_SCALE) != 0;
   vram_node *n;
   if (g->checkpoint_open)
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
   if (g->error.code)
     return NULL;
-  n = vram__node_drop(g, retain ? VRAM__OP_retained : VRAM__OP_backward, &v, 1);
+  n = vram__node_drop(g, (uint32_t)(VRAM__OP_backward + retain + 2 * scale), &v, 1);
   if (n)
     n->flags |= VRAM__DROPS;
   g->nbackward++;
+  g->nscaled += scale != 0;
   return n;
 }
 
-/* A `zero_grad` or `step` line. What it names are modules or parameters, which need not be there
-   yet: the node's inputs are values that nothing makes and that have only their names. */
+/* A `zero_grad`, `step`, `freeze` or `unfreeze` line. What it names are modules or parameters,
+   which need not be there yet: the node's inputs are values that nothing makes and that have only
+   their names. */
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname) {
   vram_value *in[64];
   vram_node *n;
   uint32_t i;
+  if (g->checkpoint_open && op >= VRAM__OP_freeze)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "weights are frozen inside a checkpoint block");
   if (nname > 64)
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 names");
   for (i = 0; i < nname && !g->error.code; i++) {
@@ -9778,16 +9817,37 @@ VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const 
     n->flags |= VRAM__DROPS;
   if (op == VRAM__OP_step)
     g->nstep++;
-  else
+  else if (op == VRAM__OP_zero_grad)
     g->nzero_grad++;
+  else
+    g->nfrozen++;
   return n;
 }
 
-VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain) {
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how) {
   if (!v)
     vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
   else
-    vram__training_backward(g, v, retain);
+    vram__training_backward(g, v, how);
+  return g->error.code;
+}
+
+/* GradScaler.update() */
+VRAM__FN vram_node *vram__training_update(vram_graph *g) {
+  vram_node *n;
+  if (g->checkpoint_open)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "update inside a checkpoint block");
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, VRAM__OP_update, NULL, 0);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  g->nupdate++;
+  return n;
+}
+
+VRAM_API vram_result vram_graph_update(vram_graph *g) {
+  vram__training_update(g);
   return g->error.code;
 }
 
@@ -9818,6 +9878,14 @@ VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names) {
 
 VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names) {
   return vram__training_names(g, VRAM__OP_step, names);
+}
+
+VRAM_API vram_result vram_graph_freeze(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_freeze, names);
+}
+
+VRAM_API vram_result vram_graph_unfreeze(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_unfreeze, names);
 }
 
 /* >>model/size    numbers, sizes and dtypes of the text form */
@@ -11019,12 +11087,12 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
-/* `backward NAME retain=1` */
+/* `backward NAME retain=1 scale=1` */
 static int vram__backward_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *v;
   vram_node *n;
-  int retain = 0;
+  int how = 0;
   if (p->blocks)
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
   if (!vram__parse_token(p))
@@ -11032,22 +11100,38 @@ static int vram__backward_line(vram__parser *p) {
   v = vram__parse_value(p, p->token);
   if (!v)
     return 0;
-  if (vram__parse_token(p)) {
-    retain = vram__parse_word_is(p, "retain=1");
-    if ((!retain && !vram__parse_word_is(p, "retain=0")) || vram__parse_token(p))
+  while (vram__parse_token(p))
+    if (vram__parse_word_is(p, "retain=1"))
+      how |= VRAM_BACKWARD_RETAIN;
+    else if (vram__parse_word_is(p, "scale=1"))
+      how |= VRAM_BACKWARD_SCALE;
+    else if (!vram__parse_word_is(p, "retain=0") && !vram__parse_word_is(p, "scale=0"))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                               "retain=1 or nothing");
-  }
+                               "retain=1, scale=1 or nothing");
   if (p->names_only)
     return 1;
-  n = vram__training_backward(p->g, v, retain);
+  n = vram__training_backward(p->g, v, how);
   if (!n)
     return vram__parse_located(p, at);
   n->line = p->line;
   return 1;
 }
 
-/* A `zero_grad` or `step` line. */
+static int vram__parse_update(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *n;
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token, "nothing");
+  if (p->names_only)
+    return 1;
+  n = vram__training_update(p->g);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->line = p->line;
+  return 1;
+}
+
+/* A `zero_grad`, `step`, `freeze` or `unfreeze` line. */
 static int vram__parameters_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram__span name[64];
@@ -11377,6 +11461,10 @@ static int vram__parse_zero_grad(vram__parser *p) {
   return vram__parameters_line(p, VRAM__OP_zero_grad);
 }
 static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
+static int vram__parse_freeze(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_freeze); }
+static int vram__parse_unfreeze(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_unfreeze);
+}
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
@@ -11388,6 +11476,9 @@ static const struct {
     {"backward", vram__backward_line},
     {"zero_grad", vram__parse_zero_grad},
     {"step", vram__parse_step},
+    {"update", vram__parse_update},
+    {"freeze", vram__parse_freeze},
+    {"unfreeze", vram__parse_unfreeze},
     {"model", vram__model_line},
     {"rules", vram__rules_line},
     {"dim", vram__dim_line},
@@ -11671,9 +11762,16 @@ enum {
   VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
   VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
                                for heads of a multiple of 8 */
+  VRAM__CAST_GRAD =
+      32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+  VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 32768
+  VRAM__CUDNN_9_8 = 131072,
+  VRAM__SOFTMAX_INPUT =
+      262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
+  VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
+  VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
 };
 
 /* How attention of ordinary ops is composed. */
@@ -12218,6 +12316,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  uint32_t *found_inf;      /* storages that it has of each optimizer until its update */
+  uint32_t nfound_inf;
+  uint32_t nsteps;    /* `step` lines so far */
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
@@ -12860,13 +12961,17 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
+#define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
+#define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
-#define VRAM__DOES_2_7 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
+#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__COSINE_EPS | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_7 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_8 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
-#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_11 \
+    (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
 #define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
@@ -12874,6 +12979,19 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named. */
 static const vram__rules vram__rules_rows[] = {
+    /* up to 2.0 from PyTorch's sources, not measured: softmax keeps its input */
+    {VRAM_RULES_TORCH_1_10, VRAM__DOES_1_10, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* softmax keeps its result only */
+    {VRAM_RULES_TORCH_1_11, VRAM__DOES_1_11, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* optimizers run by lists of parameters */
+    {VRAM_RULES_TORCH_2_0, VRAM__DOES_2_0, "11.7", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* Adam works in one list beside the states */
     {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
@@ -12894,7 +13012,11 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cosine_similarity: eps is a tensor */
+    {VRAM_RULES_TORCH_2_8, VRAM__DOES_2_8, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -12905,7 +13027,8 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16;
+       autocast's copies of weights have gradients under no_grad, too */
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
@@ -12943,10 +13066,14 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_1_10
+#undef VRAM__DOES_1_11
+#undef VRAM__DOES_2_0
 #undef VRAM__DOES_2_2
 #undef VRAM__DOES_2_1
 #undef VRAM__DOES_2_4
 #undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_8
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
@@ -14742,11 +14869,13 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
-      uint8_t cat = s->cat, grad = s->grad;
+      const uint8_t cat = s->cat, grad = s->grad;
+      const int on = (s->device.rules->does & VRAM__CAST_GRAD) != 0;
       s->cat = VRAM_CATEGORY_AUTOCAST;
-      s->grad = s->train;
+      if (on)
+        s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
-      if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
+      if (c->t.st && (on || grad))
         vram__slot_at(s, c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;
@@ -16526,12 +16655,12 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
   if (!vram__bcast_fits(g, n, &first, &count))
     return 0;
   dt = vram__bcast_dtype(n, first, count);
-  if (n->op == VRAM_OP_hypot && vram__kind_rank(dt) < 2)
-    return vram__node_error(g, n, "a tensor that is not floating point");
   if (dt == VRAM_BOOL &&
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
+  if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
+    return vram__node_error(g, n, "complex numbers are not rounded");
   if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
@@ -16878,14 +17007,14 @@ VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scal
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
                    "scalar inplace rounding_mode",
                    "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
-VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE, 0,
-                   "scalar inplace", "");
+VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE,
+                   VRAM__OP_REAL, "scalar inplace", "");
 VRAM__OP_POINTWISE(pow, "pow", 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
                    "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
-VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
 VRAM__OP(where, "", 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
@@ -16913,21 +17042,26 @@ VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__O
                    "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
-VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
-                   "x0: where_rtl(compare_number(x0), grad, zero)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
+                   "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL,
+                   "min max inplace", "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, "eq", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ne, "ne not_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0,
+VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
          "scalar");
+VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
+         "scalar");
+VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
+         "scalar");
+VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0,
+         VRAM__OP_REAL, "scalar");
 VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor ~bitwise_xor ~xor", 2, 2, bcast,
          BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
@@ -16935,7 +17069,8 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
+    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
@@ -17045,36 +17180,40 @@ VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_A
                    "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
 VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
-VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0, 0, "");
+VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0,
+         VRAM__OP_REAL, "");
 VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, sinh(x0))");
 VRAM__OP_POINTWISE(asinh, "asinh acosh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, rsqrt(shifted(powered(x0))))");
 VRAM__OP_POINTWISE(atanh, "atanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(scaled(grad), shifted(powered(x0)))");
-VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
-VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(grad, digamma(x0))");
-VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: logit_backward(grad, x0)");
+VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
+                   "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
+VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
+                   "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
+VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: logit_backward(grad, x0)");
 VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: grad");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL | VRAM__OP_FLOATS, "inplace", "x0: grad");
 VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: scaled(grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: scaled(grad)");
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
-VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, 0, "inplace",
-                   "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
-VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, 0,
+VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL | VRAM__OP_FLOATS,
+                   "inplace", "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
+VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,
                    "scalar inplace", "x1: mul(neg(grad), div(x0, x1)); x0: grad");
-VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, 0, "inplace",
+VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, VRAM__OP_FLOATS,
+                   "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul_rtl(neg(grad), "
                    "div_rtl(scaled(x1), mul(x2, x2)))");
-VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, 0, "",
+VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
                    "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
                    "where_rtl(compare(x0, x1), scaled(grad), grad)))");
@@ -17376,9 +17515,9 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     per = v[0];
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  for (pieces = 0; left > 0 || !pieces; pieces++) {
-    int64_t z = c > 1 ? (pieces < c ? v[pieces] : 0) : per < left ? per : left;
-    if (z < 0 || z > left || (!z && left))
+  for (pieces = 0; c > 1 ? pieces < c : left > 0 || !pieces; pieces++) {
+    int64_t z = c > 1 ? v[pieces] : per < left ? per : left;
+    if (z < 0 || z > left || (c == 1 && !z && left))
       return vram__node_error(g, n, "sections that do not make up the axis");
     size[a] = z;
     left -= z;
@@ -17387,7 +17526,7 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     if (pieces >= 65535)
       return vram__node_error(g, n, "too many pieces");
   }
-  if (c > 1 && pieces != c)
+  if (left)
     return vram__node_error(g, n, "sections that do not make up the axis");
   k = n->nout;
   if (pieces != k) {
@@ -18281,7 +18420,10 @@ static int vram__shape_create(vram_graph *g, vram_node *n) {
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   vram_dtype dt =
       n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
-  return vram__node_out(g, n, 0, c, v, dt);
+  if (v)
+    return vram__node_out(g, n, 0, c, v, dt);
+  return n->nin ? vram__node_out_dims(n, 0, n->in[0]->d, dt)
+                : vram__node_error(g, n, "neither shape= nor a tensor whose shape it takes");
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
@@ -18301,7 +18443,8 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
-  y[0] = vram__tensor_empty(s, n->out[0].d, dt);
+  const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -18319,22 +18462,22 @@ static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(zeros, "zeros eye zeros_like new_zeros", 0, 1, create, SAME, none, create, none, each,
-         NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(ones, "ones ones_like new_ones", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES, "shape! dtype");
+         VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none, create, none,
-         each, NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         each, NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
          "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape! dtype");
+         "shape dtype");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
@@ -18933,13 +19076,13 @@ VRAM__OP(mean, "", 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VR
          "dim keepdim dtype");
 VRAM__OP(nansum, "", 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amax, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX,
-         VRAM__REDUCE_EXTREME, 0, "dim keepdim");
+         VRAM__REDUCE_EXTREME, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(amin, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_EXTREME,
-         0, "dim keepdim");
+         VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(max, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, VRAM__REDUCE_SELECT,
-         0, "dim keepdim");
-VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT, 0,
-         "dim keepdim");
+         VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT,
+         VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(prod, "", 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, VRAM__REDUCE_PROD, 0,
          "dim keepdim dtype");
 VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
@@ -19221,8 +19364,8 @@ VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsu
          "dim! dtype");
 VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cumprod, each, ANY, 0,
          0, "dim! dtype");
-VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, VRAM__OP_NUMBERS,
-         "bins min max");
+VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0,
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 VRAM__OP(logcumsumexp, "logcumsumexp: x dim", 1, 1, cumsum, SAME, none, logcumsumexp, logcumsumexp,
          each, NONE, 0, VRAM__OP_FLOATS, "dim!");
@@ -19446,14 +19589,15 @@ static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(topk, "", 1, 1, topk, SAME, none, topk, topk, each, NONE, VRAM__SORT_TOPK,
-         VRAM__OP_NUMBERS, "k! dim largest sorted");
-VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "k! dim largest sorted");
+VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, VRAM__OP_REAL,
+         "dim descending stable");
 VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
-         VRAM__REDUCE_INDEX, 0, "dim keepdim");
+         VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
-         VRAM__REDUCE_INDEX, 0, "dim keepdim");
-VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, 0, "dim!");
-VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, 0, "dim!");
+         VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
+VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
 
 /* >>ops/search    searchsorted, bucketize, isin (ATen/native/BucketizationUtils.h) */
 
@@ -20549,7 +20693,7 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
          scatter_add, each, NONE, 0, 0, "dim! inplace");
 VRAM__OP(scatter_reduce, "scatter_reduce: x dim index src reduce include_self", 3, 3,
-         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, 0,
+         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, VRAM__OP_REAL,
          "dim! reduce! include_self inplace");
 VRAM__OP(index_add, "index_add: x dim index source alpha", 3, 3, index_add, SAME, none,
          index_add_op, index_add_op, each, NONE, VRAM__INDEX_ADD, 0, "dim! alpha inplace");
@@ -20663,6 +20807,9 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
   const vram_dims *row = vram__dims_in(s, 1, &k, NULL);
   vram__tensor in[2], values, order, boxes, keep, mask;
   uint32_t i;
+  if (!s->amp && x[0].dt == VRAM_BF16)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "torchvision has no kernel for bf16 outside autocast");
   for (i = 0; i < 2; i++)
     in[i] = s->amp ? vram__autocast_cast(s, x[i], VRAM_F32) : vram__tensor_retain(s, x[i]);
   if (!k) {
@@ -20688,8 +20835,9 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, 0, "count");
-VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, 0, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "count");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -21026,6 +21174,12 @@ VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
   return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
+static void vram__product_refuse(vram__step *s, vram__tensor a) {
+  if (vram__kind_rank(a.dt) < 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "a product of integers: PyTorch has no kernel on this device");
+}
+
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b) {
@@ -21034,6 +21188,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   in[0] = a;
   in[1] = b;
   vram__refuse_unlike(s, in, 2);
+  vram__product_refuse(s, a);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -21384,6 +21539,7 @@ static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x
   if (in[0].dt != in[1].dt)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
                       "vectors of different dtypes: PyTorch stops with an error");
+  vram__product_refuse(s, in[0]);
   y[0] = vram__torch_dot(s, in[0], in[1]);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)
@@ -22199,7 +22355,9 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt));
+  eps = s->device.rules->does & VRAM__COSINE_EPS
+            ? vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt))
+            : vram__tensor_none();
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
@@ -26213,19 +26371,22 @@ static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(avg_pool1d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad");
 VRAM__OP(avg_pool2d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(avg_pool3d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(adaptive_avg_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
          adaptive_avg_pool, each, AVG_POOL, 1, VRAM__OP_FLOATS, "output_size!");
@@ -26234,35 +26395,41 @@ VRAM__OP(adaptive_avg_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_
 VRAM__OP(adaptive_avg_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
          adaptive_avg_pool, each, AVG_POOL, 3, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_max_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP(adaptive_max_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP(adaptive_max_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP_LINES(
-    lp_pool1d, "", 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool1d, "", 1, 1, same, none, NONE, 1, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool2d, "", 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool2d, "", 1, 1, same, none, NONE, 2, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool3d, "", 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool3d, "", 1, 1, same, none, NONE, 3, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP(fractional_max_pool2d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS,
+         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(fractional_max_pool3d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS,
+         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 
@@ -26347,6 +26514,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
     return 0;
   if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, hw))
     return 0;
+  if (!back && vram__kind_rank(n->in[0]->dtype) == 1)
+    return vram__node_error(g, n, "a tensor of integers");
   if (kernel[0] > 65535 || kernel[1] > 65535)
     return vram__node_error(g, n, "a window beyond 16 bits");
   area = kernel[0] * kernel[1];
@@ -26563,13 +26732,15 @@ static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *t
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(interpolate, "", 1, 1, interpolate, SAME, none, interpolate, interpolate, each,
-         INTERPOLATE, 0, 0, "size scale_factor mode align_corners antialias");
+         INTERPOLATE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "size scale_factor mode align_corners antialias");
 VRAM__OP(pixel_shuffle, "pixel_shuffle!: x upscale_factor", 1, 1, pixel, SAME, none, pixel, pixel,
          each, SHUFFLE, VRAM__RESAMPLE_UP, 0, "upscale_factor!");
 VRAM__OP(pixel_unshuffle, "pixel_unshuffle!: x downscale_factor", 1, 1, pixel, SAME, none, pixel,
          pixel, each, SHUFFLE, 0, 0, "downscale_factor!");
 VRAM__OP(grid_sample, "grid_sampler: x grid", 2, 2, grid_sample, SAME, widest, grid_sample,
-         grid_sample, each, ANY, 0, 0, "mode padding_mode align_corners");
+         grid_sample, each, ANY, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "mode padding_mode align_corners");
 VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:axes", 1, 1, fold,
          SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
 VRAM__OP(fold,
@@ -26700,67 +26871,70 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(relu, "relu", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
                    "x0: threshold_backward(y, grad)");
 VRAM__OP_POINTWISE(relu6, "relu6", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardtanh, "hardtanh", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace min_val max_val",
-                   "x0: hardtanh_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL,
+                   "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, "leaky_relu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace negative_slope",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace negative_slope",
                    "x0: leaky_relu_backward(x0, grad); inplace x0: leaky_relu_backward(y, grad)");
 VRAM__OP_POINTWISE(elu, "elu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(celu, "celu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(selu, "selu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(gelu, "gelu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "approximate",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "approximate",
                    "x0: gelu_backward(grad, x0)");
 VRAM__OP_POINTWISE(silu, "silu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: silu_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
+                   "x0: silu_backward(grad, x0)");
 VRAM__OP_POINTWISE(mish, "mish", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: mish_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
+                   "x0: mish_backward(grad, x0)");
 VRAM__OP_POINTWISE(sigmoid, "sigmoid", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: sigmoid_backward(grad, y)");
 VRAM__OP_POINTWISE(tanh, "tanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: tanh_backward(grad, y)");
 VRAM__OP_POINTWISE(hardsigmoid, "hardsigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: hardsigmoid_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardswish, "hardswish", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: hardswish_backward(grad, x0)");
 VRAM__OP_POINTWISE(softplus, "softplus", 1, 1, same, SAME, fp32, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "beta threshold",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "beta threshold",
                    "x0: softplus_backward(grad, x0)");
 VRAM__OP_LINES(softsign, "", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "abs a x0; add b a scalar=1; drop a; div y x0 b");
 VRAM__OP_LINES(tanhshrink, "tanhshrink", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "tanh a x0; sub y x0 a");
 VRAM__OP_POINTWISE(softshrink, "softshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "lambd",
                    "x0: softshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardshrink, "hardshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "lambd",
                    "x0: hardshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(threshold, "threshold", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace threshold value",
-                   "x0: threshold_backward(x0, grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL,
+                   "inplace threshold value", "x0: threshold_backward(x0, grad)");
 VRAM__OP_POINTWISE(logsigmoid, "logsigmoid log_sigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "",
                    "x0: with(buffer, log_sigmoid_backward(grad, x0))");
-VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, VRAM__OP_FLOATS, "dim");
+VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0,
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "dim");
 VRAM__OP(prelu, "", 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, VRAM__OP_FLOATS,
          "num_parameters frozen weights dtype");
-VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, VRAM__OP_FLOATS,
-         "lower upper inplace");
+VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0,
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "lower upper inplace");
 
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
@@ -26912,12 +27086,16 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
                                           vram_dtype dt) {
   const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
   vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
-  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
+  const uint32_t keeps_input = (s->device.rules->does & VRAM__SOFTMAX_INPUT) != 0;
+  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1 + keeps_input);
   y = vram__tensor_empty(s, vram__dims_contiguous(s, in.d), dt);
   copy = vram__norm_format_copy(s, in, 0);
   vram__tensor_release(s, copy);
-  if (f)
+  if (f) {
     vram__save_tensor(s, f, y);
+    if (keeps_input)
+      vram__save_tensor(s, f, in);
+  }
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_release(s, in);
   return y;
@@ -26994,13 +27172,13 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(softmax, "softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each, SOFTMAX,
-         0, VRAM__OP_FLOATS, "dim! dtype");
+         0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each,
-         SOFTMAX, 0, VRAM__OP_FLOATS, "dim! dtype");
+         SOFTMAX, 0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0,
-         VRAM__OP_FLOATS, "tau hard dim eps");
-VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS, "dim! dtype",
-               "neg a x0; softmax y a dim=@ dtype=@");
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "tau hard dim eps");
+VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS | VRAM__OP_REAL,
+               "dim! dtype", "neg a x0; softmax y a dim=@ dtype=@");
 
 /* >>ops/fft    Fourier transforms (ATen/native/SpectralOps.cpp, cuda/SpectralOps.cpp), complex
    tensors and their parts. Plans of cuFFT have a workspace where a size is no product of small
@@ -29585,7 +29763,7 @@ enum {
 typedef struct vram__mha {
   const vram_node *n;
   int64_t heads, bsz, tgt_len, src_len, embed_dim, dropout_p;
-  int batched, batch_first, need_weights;
+  int batched, batch_first, need_weights, causal;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
 
@@ -29596,6 +29774,7 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batched = q->ndim == 3;
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
+  m.causal = VRAM__INT(n, is_causal, 0) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
   m.dropout_p = VRAM__INT(n, dropout, 0);
   m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
@@ -29605,13 +29784,16 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   return m;
 }
 
-/* F.multi_head_attention_forward, _mha_shape_check */
-static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m,
-                                const vram_value *value) {
-  const vram_dims *mask = value->d;
-  const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
-                                   : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
-                                         mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
+/* F.multi_head_attention_forward, _mha_shape_check; value: the mask, which stands at that place */
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m, uint32_t at) {
+  const vram_value *value = n->nin > at ? n->in[at] : NULL;
+  const vram_dims *mask = value ? value->d : NULL;
+  int fits;
+  if (!mask)
+    return m->causal ? vram__node_error(g, n, "is_causal=1 needs the mask that it is about") : 1;
+  fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
+                         : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
+                               mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
   if (!fits || (value->dtype != VRAM_BOOL && vram__kind_rank(value->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
@@ -29672,7 +29854,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
   if (n->nout > 1 && !m.need_weights)
     return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m, n->in[3]))
+  if (!vram__shape_mha_mask(g, n, &m, 3))
     return 0;
   if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
@@ -29746,7 +29928,7 @@ static int vram__shape_encoder(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "activation must be relu or gelu");
   if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
     return vram__node_error(g, n, "dropout must be 0 to 1");
-  if (n->nin > 1 && !vram__shape_mha_mask(g, n, &m, n->in[1]))
+  if (!vram__shape_mha_mask(g, n, &m, 1))
     return 0;
   if (!vram__shape_encoder_params(g, n, m.embed_dim) ||
       !vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
@@ -30118,6 +30300,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
+  p.causal = m->causal;
   size[0] = m->bsz;
   size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
@@ -30206,6 +30389,8 @@ static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, v
     vram__mha_project_encoder(s, m, in, qkv);
   else
     vram__mha_project_each(s, m, in, qkv);
+  if (m->causal && !m->need_weights) /* no mask is needed */
+    vram__tensor_replace(s, &mask, vram__tensor_none());
   if (mask.d && mask.d->ndim == 2)
     vram__tensor_replace(s, &mask, vram__torch_unsqueeze(s, mask, 0));
   vram__mha_add_bias_kv(s, m, qkv, &mask);
@@ -30343,8 +30528,7 @@ static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__
   const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
   vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
   vram__tensor_replace(
-      s, &y,
-      vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+      s, &y, vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
   y = vram__encoder_dropout(s, m, y);
   vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
   vram__tensor_release(s, x);
@@ -30383,14 +30567,16 @@ static void vram__forward_encoder(vram__step *s, const vram_node *n, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
-         "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
-         "frozen weights dtype");
+VRAM__OP(
+    multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+    "num_heads! bias dropout need_weights batch_first is_causal add_bias_kv add_zero_attn kdim "
+    "vdim frozen weights dtype");
 
 /* bias: of all its parts; dropout: 0.1 unless given */
-VRAM__OP(transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
-         "num_heads! dim_feedforward activation norm_first bias dropout batch_first frozen weights "
-         "dtype");
+VRAM__OP(
+    transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
+    "num_heads! dim_feedforward activation norm_first bias dropout batch_first is_causal frozen "
+    "weights dtype");
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
@@ -32397,10 +32583,12 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),
-                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"),
-                                            VRAM__NO_OP("backward"),      VRAM__NO_OP("zero_grad"),
-                                            VRAM__NO_OP("step"),          VRAM__NO_OP("end")};
+static const vram__op_row vram__no_ops[] = {
+    VRAM__NO_OP("drop"),     VRAM__NO_OP("keep"),      VRAM__NO_OP("requires_grad"),
+    VRAM__NO_OP("backward"), VRAM__NO_OP("backward"),  VRAM__NO_OP("backward"),
+    VRAM__NO_OP("backward"), VRAM__NO_OP("zero_grad"), VRAM__NO_OP("update"),
+    VRAM__NO_OP("step"),     VRAM__NO_OP("freeze"),    VRAM__NO_OP("unfreeze"),
+    VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
@@ -32413,11 +32601,16 @@ static const vram__op_row *const vram__op_rows[] = {
     vram__no_ops + 4,
     vram__no_ops + 5,
     vram__no_ops + 6,
-    vram__no_ops + 7};
+    vram__no_ops + 7,
+    vram__no_ops + 8,
+    vram__no_ops + 9,
+    vram__no_ops + 10,
+    vram__no_ops + 11,
+    vram__no_ops + 12};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
-VRAM__FN uint16_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
+VRAM__FN uint32_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
 
 /* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
 VRAM__FN uint32_t vram__op_axes(const vram_node *n) { return vram__op_rows[n->op]->kind & 7; }
@@ -32629,6 +32822,8 @@ typedef struct vram__optim_config {
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
+  uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
+                             that comes with the step */
   uint32_t *ids;          /* scratch of vram__optim_ids() numbers; NULL: only counted */
   const vram__total *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
@@ -32717,6 +32912,8 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__unfreeze_all(vram__step *s);
 VRAM__FN void vram__training_end(vram__step *s);
 VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
@@ -32843,11 +33040,10 @@ typedef struct vram__optim_row {
   X(FIRST_STEP, 2, "first_step")                                                                   \
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
-  X(MATRIX, 16, "matrix")                                                                          \
-  X(LARGE, 32, "large")                                                                            \
-  X(LOW_PRECISION, 64, "low_precision")                                                            \
-  X(ONCE, 128, "once")                                                                             \
-  X(PROJECTED, 256, "projected")
+  X(DENOM, 16, "denom")                                                                            \
+  X(MATRIX, 32, "matrix")                                                                          \
+  X(LARGE, 64, "large") X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once")                \
+      X(PROJECTED, 512, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -32955,9 +33151,9 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable; of the parameter: matrix (two axes or more), large (4,096 elements or
-              more), low_precision (f16, bf16), once (the first time that it is asked), projected
-              (GaLore projects its gradient) */
+              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
+              time that it is asked), projected (GaLore projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
@@ -32988,7 +33184,8 @@ static const char vram__adam_foreach[] =
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
     "}"
-    "exp_avg_sq_sqrt = new(param);";
+    "exp_avg_sq_sqrt = new(param);"
+    "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
     "if capturable {"                                                              \
@@ -33733,7 +33930,11 @@ typedef struct vram__optim_run {
 } vram__optim_run;
 
 static uint8_t vram__optim_impl(const vram__optim_config *c, const vram__optim_row *row) {
-  return c->impl ? c->impl : row->by_default;
+  if (c->impl)
+    return c->impl;
+  if (row->by_default == VRAM_OPTIM_IMPL_FOREACH && (c->device->rules->does & VRAM__OPTIM_LOOPS))
+    return VRAM_OPTIM_IMPL_LOOP;
+  return row->by_default;
 }
 
 /* The recipe of one step; NULL: there is no such implementation. */
@@ -34400,6 +34601,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_FUSED;
   if (c->capturable)
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
+  if (c->device->rules->does & VRAM__OPTIM_DENOM)
+    r->code.options |= VRAM__OPTIM_IF_DENOM;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -34451,6 +34654,20 @@ VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_pa
   vram__optim_finish(&r, out);
 }
 
+/* What is left of a call's variables, the last one, stays. */
+static uint32_t vram__optim_leave_last(vram__optim_run *r, const vram__optim_call *call) {
+  uint32_t i = r->code.names;
+  while (i > call->first_name) {
+    vram__optim_held *h = &r->held[--i];
+    if (h->head != VRAM__OPTIM_NIL) {
+      const uint32_t storage = r->c->ids[2 * (size_t)h->head];
+      vram__optim_clear(h);
+      return storage;
+    }
+  }
+  return 0;
+}
+
 /* One step: p are the parameters that have a gradient, in the optimizer's order. With several
    parameter groups: one call per group. */
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -34470,6 +34687,8 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
       vram__optim_play_init(&r, r.row->init);
     vram__optim_play_body(&r);
+    if (c->found_inf)
+      *c->found_inf = vram__optim_leave_last(&r, &scaler);
     vram__optim_return(&r, &scaler);
     vram__optim_return(&r, &grads);
   }
@@ -34948,6 +35167,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__requires_grad_line(s, n);
     else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
       vram__training_line(s, n);
+    else if (n->op == VRAM__OP_freeze || n->op == VRAM__OP_unfreeze)
+      vram__freeze_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -34959,6 +35180,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 }
 
 VRAM__FN void vram__forward(vram__step *s) {
+  if (s->g->nfrozen)
+    vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
@@ -36162,8 +36385,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
            "blocks)";
-  if (g->nstep > 1 && o->amp == VRAM_F16)
-    return "GradScaler with several step lines";
+  if (g->nupdate && !g->nstep)
+    return "an update line without a step line";
   return NULL;
 }
 
@@ -36181,11 +36404,52 @@ static int vram__line_names(const vram_node *n, const vram_param *p) {
   return !n->nin;
 }
 
-/* The leaf that p is; NULL: none. */
-static vram__leaf *vram__leaf_of(const vram__step *s, const vram_param *p) {
-  const vram__tensor t = s->param[p->index];
-  const uint32_t fn = t.st & VRAM__LEAF ? t.st : t.st ? vram__slot_at(s, t.st)->fn : 0;
-  return p->kind == VRAM__PARAM && (fn & VRAM__LEAF) ? s->leaf.at + (fn & ~VRAM__LEAF) : NULL;
+/* The leaf that p is, if the line names it. Leaves are numbered as the trainable parameters are,
+   which *count counts. */
+static vram__leaf *vram__leaf_named(const vram__step *s, const vram_node *n, const vram_param *p,
+                                    uint32_t *count) {
+  vram__leaf *const l = s->leaf.at + *count;
+  if (p->kind != VRAM__PARAM)
+    return NULL;
+  ++*count;
+  return vram__line_names(n, p) ? l : NULL;
+}
+
+/* p wants gradients, which arrive at that leaf, or wants none. */
+static void vram__param_want(vram__step *s, const vram_param *p, const vram__leaf *l, int wants) {
+  const uint32_t leaf = VRAM__LEAF | (uint32_t)(l - s->leaf.at);
+  vram__tensor *t = s->param + p->index;
+  if (!p->is_value)
+    t->st = wants ? leaf : VRAM__OWN_WEIGHTS;
+  else if (t->st) {
+    vram__slot_at(s, t->st)->fn = wants ? leaf : 0;
+    vram__slot_at(s, t->st)->req = wants != 0;
+  }
+}
+
+/* A `freeze` or `unfreeze` line, also where nothing is trained: autocast keeps no copy of a frozen
+   weight. */
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0, count = 0;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram__leaf *l = vram__leaf_named(s, n, p, &count);
+    found += l != NULL;
+    if (l)
+      vram__param_want(s, p, l, n->op == VRAM__OP_unfreeze);
+  }
+  if (!found && s->train)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL,
+                      "a freeze or unfreeze line that names no trainable parameter");
+}
+
+/* A step begins with no weight frozen by such lines. */
+VRAM__FN void vram__unfreeze_all(vram__step *s) {
+  const vram_param *p;
+  uint32_t count = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      vram__param_want(s, p, s->leaf.at + count++, 1);
 }
 
 /* Storages that records still hold for backward are the saved ones; others no longer are. */
@@ -36210,7 +36474,10 @@ static int vram__is_training_line(const vram_node *n) {
 
 /* The phase of line n begins. Between it and another such line is no part of a forward pass. */
 static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase phase) {
-  if (vram__is_training_line(vram__node_before(n)))
+  const vram_node *before = vram__node_before(n);
+  while (before && (before->op == VRAM__OP_freeze || before->op == VRAM__OP_unfreeze))
+    before = vram__node_before(before);
+  if (vram__is_training_line(before))
     s->phase = phase;
   else
     vram__phase_end(s, phase);
@@ -36219,6 +36486,7 @@ static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase p
 static void vram__backward_here(vram__step *s, const vram_node *n) {
   vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
   const uint64_t cast = vram__autocast_leave(s);
+  int scaled;
   if (cast > s->r->autocast_cache_bytes)
     s->r->autocast_cache_bytes = cast;
   vram__history_refresh(s, t);
@@ -36240,9 +36508,10 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   s->gin = vram__backward_room(s);
   if (s->failed)
     return;
-  s->tape.retain = n->op == VRAM__OP_retained;
-  s->node = s->scaler ? n->in[0]->node : NULL;
-  if (s->scaler)
+  s->tape.retain = n->op == VRAM__OP_retained || n->op == VRAM__OP_scaled_retained;
+  scaled = s->g->nscaled ? n->op >= VRAM__OP_scaled : s->scaler;
+  s->node = scaled ? n->in[0]->node : NULL;
+  if (scaled)
     vram__scaled_backward(s, *t);
   else
     vram__backward(s, *t);
@@ -36253,10 +36522,10 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
 
 static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
-  uint32_t found = 0;
+  uint32_t found = 0, at = 0;
   vram__training_phase(s, n, VRAM_PHASE_ZERO_GRAD);
   for (p = s->g->param_first; p; p = p->next) {
-    vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    vram__leaf *l = vram__leaf_named(s, n, p, &at);
     found += l != NULL;
     if (!l || s->o->keep_grads)
       continue;
@@ -36276,12 +36545,24 @@ static int vram__training_goes_on(const vram_node *n) {
   return n != NULL;
 }
 
+/* GradScaler.update(): what it noted of each optimizer goes, the first one's last. */
+static void vram__scaler_update(vram__step *s) {
+  while (s->nfound_inf)
+    vram__optim_free(s, s->found_inf[--s->nfound_inf]);
+}
+
+static void vram__update_here(vram__step *s, const vram_node *n) {
+  vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
+  vram__scaler_update(s);
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
+}
+
 static void vram__step_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
-  uint32_t found = 0, count = 0;
+  uint32_t found = 0, at = 0, count = 0;
   vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
   for (p = s->g->param_first; p; p = p->next) {
-    const vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    const vram__leaf *l = vram__leaf_named(s, n, p, &at);
     found += l != NULL;
     if (!l || !l->grad.d)
       continue;
@@ -36292,6 +36573,8 @@ static void vram__step_here(vram__step *s, const vram_node *n) {
     vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a step line that names no trainable parameter");
   else
     vram__optim_step_now(s, count, count == s->leaf.parameters);
+  if (!s->g->nupdate && ++s->nsteps == s->g->nstep)
+    vram__scaler_update(s);
   vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
@@ -36302,6 +36585,8 @@ VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
     vram__zero_grad_here(s, n);
   else if (n->op == VRAM__OP_step)
     vram__step_here(s, n);
+  else if (n->op == VRAM__OP_update)
+    vram__update_here(s, n);
   else
     vram__backward_here(s, n);
   s->grad = grad;
@@ -36310,6 +36595,8 @@ VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
 
 /* The step has been played, but for an optimizer that the text does not name. */
 VRAM__FN void vram__training_end(vram__step *s) {
+  vram__scaler_update(s); /* where the last update stands in front of a step */
+  s->nsteps = 0;
   if (s->phase == VRAM_PHASE_FORWARD)
     vram__phase_end(s, VRAM_PHASE_FORWARD);
   if (s->saved_most > s->r->saved_bytes)
@@ -36881,6 +37168,8 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   }
   c.first_step = s->o->first_step != 0;
+  if (s->scaler && s->found_inf)
+    c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
   c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
@@ -37922,7 +38211,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
-  n += vram__keep_bytes(g) * 2;
+  n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
          (uint64_t)g->nmade * 2 * sizeof(vram__tensor);
@@ -38100,6 +38389,9 @@ static int vram__step_take_arrays(vram__step *s) {
   if (s->call.levels) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
+  if (g->nstep > 1 || g->nupdate) {
+    VRAM__TAKE(s->found_inf, uint32_t, g->nstep);
+  }
   if (!vram__keep_take(s))
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
@@ -38121,7 +38413,9 @@ static void vram__step_put_before(vram__step *s) {
   vram__step_begin(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
-  s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
+  s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
+              s->leaf.parameters; /* it goes with an optimizer */
+  s->watched |= s->scaler && s->found_inf;
   vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
@@ -46578,7 +46872,7 @@ static int vram__lower_reduce(vram__low *l, const vram_node *n) {
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
   uint64_t params = 0;
-  const uint16_t traits = vram__op_traits(n);
+  const uint32_t traits = vram__op_traits(n);
   uint8_t noise = (traits & VRAM__OP_VARIES) != 0;
   uint32_t i;
   const int own = vram__low_claim(l, n);

@@ -221,7 +221,7 @@ def multi_head_attention(l):
         l.flag("batch_first", 0),
     )
     mask = l.inputs[3] if len(l.inputs) > 3 else None
-    y = l.module(make).train(l.train)(*l.inputs[:3], need_weights=l.flag("need_weights", 1), attn_mask=mask)
+    y = l.module(make).train(l.train)(*l.inputs[:3], need_weights=l.flag("need_weights", 1), attn_mask=mask, is_causal=l.flag("is_causal", 0))
     return list(y)
 
 
@@ -237,7 +237,7 @@ def transformer_encoder_layer(l):
         norm_first=l.flag("norm_first", 0),
         bias=l.flag("bias", 1),
     )
-    return l.module(make).train(l.train)(*l.inputs)
+    return l.module(make).train(l.train)(*l.inputs, is_causal=l.flag("is_causal", 0))
 
 
 @call("scaled_dot_product_attention")
@@ -634,6 +634,8 @@ def squeeze(l):
 def create(l):
     shape = l.sizes("shape")
     dtype = l.dtype(l.x.dtype if l.inputs else torch.float32)
+    if shape is None:
+        return torch.full_like(l.x, 0) if l.op == "full" else getattr(torch, l.op + "_like")(l.x)
     if l.op == "full":
         return torch.full(shape, 0, dtype=dtype, device="cuda")
     return getattr(torch, l.op)(shape[0] if l.op == "arange" else shape, dtype=dtype, device="cuda")

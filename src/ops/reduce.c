@@ -589,13 +589,13 @@ VRAM__OP(mean, "", 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VR
          "dim keepdim dtype");
 VRAM__OP(nansum, "", 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amax, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX,
-         VRAM__REDUCE_EXTREME, 0, "dim keepdim");
+         VRAM__REDUCE_EXTREME, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(amin, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_EXTREME,
-         0, "dim keepdim");
+         VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(max, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, VRAM__REDUCE_SELECT,
-         0, "dim keepdim");
-VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT, 0,
-         "dim keepdim");
+         VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT,
+         VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(prod, "", 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, VRAM__REDUCE_PROD, 0,
          "dim keepdim dtype");
 VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,

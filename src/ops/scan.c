@@ -255,8 +255,8 @@ VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsu
          "dim! dtype");
 VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cumprod, each, ANY, 0,
          0, "dim! dtype");
-VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, VRAM__OP_NUMBERS,
-         "bins min max");
+VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0,
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 VRAM__OP(logcumsumexp, "logcumsumexp: x dim", 1, 1, cumsum, SAME, none, logcumsumexp, logcumsumexp,
          each, NONE, 0, VRAM__OP_FLOATS, "dim!");

@@ -218,11 +218,12 @@ static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(topk, "", 1, 1, topk, SAME, none, topk, topk, each, NONE, VRAM__SORT_TOPK,
-         VRAM__OP_NUMBERS, "k! dim largest sorted");
-VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "k! dim largest sorted");
+VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, VRAM__OP_REAL,
+         "dim descending stable");
 VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
-         VRAM__REDUCE_INDEX, 0, "dim keepdim");
+         VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
-         VRAM__REDUCE_INDEX, 0, "dim keepdim");
-VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, 0, "dim!");
-VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, 0, "dim!");
+         VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
+VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");

@@ -106,36 +106,40 @@ VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_A
                    "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
 VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
-VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0, 0, "");
+VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0,
+         VRAM__OP_REAL, "");
 VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, sinh(x0))");
 VRAM__OP_POINTWISE(asinh, "asinh acosh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, rsqrt(shifted(powered(x0))))");
 VRAM__OP_POINTWISE(atanh, "atanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(scaled(grad), shifted(powered(x0)))");
-VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
-VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(grad, digamma(x0))");
-VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: logit_backward(grad, x0)");
+VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
+                   "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
+VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
+                   "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
+VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: logit_backward(grad, x0)");
 VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: grad");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL | VRAM__OP_FLOATS, "inplace", "x0: grad");
 VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: scaled(grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: scaled(grad)");
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
-VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, 0, "inplace",
-                   "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
-VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, 0,
+VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL | VRAM__OP_FLOATS,
+                   "inplace", "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
+VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,
                    "scalar inplace", "x1: mul(neg(grad), div(x0, x1)); x0: grad");
-VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, 0, "inplace",
+VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, VRAM__OP_FLOATS,
+                   "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul_rtl(neg(grad), "
                    "div_rtl(scaled(x1), mul(x2, x2)))");
-VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, 0, "",
+VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
                    "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
                    "where_rtl(compare(x0, x1), scaled(grad), grad)))");
