@@ -7,7 +7,8 @@ import torch.functional, torch._tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-import export_checkpoint, export_device, export_found, export_quantised, export_training
+import export_checkpoint, export_device, export_found, export_linalg, export_native, export_quantised
+import export_recurrent, export_training
 from export_custom import Measured, bytes_of, measure, storage_order
 from export_device import autocast
 from export_rows import (
@@ -98,7 +99,7 @@ def result_values(r):
     return list(r.values()) if isinstance(r, dict) else r
 
 
-class Recorder(export_found.Found, TorchFunctionMode):
+class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurrent, TorchFunctionMode):
     same = staticmethod(Same.apply)
 
     def __init__(self, module, inputs, buffers_are_inputs=False):
@@ -110,6 +111,7 @@ class Recorder(export_found.Found, TorchFunctionMode):
         self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
+        self.in_lines = set()  # ids of modules that are written as lines of what they call
         self.given = []  # names of what the module itself gave
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
@@ -863,9 +865,7 @@ class Recorder(export_found.Found, TorchFunctionMode):
     def op_requires_grad(self, a, r, _):
         """a value becomes a leaf; inputs say it themselves"""
         if id(r) in self.params and r.requires_grad != self.had_grad:
-            self.note(
-                "weights that want a gradient in one part of the step alone: written as they are at its end"
-            )
+            export_training.toggled(self, r)
         known = id(r) in self.names and not any(r is t for t in self.inputs.values())
         if self.grad and known and r.requires_grad and not self.had_grad:
             self.nodes.append(Node("requires_grad", [], [self.ref(r)], {}))
@@ -1266,63 +1266,6 @@ class Recorder(export_found.Found, TorchFunctionMode):
     def op_triplet_margin_loss(self, a, r, _):
         self.loss("triplet_margin_loss", a, r, [a["x"], a["positive"], a["negative"]])
 
-    # ---- recurrent modules: one op
-    def recurrent(self, m, args, kwargs, r):
-        op = RNN[type(m).__name__]
-        if op == "embedding_bag":
-            for p in m.parameters():
-                self.params_in_modules.add(id(p))
-            self.emit(
-                op,
-                list(args),
-                r,
-                {
-                    "num_embeddings": m.num_embeddings,
-                    "embedding_dim": m.embedding_dim,
-                    "mode": None if m.mode == "mean" else m.mode,
-                },
-                True,
-            )
-            self.nodes[-1].stats = [id(p) for p in m.parameters()]
-            return
-        x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
-        keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
-        states = [] if h is None else list(h) if isinstance(h, (tuple, list)) else [h]
-        if not op.endswith("_cell"):
-            keys.update(
-                {
-                    "num_layers": m.num_layers if m.num_layers > 1 else None,
-                    "batch_first": 1 if m.batch_first else None,
-                    "dropout": m.dropout or None,
-                    "bidirectional": 1 if m.bidirectional else None,
-                    "proj_size": getattr(m, "proj_size", 0) or None,
-                }
-            )
-        if getattr(m, "nonlinearity", "tanh") != "tanh":
-            keys["nonlinearity"] = m.nonlinearity
-        if not isinstance(x, torch.Tensor):
-            self.custom(op, m.forward, args, kwargs, r, "a packed sequence")
-            return
-        if op.endswith("_cell"):
-            flat = list(r) if isinstance(r, (tuple, list)) else [r]
-        else:
-            flat = [r[0]] + (list(r[1]) if isinstance(r[1], (tuple, list)) else [r[1]])
-        for p in m.parameters():
-            self.params_in_modules.add(id(p))
-        if any(not p.requires_grad for p in m.parameters()):
-            keys["frozen"] = 1
-        first = self.rnn_name.get(id(m))
-        if first:
-            keys["weights"] = first
-        suffix = ["", ".hn", ".cn"] if not op.endswith("_cell") else ["", ".c"]
-        n = (
-            self.emit(op, [x] + states, flat, keys, True, outs=suffix)
-            if len(flat) > 1
-            else self.emit(op, [x] + states, flat[0], keys, True)
-        )
-        n.stats = [id(p) for p in m.parameters()]
-        self.rnn_name.setdefault(id(m), n.outs[0])
-
 
 for d in "123":
     setattr(Recorder, f"op_conv{d}d", lambda self, a, r, _, d=d: self.op_conv(a, r, int(d), f"conv{d}d"))
@@ -1406,6 +1349,15 @@ def run(module, forward, inputs, amp=None):
                 finally:
                     rec.unit -= 1
                 rec.recurrent(m, args, kwargs, r)
+                return r
+            words = export_native.line(rec, m, module, args, kwargs)
+            if words:
+                rec.unit += 1
+                try:
+                    r = call(m, *args, **kwargs)
+                finally:
+                    rec.unit -= 1
+                export_native.recorded(rec, m, words, r)
                 return r
             r = call(m, *args, **kwargs)
             if m is module:

@@ -107,6 +107,12 @@ VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
   return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
+static void vram__product_refuse(vram__step *s, vram__tensor a) {
+  if (vram__kind_rank(a.dt) < 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "a product of integers: PyTorch has no kernel on this device");
+}
+
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b) {
@@ -115,6 +121,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   in[0] = a;
   in[1] = b;
   vram__refuse_unlike(s, in, 2);
+  vram__product_refuse(s, a);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -465,6 +472,7 @@ static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x
   if (in[0].dt != in[1].dt)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
                       "vectors of different dtypes: PyTorch stops with an error");
+  vram__product_refuse(s, in[0]);
   y[0] = vram__torch_dot(s, in[0], in[1]);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)
@@ -569,8 +577,10 @@ VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0,
          "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, VRAM__OP_FLOATS, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS, "");
-VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
-VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, VRAM__OP_FLOATS,
+         "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
+         VRAM__OP_FLOATS, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,

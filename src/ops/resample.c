@@ -82,6 +82,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
     return 0;
   if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, hw))
     return 0;
+  if (!back && vram__kind_rank(n->in[0]->dtype) == 1)
+    return vram__node_error(g, n, "a tensor of integers");
   if (kernel[0] > 65535 || kernel[1] > 65535)
     return vram__node_error(g, n, "a window beyond 16 bits");
   area = kernel[0] * kernel[1];
@@ -298,13 +300,15 @@ static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *t
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(interpolate, "", 1, 1, interpolate, SAME, none, interpolate, interpolate, each,
-         INTERPOLATE, 0, 0, "size scale_factor mode align_corners antialias");
+         INTERPOLATE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "size scale_factor mode align_corners antialias");
 VRAM__OP(pixel_shuffle, "pixel_shuffle!: x upscale_factor", 1, 1, pixel, SAME, none, pixel, pixel,
          each, SHUFFLE, VRAM__RESAMPLE_UP, 0, "upscale_factor!");
 VRAM__OP(pixel_unshuffle, "pixel_unshuffle!: x downscale_factor", 1, 1, pixel, SAME, none, pixel,
          pixel, each, SHUFFLE, 0, 0, "downscale_factor!");
 VRAM__OP(grid_sample, "grid_sampler: x grid", 2, 2, grid_sample, SAME, widest, grid_sample,
-         grid_sample, each, ANY, 0, 0, "mode padding_mode align_corners");
+         grid_sample, each, ANY, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "mode padding_mode align_corners");
 VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:axes", 1, 1, fold,
          SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
 VRAM__OP(fold,
