@@ -133,6 +133,7 @@ ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t
 ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small.txt revolve_binomial.csv)
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
+ARGS_test_refusals = tests/golden/refusals.txt
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 # where every access costs more (emulators, MSan): all goldens (test_step), and of what takes longest a part
 ifdef SLOW
@@ -184,6 +185,7 @@ golden:
 truth: vram
 	python3 tools/published.py
 	python3 tools/truth.py --all $(TRUTH)
+	python3 tools/truth_finetune.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
 
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants

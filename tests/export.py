@@ -156,8 +156,8 @@ def main():
                         loaded = X.load(what, train=train, batch=int(n), **options)
                         made, _ = X.export(loaded)
                     path = os.path.join(os.environ.get("KEEP", folder), os.path.basename(text))
-                    with open(path, "w") as f:
-                        f.write(made)
+                    with open(path, "w") as f:  # the texts there were made before lines of optimizers' order
+                        f.writelines(l for l in made.splitlines(True) if not l.startswith("order "))
                     failed = None
                 except Exception as e:
                     failed = X.one_line(e) + X.place(e)

@@ -247,6 +247,13 @@ static void calls(void) {
   EQUAL(g.last->nin, 2);
   EQUAL(vram_graph_backward(&g, y[0], 1), VRAM_OK);
   EQUAL(g.nzero_grad + g.nstep + g.nbackward, 3);
+  EQUAL(vram_graph_freeze(&g, "a.b"), VRAM_OK);
+  EQUAL(vram_graph_unfreeze(&g, NULL), VRAM_OK);
+  EQUAL(g.last->nin, 0);
+  EQUAL(g.nfrozen, 2);
+  EQUAL(vram_graph_backward(&g, y[1], VRAM_BACKWARD_SCALE), VRAM_OK);
+  EQUAL(vram_graph_update(&g), VRAM_OK);
+  EQUAL(g.nscaled + g.nupdate, 2);
   EQUAL(vram_graph_drop(&g, y, 70), VRAM_OK);
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   memset(&o, 0, sizeof o);
@@ -445,8 +452,9 @@ static void workspace(const char *text, uint32_t cc, vram_dtype dtype, uint64_t 
   *test_where = 0;
 }
 
-/* By hand: elements of x, w and y; 36 values for each tile of 4x4 and each pair of channels; 32x17
-   complex ones for each tile of 30x30. */
+/* By hand: x and w where the result is written as it is stored, else all three, with channels in
+   groups of 16 bytes; 36 values for each tile of 4x4 and each pair of channels; 32x17 complex ones
+   for each tile of 30x30. cuDNN 9.26 itself asks for the copies and 16 bytes. */
 static void workspaces(void) {
   static const char text[] =
       "dim N=4\ninput x f32 [N,64,32,32]\nconv2d y x out_channels=64 kernel_size=3 "
@@ -456,27 +464,83 @@ static void workspaces(void) {
       "stride=2 bias=0\n";
   static const char few[] = "dim N=4\ninput x f32 [N,8,32,32]\nconv2d y x out_channels=8 "
                             "kernel_size=5 padding=2 bias=0\n";
-  static const char wide[] = "dim N=4\ninput x f32 [N,128,32,32]\nconv2d y x out_channels=128 "
-                             "kernel_size=3 padding=1 bias=0\n";
+  static const char odd[] = "dim N=4\ninput x f32 [N,126,32,32]\nconv2d y x out_channels=127 "
+                            "kernel_size=3 stride=2 bias=0\n";
   static const char image[] = "dim N=4\ninput x f32 [N,3,32,32]\nconv2d y x out_channels=64 "
                               "kernel_size=3 padding=1 bias=0\n";
   static const char point[] =
       "dim N=4\ninput x f32 [N,64,32,32]\nconv2d y x out_channels=64 kernel_size=1 bias=0\n";
+  static const char groups[] = "dim N=4\ninput x f32 [N,64,32,32]\nconv2d y x out_channels=64 "
+                               "kernel_size=3 groups=4 bias=0\n";
+  static const char line[] =
+      "dim N=4\ninput x f32 [N,64,512]\nconv1d y x out_channels=64 kernel_size=1 bias=0\n";
+  static const char solid[] = "dim N=4\ninput x f32 [N,64,8,8,8]\nconv3d y x out_channels=64 "
+                              "kernel_size=3 bias=0\n";
   const uint64_t x = UINT64_C(4) * 64 * 1024;
-  const uint64_t two = UINT64_C(144) * (UINT64_C(4) * 64 * 256 + 16384);
   const uint64_t fft = UINT64_C(8) * 32 * 17 * (256 + 64);
   const uint64_t winograd = UINT64_C(144) * (UINT64_C(4) * 64 * 128 + 4096);
   const uint64_t copies = 4 * (x + 18432 + UINT64_C(4) * 32 * 225);
-  workspace(text, 90, VRAM_DTYPE_NONE, winograd, winograd);
-  workspace(text, 75, VRAM_DTYPE_NONE, winograd, winograd);
+  const uint64_t uneven =
+      UINT64_C(4) * (UINT64_C(4) * 126 * 1024 + 126 * 127 * 9 + UINT64_C(4) * 127 * 225);
+  const uint64_t even =
+      UINT64_C(4) * (UINT64_C(4) * 128 * 1024 + 128 * 128 * 9 + UINT64_C(4) * 128 * 225);
+  workspace(text, 90, VRAM_DTYPE_NONE, 4 * (2 * x + 36864), winograd);
+  workspace(text, 80, VRAM_DTYPE_NONE, 4 * (x + 36864), winograd);
+  workspace(text, 75, VRAM_DTYPE_NONE, UINT64_C(100) * 4096, winograd);
   workspace(text, 80, VRAM_BF16, 2 * (2 * x + 36864), winograd);
-  workspace(strided, 80, VRAM_DTYPE_NONE, copies, copies);
+  workspace(strided, 80, VRAM_DTYPE_NONE, 4 * (x + 18432), copies);
+  workspace(strided, 90, VRAM_DTYPE_NONE, copies, copies);
   workspace(strided, 70, VRAM_DTYPE_NONE, 0, copies);
-  workspace(few, 70, VRAM_DTYPE_NONE, fft, fft);
-  workspace(wide, 80, VRAM_DTYPE_NONE, 4 * (4 * x + 147456), two);
-  workspace(wide, 86, VRAM_DTYPE_NONE, two, two);
+  workspace(few, 70, VRAM_DTYPE_NONE, 0, fft);
+  workspace(odd, 80, VRAM_DTYPE_NONE, even, even);
+  workspace(odd, 70, VRAM_DTYPE_NONE, 0, uneven);
   workspace(image, 70, VRAM_DTYPE_NONE, 0, UINT64_C(8) * 32 * 17 * (4 * 4 * 67 + 192));
-  workspace(point, 80, VRAM_DTYPE_NONE, 0, 4 * (2 * x + 4096));
+  workspace(image, 80, VRAM_DTYPE_NONE, 0, UINT64_C(8) * 32 * 17 * (4 * 4 * 67 + 192));
+  workspace(point, 80, VRAM_DTYPE_NONE, 4 * (x + 4096), 4 * (2 * x + 4096));
+  workspace(point, 86, VRAM_DTYPE_NONE, 0, 4 * (2 * x + 4096));
+  workspace(groups, 80, VRAM_BF16, 2 * (x + UINT64_C(4) * 64 * 900 + 9216),
+            4 * (x + UINT64_C(4) * 64 * 900 + 9216));
+  workspace(line, 90, VRAM_DTYPE_NONE, 4 * (x + 4096), 4 * (x + 4096));
+  workspace(solid, 90, VRAM_DTYPE_NONE, UINT64_C(4) * (UINT64_C(4) * 64 * (512 + 216) + 110592),
+            UINT64_C(4) * (UINT64_C(4) * 64 * (512 + 216) + 110592));
+}
+
+/* Bytes saved for backward and at the optimizer's peak, by rules. */
+static void older(vram_rules rules, uint64_t saved, uint64_t optimizer) {
+  static const char text[] = "input x f32 [8,64]\nlinear h x out_features=64 bias=0\n"
+                             "softmax s h dim=1\nmean l s\n";
+  play p;
+  vram_step_options o;
+  vram_report r;
+  vram_error e;
+  memset(&p, 0, sizeof p);
+  memset(&o, 0, sizeof o);
+  o.train = 1;
+  o.optimizer = VRAM_OPTIM_adam;
+  o.cc = 80;
+  o.rules = rules;
+  if (NEED(play_parse(&p, text, sizeof text - 1, NULL, 0) == VRAM_OK)) {
+    uint64_t need = vram_step_bytes(&p.graph, &o);
+    void *scratch = malloc((size_t)need);
+    EQUAL(vram_step(&p.graph, &o, scratch, need, &r, &e), VRAM_OK);
+    EQUAL(r.saved_bytes, saved);
+    EQUAL(r.phase[VRAM_PHASE_OPTIMIZER].requested_peak_bytes -
+              r.phase[VRAM_PHASE_OPTIMIZER].requested_bytes,
+          optimizer);
+    free(scratch);
+  }
+  play_end(&p);
+}
+
+/* By hand, 2,048 bytes an activation, 16,384 the weight: up to 1.10 softmax keeps its input beside
+   its result; Adam runs in a loop, with sqrt and denom, up to 1.13, by lists of both in 2.0, by one
+   since. */
+static void olders(void) {
+  older(VRAM_RULES_TORCH_1_10, 4096, 32768);
+  older(VRAM_RULES_TORCH_1_11, 2048, 32768);
+  older(VRAM_RULES_TORCH_1_13, 2048, 32768);
+  older(VRAM_RULES_TORCH_2_0, 2048, 32768);
+  older(VRAM_RULES_TORCH_2_1, 2048, 16384);
 }
 
 /* Names with rounds of loops, in buffers of every length. */
@@ -575,6 +639,7 @@ int main(int argc, char **argv) {
   calls();
   misuse();
   workspaces();
+  olders();
   stored();
   names();
   memory();

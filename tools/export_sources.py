@@ -413,8 +413,9 @@ def from_config(path, o):
     )
 
 
-def without_values(masks):
-    """lets transformers make its masks without looking at values: as if no sequences were packed and no mask hid anything"""
+def without_values(masks, packed):
+    """lets transformers make its masks without looking at values: as if no sequences were packed and no mask hid anything, or both were so"""
+    masks.vram_packed = packed
     if hasattr(masks, "vram_original") or not hasattr(masks, "fast_all"):
         return  # transformers before 5 has not all of these functions, and asks for values elsewhere
     masks.vram_original = masks.find_packed_sequence_indices, masks.is_tracing, masks.fast_all
@@ -424,12 +425,13 @@ def without_values(masks):
             return masks.vram_original[0](position_ids)
         before = position_ids[:, :1] - 1  # lives as long as the original's
         steps = torch.diff(position_ids, prepend=before, dim=-1)
-        packed = (steps != 1).cumsum(-1)
-        (packed[:, -1] == 0).all()
+        sequence = (steps != 1).cumsum(-1)
+        (sequence[:, -1] == 0).all()
+        return sequence if masks.vram_packed else None
 
     def fast_all(t):
         all_of_them = masks.vram_original[2](t)
-        return True if isinstance(t, FakeTensor) else all_of_them
+        return not masks.vram_packed if isinstance(t, FakeTensor) else all_of_them
 
     masks.find_packed_sequence_indices, masks.fast_all = find_packed_sequence_indices, fast_all
     masks.is_tracing = lambda t=None: not isinstance(t, FakeTensor) and masks.vram_original[1](t)
@@ -539,6 +541,7 @@ def load(
     checkpointing=None,
     keep=False,
     count=None,
+    packed=False,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -573,7 +576,7 @@ def load(
     refuse_compiled(module, source)
     if "transformers" in sys.modules:
         with contextlib.suppress(ImportError):  # transformers before 4.53
-            without_values(importlib.import_module("transformers.masking_utils"))
+            without_values(importlib.import_module("transformers.masking_utils"), packed)
     if batch:
         dims["N"] = batch
     asked = {"N": batch, "S": seq, "T": target_seq or seq}

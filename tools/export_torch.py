@@ -114,6 +114,11 @@ def command_line():
         help="the loop keeps all that the module returns until the next step (out = model(...))",
     )
     a.add_argument(
+        "--packed",
+        action="store_true",
+        help="transformers: several sequences lie in a row, or some are padded, so masks are written out (default: neither)",
+    )
+    a.add_argument(
         "--count",
         type=count,
         metavar="K",
@@ -146,6 +151,7 @@ def loaded_text(o, real):
                 o.checkpointing,
                 o.keep,
                 o.count,
+                o.packed,
             )
         )
 

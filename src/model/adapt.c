@@ -261,6 +261,22 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   return vram__adapt_add(a->lora_keys, keys);
 }
 
+/* enable_input_require_grads, which goes with checkpointing: nothing before the first adapter wants
+   a gradient, so the output of the first embedding is made to. 0: no room. */
+VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n) {
+  vram_value *out = n->out;
+  vram_node *line;
+  if (!vram__adapt_freezes(g) || n->op != VRAM_OP_embedding || g->adapt->embedded)
+    return 1;
+  g->adapt->embedded = 1;
+  line = vram__node_lifetime(g, VRAM__OP_requires_grad, &out, 1);
+  if (!line)
+    return 0;
+  line->line = n->line;
+  line->flags |= VRAM__CHECKPOINTED;
+  return 1;
+}
+
 /* All lines were read: did an adapter find its place? */
 VRAM__FN int vram__adapt_complete(vram_graph *g) {
   const vram__adapt *a = g->adapt;

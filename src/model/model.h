@@ -8,6 +8,9 @@
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
+#define VRAM__CHECKPOINTED                                                                         \
+  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
+                                 */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */
@@ -61,8 +64,13 @@ enum {
   VRAM__OP_requires_grad,
   VRAM__OP_backward,
   VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_scaled,   /* both of what GradScaler scales */
+  VRAM__OP_scaled_retained,
   VRAM__OP_zero_grad,
+  VRAM__OP_update, /* GradScaler's */
   VRAM__OP_step,
+  VRAM__OP_freeze,
+  VRAM__OP_unfreeze,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -184,7 +192,8 @@ enum {
   VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
   VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
   VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
-  VRAM__OP_NUMBERS = 32768    /* and this for all but bools */
+  VRAM__OP_NUMBERS = 32768,   /* and this for all but bools */
+  VRAM__OP_REAL = 65536       /* and this for all but complex numbers */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -195,7 +204,7 @@ typedef struct vram__op_row {
   vram__shape_fn shape;
   vram__flops_fn flops;
   uint16_t least, most; /* inputs */
-  uint16_t traits;      /* VRAM__OP_... */
+  uint32_t traits;      /* VRAM__OP_... */
   uint8_t types, autocast, lower;
   uint8_t kind;  /* which of its family it is */
   uint8_t lines; /* it is written out to lines, and has no function of its own */
@@ -327,6 +336,7 @@ typedef struct vram__adapt {
   vram__span targets, skip;               /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
   uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint8_t embedded;                       /* the first embedding was read */
   uint32_t matched;                       /* lines with an adapter */
   uint32_t ncandidate;
   vram__span candidate[16]; /* names that there were, without what stands before the last point */
@@ -376,7 +386,8 @@ typedef struct vram__parser {
 } vram__parser;
 
 /* training.c */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how);
+VRAM__FN vram_node *vram__training_update(vram_graph *g);
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname);
 
@@ -490,6 +501,7 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 /* adapt.c */
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
+VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
 VRAM__FN int vram__adapt_freezes(const vram_graph *g);
 VRAM__FN int vram__adapt_prepares(const vram_graph *g);
@@ -501,7 +513,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram_node **node);
 
 /* ops/table.c */
-VRAM__FN uint16_t vram__op_traits(const vram_node *n);
+VRAM__FN uint32_t vram__op_traits(const vram_node *n);
 VRAM__FN uint32_t vram__op_axes(const vram_node *n);
 VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);

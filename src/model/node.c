@@ -41,7 +41,7 @@ static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
 /* The node, its outputs and its lists in one piece, all zero but for what r has; NULL: no memory.
  */
 static vram_node *vram__node_take(vram_graph *g, const vram__request *r) {
-  const uint16_t traits = vram__op_at(r->op)->traits;
+  const uint32_t traits = vram__op_at(r->op)->traits;
   const uint32_t slots = (traits & VRAM__OP_OWNS ? 2u : 0) + (traits & VRAM__OP_RUNNING ? 3u : 0);
   const uint64_t bytes = sizeof(vram_node) + r->nout * (uint64_t)sizeof(vram_value) +
                          ((uint64_t)r->nin + slots) * sizeof(void *);
@@ -180,10 +180,13 @@ VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
 static int vram__node_takes(vram_graph *g, const vram_node *n) {
   const uint32_t traits = vram__op_traits(n);
   uint32_t i;
-  if (!(traits & (VRAM__OP_FLOATS | VRAM__OP_NUMBERS)))
+  const uint32_t limits = VRAM__OP_FLOATS | VRAM__OP_NUMBERS | VRAM__OP_REAL | VRAM__OP_OWNS;
+  if (!(traits & limits))
     return 1;
   for (i = 0; i < n->nin; i++) {
     const vram_dtype dt = n->in[i]->dtype;
+    if (vram__kind_rank(dt) == 3 && ((traits & VRAM__OP_REAL) || n->nparam))
+      return vram__node_error(g, n, "a tensor of complex numbers");
     if (dt == VRAM_BOOL && (traits & VRAM__OP_NUMBERS))
       return vram__node_error(g, n, "a tensor of bools");
     if ((dt == VRAM_BOOL || dt == VRAM_I16 || dt == VRAM_I32 || dt == VRAM_I64) &&

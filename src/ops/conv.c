@@ -118,7 +118,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "a transposed convolution of no channels");
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
-  size[lead - 1] = v.c;
+  size[lead - 1] = in ? v.c : 0; /* ConvBackend::Empty gives a result of no channels, too */
   for (i = 0; i < k; i++) {
     if (!x->v[lead + i] && in && (lead == 1 || x->v[0])) /* _select_conv_backend */
       return vram__node_error(g, n, "an empty input may only lack samples or channels");
@@ -192,28 +192,35 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
-/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt; made: the
-   tensor of positions that it makes, or sums over for the weight. */
+/* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
-                                 const vram_dims *made, vram_dtype dt, int cl) {
-  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2];
+                                 vram__conv_makes makes, vram_dtype dt, int cl) {
+  const vram_dims *x = xyw[0], *y = xyw[1], *w = xyw[2], *made = xyw[makes != VRAM__CONV_INPUT];
   vram__cudnn_conv c;
   vram_bounds bytes;
   uint32_t i;
   c.dt = dt;
+  c.makes = makes;
   c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
   c.samples = (uint64_t)x->v[0];
   c.channels[0] = (uint64_t)x->v[1];
   c.channels[1] = (uint64_t)y->v[1];
   c.axes = (uint8_t)(w->ndim - 2);
   c.channels_last = cl != 0;
+  c.in = (uint64_t)w->v[1];
   c.grouped = w->v[1] != x->v[1];
+  c.places[0] = c.samples;
+  c.places[1] = c.samples;
+  c.window = 1;
+  for (i = 2; i < w->ndim; i++) {
+    c.places[0] *= (uint64_t)x->v[i];
+    c.places[1] *= (uint64_t)y->v[i];
+    c.window *= (uint64_t)w->v[i];
+  }
   for (i = 0; i < 2; i++) {
     c.kernel[i] = c.axes == 2 ? w->v[2 + i] : 1;
     c.made[i] = c.axes == 2 ? made->v[2 + i] : 1;
   }
-  c.pointwise = !c.grouped && w->numel == c.channels[0] * c.channels[1] && x->v[2] == y->v[2] &&
-                x->v[3] == y->v[3] && x->v[x->ndim - 1] == y->v[y->ndim - 1];
   /* only filters of more than one value are transformed */
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             (s->node->flags & VRAM__UNIT_STEPS) != 0;
@@ -304,7 +311,7 @@ static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram_
     xyw[0] = x.d;
     xyw[1] = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
     xyw[2] = w.d;
-    vram__conv_workspace(s, xyw, xyw[1], x.dt, cl);
+    vram__conv_workspace(s, xyw, VRAM__CONV_RESULT, x.dt, cl);
   }
   vram__tensor_release(s, copy);
   vram__tensor_release(s, w);
@@ -376,7 +383,7 @@ static vram__tensor vram__conv_product(vram__step *s, vram__tensor a, vram__tens
   xyw[0] = d;
   xyw[1] = ca.d;
   xyw[2] = cw.d;
-  vram__conv_workspace(s, xyw, d, a.dt, cl);
+  vram__conv_workspace(s, xyw, VRAM__CONV_INPUT, a.dt, cl);
   vram__tensor_release(s, ca);
   vram__tensor_release(s, cw);
   return y;
@@ -392,7 +399,7 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
   xyw[0] = cx.d;
   xyw[1] = cg.d;
   xyw[2] = d;
-  vram__conv_workspace(s, xyw, cg.d, g.dt, cl);
+  vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g.dt, cl);
   vram__tensor_release(s, cx);
   vram__tensor_release(s, cg);
   return y;
@@ -480,7 +487,9 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
   for (i = 0; i < 2; i++)
     if (flat && (c.want >> i & 1))
       to[i].d = vram__dims_without_axis(s, to[i].d, 2);
-  if (bias)
+  if (bias && !g.d->v[g.d->ndim + 1u - VRAM__SAVED(f)[1].d->ndim])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g.dt);
+  else if (bias)
     to[2] = vram__tensor_sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
   vram__tensor_release(s, held);
   vram__tensor_release(s, copy);
@@ -519,7 +528,7 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
   xyw[0] = a[0].d;
   xyw[1] = y[0].d;
   xyw[2] = a[1].d;
-  vram__conv_workspace(s, xyw, xyw[1], a[0].dt, 0);
+  vram__conv_workspace(s, xyw, VRAM__CONV_RESULT, a[0].dt, 0);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; s->amp && i < 3; i++)
     vram__tensor_release(s, a[i]);
@@ -539,13 +548,15 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
   xyw[2] = w;
   if (vram__input_wanted(f, 0)) {
     to[0] = vram__tensor_empty(s, x, g->dt);
-    vram__conv_workspace(s, xyw, x, g->dt, 0);
+    vram__conv_workspace(s, xyw, VRAM__CONV_INPUT, g->dt, 0);
   }
   if (vram__input_wanted(f, 1)) {
     to[1] = vram__tensor_empty(s, w, g->dt);
-    vram__conv_workspace(s, xyw, g->d, g->dt, 0);
+    vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g->dt, 0);
   }
-  if (f->nin > 2 && vram__input_wanted(f, 2))
+  if (f->nin > 2 && vram__input_wanted(f, 2) && !x->v[1])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g->dt);
+  else if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
 }
 

@@ -8,12 +8,16 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
                                           vram_dtype dt) {
   const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
   vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
-  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
+  const uint32_t keeps_input = (s->device.rules->does & VRAM__SOFTMAX_INPUT) != 0;
+  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1 + keeps_input);
   y = vram__tensor_empty(s, vram__dims_contiguous(s, in.d), dt);
   copy = vram__norm_format_copy(s, in, 0);
   vram__tensor_release(s, copy);
-  if (f)
+  if (f) {
     vram__save_tensor(s, f, y);
+    if (keeps_input)
+      vram__save_tensor(s, f, in);
+  }
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_release(s, in);
   return y;
@@ -90,10 +94,10 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(softmax, "softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each, SOFTMAX,
-         0, VRAM__OP_FLOATS, "dim! dtype");
+         0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each,
-         SOFTMAX, 0, VRAM__OP_FLOATS, "dim! dtype");
+         SOFTMAX, 0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0,
-         VRAM__OP_FLOATS, "tau hard dim eps");
-VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS, "dim! dtype",
-               "neg a x0; softmax y a dim=@ dtype=@");
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "tau hard dim eps");
+VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS | VRAM__OP_REAL,
+               "dim! dtype", "neg a x0; softmax y a dim=@ dtype=@");

@@ -18,10 +18,12 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),
-                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"),
-                                            VRAM__NO_OP("backward"),      VRAM__NO_OP("zero_grad"),
-                                            VRAM__NO_OP("step"),          VRAM__NO_OP("end")};
+static const vram__op_row vram__no_ops[] = {
+    VRAM__NO_OP("drop"),     VRAM__NO_OP("keep"),      VRAM__NO_OP("requires_grad"),
+    VRAM__NO_OP("backward"), VRAM__NO_OP("backward"),  VRAM__NO_OP("backward"),
+    VRAM__NO_OP("backward"), VRAM__NO_OP("zero_grad"), VRAM__NO_OP("update"),
+    VRAM__NO_OP("step"),     VRAM__NO_OP("freeze"),    VRAM__NO_OP("unfreeze"),
+    VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
@@ -34,11 +36,16 @@ static const vram__op_row *const vram__op_rows[] = {
     vram__no_ops + 4,
     vram__no_ops + 5,
     vram__no_ops + 6,
-    vram__no_ops + 7};
+    vram__no_ops + 7,
+    vram__no_ops + 8,
+    vram__no_ops + 9,
+    vram__no_ops + 10,
+    vram__no_ops + 11,
+    vram__no_ops + 12};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
-VRAM__FN uint16_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
+VRAM__FN uint32_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
 
 /* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
 VRAM__FN uint32_t vram__op_axes(const vram_node *n) { return vram__op_rows[n->op]->kind & 7; }
@@ -166,6 +173,14 @@ static inline void vram__backward_run(vram__step *s, vram__grad_fn *f, vram__ten
     vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
 }
 
+/* Does no gradient of f go anywhere? */
+static int vram__backward_is_idle(vram__grad_fn *f) {
+  uint32_t i = 0;
+  while (i < f->nin && !VRAM__EDGES(f)[i].fn)
+    i++;
+  return f->nin && i == f->nin;
+}
+
 /* The same where what f saved may be overwritten, or is to be recomputed. */
 static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
@@ -174,13 +189,17 @@ static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, 
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  vram__backward_run(s, f, to);
-  /* recomputed tensors go when the record has run, not when it is released */
-  for (i = 0; f->frame && i < f->nsaved; i++)
-    if (VRAM__SAVED(f)[i].st) {
-      vram__storage_release(s, VRAM__SAVED(f)[i].st);
-      VRAM__SAVED(f)[i].st = 0;
+  if (!vram__backward_is_idle(f))
+    vram__backward_run(s, f, to);
+  /* recomputed tensors are variables of the record's function: they go when it has run, not when it
+     is released, and from the last one to the first */
+  for (i = f->frame ? f->nsaved : 0; i-- > 0;) {
+    vram__tensor *const t = VRAM__SAVED(f) + (vram__saves_list(f) ? f->nsaved - 1 - i : i);
+    if (t->st) {
+      vram__storage_release(s, t->st);
+      t->st = 0;
     }
+  }
 }
 
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {

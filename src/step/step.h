@@ -22,6 +22,8 @@ typedef struct vram__optim_config {
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
+  uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
+                             that comes with the step */
   uint32_t *ids;          /* scratch of vram__optim_ids() numbers; NULL: only counted */
   const vram__total *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
@@ -100,16 +102,26 @@ VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
-VRAM__FN void vram__micro_batches(vram__step *s);
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss);
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
+
+/* epoch.c */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__evaluate(vram__step *s);
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__unfreeze_all(vram__step *s);
 VRAM__FN void vram__training_end(vram__step *s);
 VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
+VRAM__FN void vram__zero_grad_first(vram__step *s);
+VRAM__FN void vram__zero_grad_last(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,

@@ -46,45 +46,109 @@ static uint64_t vram__conv_fft(const vram__rules *rules, const vram__cudnn_conv 
   return vram__conv_transforms(c, tiles, filters, (uint64_t)(8 * tile * (tile / 2 + 1)));
 }
 
-/* Kernels for tensor cores read and write channels-last: copies of all three tensors that are
-   stored otherwise. Of fp32 they round to TF32 on the way. */
+/* Channels in whole groups of 16 bytes. */
+static uint64_t vram__conv_even(uint64_t channels, uint64_t size) {
+  const uint64_t group = 16 / size;
+  return (channels + group - 1) / group * group;
+}
+
+/* The weight's gradient has few tiles for the multiprocessors, so that several sum up a part of
+   the positions each, in fp32. w: its values. */
+static uint64_t vram__conv_split(const vram__device *d, const vram__cudnn_conv *c, uint64_t w) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile;
+  const uint64_t rows = (c->channels[1] + tile - 1) / tile;
+  const uint64_t tiles = rows * ((c->in * c->window + tile - 1) / tile);
+  const uint64_t most = c->places[1] / d->rules->cudnn_conv.split_least;
+  uint64_t parts = d->sm / (tiles ? tiles : 1);
+  if (parts > most)
+    parts = most;
+  return parts < 2 ? 0 : vram__product_or_overflow(parts, vram__product_or_overflow(w, 4));
+}
+
+/* Kernels for tensor cores read and write channels-last, in groups of 16 bytes: copies of all
+   tensors that are stored otherwise. Before cc 9.0 those of fp32 take what is rounded to TF32, but
+   write the result where it belongs. */
 static uint64_t vram__conv_copies(const vram__device *d, const vram__cudnn_conv *c) {
-  const int low = c->dt == VRAM_F16 ? d->cc >= 70 : c->dt == VRAM_BF16 ? d->cc >= 80 : 0;
-  if (c->channels_last || c->grouped || !(low || (c->dt == VRAM_F32 && d->cc >= 80)))
-    return 0;
-  return vram__product_or_overflow(c->elements, vram__dtype_size(c->dt));
+  const uint64_t size = vram__dtype_size(c->dt),
+                 in = c->grouped ? c->in : vram__conv_even(c->in, size);
+  const uint64_t even[2] = {vram__conv_even(c->channels[0], size),
+                            vram__conv_even(c->channels[1], size)};
+  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
+  const int rounded = c->dt == VRAM_F32 && d->cc < 90;
+  int x = !c->channels_last || even[0] != c->channels[0];
+  int y = !c->channels_last || even[1] != c->channels[1];
+  uint64_t all = 0;
+  if (rounded && c->makes == VRAM__CONV_RESULT) {
+    x = 1;
+    y = even[1] != c->channels[1];
+  } else if (rounded) {
+    x |= c->makes == VRAM__CONV_WEIGHT;
+    y = 1;
+  }
+  if (x)
+    all = vram__product_or_overflow(even[0], c->places[0]);
+  if (y)
+    all = vram__sum_or_overflow(all, vram__product_or_overflow(even[1], c->places[1]));
+  if (x | y)
+    all = vram__sum_or_overflow(all, w);
+  all = vram__product_or_overflow(all, size);
+  return c->makes == VRAM__CONV_WEIGHT ? vram__sum_or_overflow(all, vram__conv_split(d, c, w))
+                                       : all;
 }
 
-/* Winograd's form multiplies a quarter as often, but not on tensor cores. Those of the cc that end
-   in 0 multiply TF32 more than four times as fast (A100: 156 to 19.5 TFLOP/s), so there it remains
-   for narrow filters, which wait for memory; others' do not (RTX 3090: both 35.6). An image's
-   few channels are not worth transforming. */
-static int vram__conv_prefers_winograd(const vram__device *d, const vram__cudnn_conv *c) {
-  const uint64_t few = d->rules->cudnn_conv.image_channels, *n = c->channels;
-  if (n[0] <= few || n[1] <= few)
-    return 0;
-  return d->cc < 80 || d->cc % 10 ||
-         vram__product_or_overflow(n[0], n[1]) <=
-             vram__product_or_overflow(n[0] + n[1], d->rules->cudnn_conv.narrow_channels);
+/* C*K / (C + K) up to which a convolution does not go through tensor cores, as there is little to
+   multiply for each value that is read. */
+static uint64_t vram__conv_narrow(const vram__device *d, const vram__cudnn_conv *c) {
+  const vram__rules *r = d->rules;
+  if (c->window == 1)
+    return r->cudnn_conv.narrow_point[d->cc % 10 != 0][c->dt != VRAM_F32][c->makes];
+  return c->dt == VRAM_F32 && c->dense && c->window == 9 && d->cc < 90
+             ? r->cudnn_conv.narrow_3x3[c->makes]
+             : 0;
 }
 
-/* What the heuristics take most often. In fp32: a filter of one value is a matrix product, which
-   needs none (MobileNetV2 and EfficientNet on an A100), filters of 3x3 go through Winograd's
-   transforms (reserved bytes of VGG-16 and Inception v3 on an A100) or through tensor cores,
-   larger ones through FFT (kernels of AlexNet on an A100: 3x3 with 192 to 384 channels ran on
-   tensor cores behind conversions to channels-last, 5x5 through tiles of 32x32). */
+/* Do tensor cores compute it? Not the few channels of an image, and not what is narrow. */
+static int vram__conv_on_tensor_cores(const vram__device *d, const vram__cudnn_conv *c) {
+  const vram__rules *r = d->rules;
+  const uint64_t *n = c->channels;
+  if (!(c->dt == VRAM_F32 && d->cc >= 80) && !(c->dt == VRAM_F16 && d->cc >= 70) &&
+      !(c->dt == VRAM_BF16 && d->cc >= 80))
+    return 0;
+  if (n[0] <= r->cudnn_conv.image_channels && c->in * c->window < r->cudnn_conv.image_filter &&
+      (c->dt == VRAM_F32 || c->makes != VRAM__CONV_WEIGHT))
+    return 0;
+  return vram__product_or_overflow(n[0], n[1]) >
+         vram__product_or_overflow(n[0] + n[1], vram__conv_narrow(d, c));
+}
+
+/* Without tensor cores fp32 goes through Winograd's form of 3x3, from 9.8 on the fused one, which
+   has the filters in its workspace; before, larger filters went through FFT. */
+static uint64_t vram__conv_plain(const vram__rules *r, const vram__cudnn_conv *c, uint64_t winograd,
+                                 uint64_t fft) {
+  const int64_t least = r->cudnn_conv.fft_least;
+  if (c->dt != VRAM_F32 || c->channels_last || c->channels[0] <= r->cudnn_conv.image_channels ||
+      c->channels[1] <= r->cudnn_conv.image_channels)
+    return 0;
+  if (r->does & VRAM__CUDNN_9_8)
+    return !winograd || c->makes == VRAM__CONV_WEIGHT
+               ? 0
+               : vram__product_or_overflow(
+                     vram__product_or_overflow(c->channels[0], c->channels[1]),
+                     4 * r->cudnn_conv.fused_filter);
+  return winograd ? winograd : c->kernel[0] >= least && c->kernel[1] >= least ? fft : 0;
+}
+
+/* What the heuristics take first. Filters of one value were products without a workspace before
+   9.8 (MobileNetV2 and EfficientNet on an A100). */
 static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_conv *c,
                                     uint64_t winograd, uint64_t fft) {
-  const int64_t least = d->rules->cudnn_conv.fft_least;
-  if (c->dt != VRAM_F32 || c->channels_last)
-    return vram__conv_copies(d, c);
-  if (c->pointwise)
+  const int newer = (d->rules->does & VRAM__CUDNN_9_8) != 0;
+  if (!newer &&
+      (c->grouped || (c->dt == VRAM_F32 && c->window == 1 && c->places[0] == c->places[1])))
     return 0;
-  if (winograd && vram__conv_prefers_winograd(d, c))
-    return winograd;
-  if (fft && c->kernel[0] >= least && c->kernel[1] >= least)
-    return fft;
-  return vram__conv_copies(d, c);
+  if (vram__conv_on_tensor_cores(d, c))
+    return vram__conv_copies(d, c);
+  return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
 /* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each

@@ -22,11 +22,25 @@ enum {
   VRAM__FLASH_1 = 2048,
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
+  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
+                               for heads of a multiple of 8 */
+  VRAM__CAST_GRAD =
+      32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
   VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
+<<<<<<< HEAD
   VRAM__CAST_GRAD =
       32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
   VRAM__MHA_EIGHTS = 16384 /* attention.cu, native_multi_head_attention_cuda: fused kernels only for
                               heads of a multiple of 8 */
+=======
+  /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
+     tensor cores through Winograd's form without a workspace of images */
+  VRAM__CUDNN_9_8 = 131072,
+  VRAM__SOFTMAX_INPUT =
+      262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
+  VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
+  VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
+>>>>>>> main
 };
 
 /* How attention of ordinary ops is composed. */
@@ -196,12 +210,17 @@ typedef struct vram__rules {
   } context;
 
   /* cuDNN's guide, algorithms of convolutions: values of a side of the tiles that WINOGRAD_NONFUSED
-     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c): the
-     smallest filter that goes through FFT; channels that an image has at most; C*K / (C + K) up to
-     which Winograd's form waits for memory (A100: 22 bytes for each of C + K at 1.555 TB/s, 4.5
-     operations for each of C*K at 19.5 TFLOP/s). */
+     makes and that FFT_TILING transforms. What is expected of its heuristics (cudnn.c), as those of
+     cuDNN 9.8 and 9.26 answer for descriptions of an A100, H100, RTX 3090, RTX 4090, T4 and V100:
+     channels that an image has at most, and values of a filter from which images are copied, too;
+     C*K / (C + K) up to which results, gradients of inputs and of weights are not made by tensor
+     cores: fp32 with filters of 3x3, and filters of one value, of cc that end in 0 and of others,
+     whose fp32 is as fast as TF32, in fp32 and in 16 bits; rows and columns of the tile of a
+     weight's gradient that one multiprocessor makes, and the sum that is worth another one; values
+     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8. */
   struct {
     int64_t winograd_tile, fft_tile, fft_least;
-    uint64_t image_channels, narrow_channels;
+    uint64_t image_channels, image_filter, narrow_3x3[3], narrow_point[2][2][3];
+    uint64_t split_tile, split_least, fused_filter;
   } cudnn_conv;
 } vram__rules;

@@ -257,10 +257,12 @@ typedef struct vram__counts {
 
 /* Autograd's records, one after the other in the step's memory. */
 typedef struct vram__tape {
+  uint64_t begin; /* of the step that runs */
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t
+      stale; /* something that may be saved was overwritten in place, or a record leads nowhere */
   uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
@@ -360,6 +362,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  uint32_t *found_inf;      /* storages that it has of each optimizer until its update */
+  uint32_t nfound_inf;
+  uint32_t nsteps;    /* `step` lines so far */
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
@@ -519,6 +524,7 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN int vram__saves_list(const vram__grad_fn *f);
 VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t);
 VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
@@ -586,15 +592,23 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
 VRAM__FN int vram__gemm4_is_fused(const vram__step *s, vram_dtype dt, int64_t rows, int64_t out,
                                   int64_t in);
 
+/* What a function of cuDNN makes: the result, the gradient of the input, of the weight. */
+typedef enum vram__conv_makes {
+  VRAM__CONV_RESULT,
+  VRAM__CONV_INPUT,
+  VRAM__CONV_WEIGHT
+} vram__conv_makes;
+
 /* A convolution as cuDNN's functions take it: x is what forward reads and backward data makes, y
    what forward makes. */
 typedef struct vram__cudnn_conv {
   vram_dtype dt;
-  uint64_t elements, samples, channels[2]; /* of x, w and y together; of x and of y */
-  int64_t kernel[2], made[2];              /* with two axes: of the filters, of what is made */
+  vram__conv_makes makes;
+  uint64_t channels[2], places[2];        /* of x and of y: samples times positions */
+  uint64_t elements, samples, in, window; /* of all three; of a filter: channels, values of each */
+  int64_t kernel[2], made[2]; /* with two axes: of the filters, of what is made or summed over */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
-  uint8_t pointwise; /* one group, filters of one value, stride 1 */
 } vram__cudnn_conv;
 
 /* cudnn.c */

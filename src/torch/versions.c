@@ -47,14 +47,23 @@
     /* context */ \
     {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
-    /* cudnn_conv */ {4, 32, 5, 4, 61}
+    /* cudnn_conv */ \
+    {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
+     128, 256, 25}
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
+#define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
+#define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
+<<<<<<< HEAD
+=======
+#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__COSINE_EPS | VRAM__CUDNN_9_8)
+>>>>>>> main
 #define VRAM__DOES_2_10 \
     ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
@@ -68,6 +77,19 @@
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named. */
 static const vram__rules vram__rules_rows[] = {
+    /* up to 2.0 from PyTorch's sources, not measured: softmax keeps its input */
+    {VRAM_RULES_TORCH_1_10, VRAM__DOES_1_10, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* softmax keeps its result only */
+    {VRAM_RULES_TORCH_1_11, VRAM__DOES_1_11, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* optimizers run by lists of parameters */
+    {VRAM_RULES_TORCH_2_0, VRAM__DOES_2_0, "11.7", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* Adam works in one list beside the states */
     {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
@@ -139,6 +161,9 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_1_10
+#undef VRAM__DOES_1_11
+#undef VRAM__DOES_2_0
 #undef VRAM__DOES_2_2
 #undef VRAM__DOES_2_1
 #undef VRAM__DOES_2_4

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Training loops as people write them, on a device or a pretended one.
-usage: loops.py     prints the rows of tests/golden/loops/loops.txt: text, options of vram estimate, and of the fourth step for
-each phase the requested bytes at its end and the most within it. The texts beside it say what each loop does.
+usage: loops.py [TEXT]     prints the rows of tests/golden/loops/loops.txt (those with TEXT): text, options of vram estimate, and
+of the fourth step for each phase the requested bytes at its end and the most within it, of loops with several batches the
+reserved bytes, too. The texts beside it say what each loop does.
 """
 
-import contextlib, gc
+import contextlib, gc, sys
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
@@ -13,7 +14,7 @@ class Marks:
     """the counters of a step by phase; of micro-batches the last end and the highest peak"""
 
     def __init__(self):
-        self.rows = {}
+        self.rows, self.reserved = {}, 0
         torch.cuda.reset_peak_memory_stats()
 
     def __call__(self, phase=None):
@@ -24,6 +25,7 @@ class Marks:
                 s["requested_bytes.all.current"],
                 max(most, s["requested_bytes.all.peak"]),
             )
+        self.reserved = max(self.reserved, s["reserved_bytes.all.peak"])
         torch.cuda.reset_peak_memory_stats()
 
 
@@ -77,6 +79,63 @@ def decoder(amp=None, late=False, accumulate=1, hidden=False, train=True):
         optimizer.step()
         marks("optimizer")
     return marks.rows
+
+
+def epochs(amp=None, accumulate=1, late=False, end=False, last=0, evaluation=0):
+    """epochs whose last batch is a smaller one, a model that is evaluated behind each of them (or each step)"""
+    net = Decoder().cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    scaler = torch.amp.GradScaler("cuda", enabled=amp == torch.float16)
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    marks = Marks()
+    logits = loss = None
+
+    def step(size):
+        nonlocal logits, loss
+        if not late and not end:
+            optimizer.zero_grad()
+        marks()
+        for k in range(accumulate):
+            n = size if k == accumulate - 1 else 4
+            with autocast(amp):
+                logits = net(x[:n])[0]
+                loss = F.cross_entropy(logits.view(-1, 5003), target[: n * 61])
+            marks("forward")
+            if late and not k:
+                optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            marks("backward")
+        scaler.step(optimizer)
+        scaler.update()
+        marks("optimizer")
+        if end:
+            optimizer.zero_grad()
+        marks()
+
+    def evaluate():
+        net.eval()
+        with torch.no_grad(), autocast(amp):
+            x = torch.zeros(evaluation, 61, dtype=torch.long, device="cuda")
+            target = torch.zeros(evaluation * 61, dtype=torch.long, device="cuda")
+            logits = net(x)[0]
+            loss = F.cross_entropy(logits.view(-1, 5003), target)
+        net.train()
+
+    for k in range(3 if last else 4):
+        if last:
+            step(4)
+        if k == (2 if last else 3):
+            marks = Marks()
+        for n in [4, last] if last else [4]:
+            step(n)
+        if evaluation:
+            evaluate()
+            marks("evaluation")
+    if last:
+        step(4)
+    reserved = torch.cuda.memory_reserved()
+    return {**marks.rows, "reserved": (reserved, marks.reserved)}
 
 
 class Net(nn.Module):
@@ -196,9 +255,9 @@ def leaf(amp=None, late=False, accumulate=1, reentrant=None):
     return marks.rows
 
 
-def generator():
+def generator(channels=20):
     return nn.Sequential(
-        *(nn.ConvTranspose2d(20, 16, 4, 1, 0, bias=False), nn.BatchNorm2d(16), nn.ReLU(True)),
+        *(nn.ConvTranspose2d(channels, 16, 4, 1, 0, bias=False), nn.BatchNorm2d(16), nn.ReLU(True)),
         *(nn.ConvTranspose2d(16, 3, 4, 2, 1, bias=False), nn.Tanh()),
     )
 
@@ -211,11 +270,13 @@ def discriminator():
 
 
 class Adversarial(nn.Module):
-    """a step of a GAN: two optimizers, gradients of the discriminator from the generator's backward"""
+    """a step of a GAN: two optimizers, gradients of the discriminator from the generator's backward; amp: with autocast of its own
+    and, in f16, one GradScaler"""
 
-    def __init__(self):
+    def __init__(self, amp=None):
         super().__init__()
-        self.G, self.D = generator(), discriminator()
+        self.G, self.D, self.amp = generator(), discriminator(), amp
+        self.scaler = torch.amp.GradScaler("cuda", enabled=amp == torch.float16)
 
     def optimizers(self):
         self.optG, self.optD = torch.optim.Adam(self.G.parameters()), torch.optim.Adam(self.D.parameters())
@@ -224,27 +285,31 @@ class Adversarial(nn.Module):
         loss = F.binary_cross_entropy_with_logits
         self.D.zero_grad()
         mark()
-        out = self.D(real)
-        real_loss = loss(out, torch.ones_like(out))
+        with autocast(self.amp):
+            out = self.D(real)
+            real_loss = loss(out, torch.ones_like(out))
         mark("forward")
-        real_loss.backward()
+        self.scaler.scale(real_loss).backward()
         mark("backward")
-        fake = self.G(noise)
-        out = self.D(fake.detach())
-        fake_loss = loss(out, torch.zeros_like(out))
+        with autocast(self.amp):
+            fake = self.G(noise)
+            out = self.D(fake.detach())
+            fake_loss = loss(out, torch.zeros_like(out))
         mark("forward")
-        fake_loss.backward()
+        self.scaler.scale(fake_loss).backward()
         mark("backward")
-        self.optD.step()
+        self.scaler.step(self.optD)
         mark("optimizer")
         self.optG.zero_grad()
         mark()
-        out = self.D(fake)
-        fooled = loss(out, torch.ones_like(out))
+        with autocast(self.amp):
+            out = self.D(fake)
+            fooled = loss(out, torch.ones_like(out))
         mark("forward")
-        fooled.backward()
+        self.scaler.scale(fooled).backward()
         mark("backward")
-        self.optG.step()
+        self.scaler.step(self.optG)
+        self.scaler.update()
         mark("optimizer")
         return fooled
 
@@ -274,9 +339,53 @@ class Tasks(nn.Module):
         return second
 
 
-def training(kind, *shapes):
+def patches():
+    return nn.Sequential(nn.Conv2d(3, 128, 4, 2, 1), nn.LeakyReLU(0.2, True), nn.Conv2d(128, 64, 4, 2, 1))
+
+
+class Cyclic(nn.Module):
+    """a step of CycleGAN: discriminators want no gradients while the generators are trained through them"""
+
+    def __init__(self):
+        super().__init__()
+        self.G, self.F = generator(3), generator(3)
+        self.A, self.B = patches(), patches()
+
+    def optimizers(self):
+        self.opt = torch.optim.Adam([*self.G.parameters(), *self.F.parameters()])
+        self.optD = torch.optim.Adam([*self.A.parameters(), *self.B.parameters()])
+
+    def forward(self, a, b, mark=lambda phase=None: None):
+        loss = lambda y, real: F.mse_loss(y, torch.ones_like(y) if real else torch.zeros_like(y))
+        fake_b, fake_a = self.G(a), self.F(b)
+        self.A.requires_grad_(False)
+        self.B.requires_grad_(False)
+        mark("forward")
+        self.opt.zero_grad()
+        mark()
+        fooled = loss(self.B(fake_b), True) + loss(self.A(fake_a), True)
+        mark("forward")
+        fooled.backward()
+        mark("backward")
+        self.opt.step()
+        mark("optimizer")
+        self.A.requires_grad_(True)
+        self.B.requires_grad_(True)
+        self.optD.zero_grad()
+        mark()
+        for net, real, fake in ((self.A, a, fake_a), (self.B, b, fake_b)):
+            seen = (loss(net(real), True) + loss(net(fake.detach()), False)) * 0.5
+            mark("forward")
+            seen.backward()
+            mark("backward")
+        self.optD.step()
+        mark("optimizer")
+        return seen
+
+
+def training(kind, *shapes, **options):
     """a module whose forward is a training step; tests/golden/loops has what export_torch.py makes of it"""
-    net = kind().cuda()
+    net = kind(**options).cuda()
     net.optimizers()
     inputs = [torch.zeros(*s, dtype=torch.long if len(s) == 1 else None, device="cuda") for s in shapes]
     for _ in range(4):
@@ -285,11 +394,21 @@ def training(kind, *shapes):
     return marks.rows
 
 
-def adversarial():
+def adversarial(amp=None):
     """for export_torch.py"""
-    net = Adversarial()
+    net = Adversarial(amp)
     net.optimizers()
     return net, {"real": torch.zeros(4, 3, 8, 8), "noise": torch.zeros(4, 20, 1, 1)}
+
+
+def scaled():
+    return adversarial(torch.float16)
+
+
+def cyclic():
+    net = Cyclic()
+    net.optimizers()
+    return net, {"a": torch.zeros(2, 3, 21, 21), "b": torch.zeros(2, 3, 21, 21)}
 
 
 def tasks():
@@ -400,6 +519,17 @@ LOOPS = (
     ),
     ("leaf_reentrant --train adamw", leaf, {"reentrant": True}),
     ("adversarial --train adam", lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1)), {}),
+    (
+        "adversarial --train adam --amp fp16",
+        lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1), amp=torch.float16),
+        {},
+    ),
+    (
+        "scaled --train adam",
+        lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1), amp=torch.float16),
+        {},
+    ),
+    ("cyclic --train adam", lambda: training(Cyclic, (2, 3, 21, 21), (2, 3, 21, 21)), {}),
     ("tasks --train adamw", lambda: training(Tasks, (8, 64), (8,)), {}),
     ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
     ("decoder --train adamw --optimizer-in-backward", in_backward, {}),
@@ -415,6 +545,23 @@ LOOPS = (
     ),
     ("decoder --train galore_adamw --galore-rank 16", galore, {}),
     ("decoder --train galore_adamw --galore-rank 16 --dtype bf16", galore, {"dtype": torch.bfloat16}),
+    ("decoder --train adamw --last-batch 3", epochs, {"last": 3}),
+    ("decoder --train adamw --eval-batch 9", epochs, {"evaluation": 9}),
+    (
+        "decoder --train adamw --zero-grad-end --eval-batch 9",
+        epochs,
+        {"evaluation": 9, "end": True},
+    ),
+    (
+        "decoder --train adamw --zero-grad-late --last-batch 1 --eval-batch 4 --amp bf16",
+        epochs,
+        {"late": True, "last": 1, "evaluation": 4, "amp": torch.bfloat16},
+    ),
+    (
+        "decoder --train adamw --accumulate 3 --last-batch 3 --eval-batch 9 --amp fp16",
+        epochs,
+        {"accumulate": 3, "last": 3, "evaluation": 9, "amp": torch.float16},
+    ),
     ("decoder --train lomo", lomo, {}),
     ("decoder --train lomo --dtype bf16", lomo, {"dtype": torch.bfloat16}),
 )
@@ -427,6 +574,8 @@ if __name__ == "__main__":
         f"# Written by tests/measured/loops.py; do not edit. Source: PyTorch {torch.__version__} (host code)."
     )
     for name, loop, options in LOOPS:
+        if not all(text in name for text in sys.argv[1:]):
+            continue
         rows = loop(**options)
         gc.collect()
         print(name, "|", *(f"{p} {end} {most}" for p, (end, most) in rows.items()))
