@@ -11765,12 +11765,11 @@ enum {
   VRAM__CAST_GRAD =
       32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
   VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
-<<<<<<< HEAD
-  VRAM__CAST_GRAD =
-      32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
-  VRAM__MHA_EIGHTS = 16384 /* attention.cu, native_multi_head_attention_cuda: fused kernels only for
-                              heads of a multiple of 8 */
-=======
+  /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+  VRAM__CAST_GRAD = 32768,
+  /* attention.cu, native_multi_head_attention_cuda: fused kernels only for heads of a multiple of 8
+   */
+  VRAM__MHA_EIGHTS = 16384,
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
   VRAM__CUDNN_9_8 = 131072,
@@ -11778,7 +11777,6 @@ enum {
       262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
   VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
   VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
->>>>>>> main
 };
 
 /* How attention of ordinary ops is composed. */
@@ -12973,12 +12971,9 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
-<<<<<<< HEAD
-=======
-#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__COSINE_EPS | VRAM__CUDNN_9_8)
->>>>>>> main
+#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_5 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_8 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
 #define VRAM__DOES_2_11 \
     (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
@@ -13024,6 +13019,10 @@ static const vram__rules vram__rules_rows[] = {
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
     {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuDNN 9.8 */
+    {VRAM_RULES_TORCH_2_8, VRAM__DOES_2_8, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -13081,6 +13080,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_1
 #undef VRAM__DOES_2_4
 #undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_8
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
