@@ -22,10 +22,6 @@ enum {
   VRAM__FLASH_1 = 2048,
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
-  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
-                               for heads of a multiple of 8 */
-  VRAM__CAST_GRAD =
-      32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
   VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
   /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
   VRAM__CAST_GRAD = 32768,
