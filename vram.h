@@ -11760,11 +11760,12 @@ enum {
   VRAM__FLASH_1 = 2048,
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
-  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
-                               for heads of a multiple of 8 */
-  VRAM__CAST_GRAD =
-      32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
   VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
+  /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+  VRAM__CAST_GRAD = 32768,
+  /* attention.cu, native_multi_head_attention_cuda: fused kernels only for heads of a multiple of 8
+   */
+  VRAM__MHA_EIGHTS = 16384,
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
   VRAM__CUDNN_9_8 = 131072,
@@ -12966,12 +12967,13 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
-#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__COSINE_EPS | VRAM__CUDNN_9_8)
+#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
     ((VRAM__DOES_2_8 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
 #define VRAM__DOES_2_11 \
-    (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD)
+    (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
+     VRAM__COSINE_EPS)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
 #define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
@@ -13015,7 +13017,7 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cosine_similarity: eps is a tensor */
+    /* cuDNN 9.8 */
     {VRAM_RULES_TORCH_2_8, VRAM__DOES_2_8, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
@@ -13028,7 +13030,8 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16;
-       autocast's copies of weights have gradients under no_grad, too */
+       autocast's copies of weights have gradients under no_grad, too; cosine_similarity's eps is a
+       tensor */
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},

@@ -45,8 +45,6 @@ class Same(torch.autograd.Function):
         return g
 
 
-# x[:, 0]: up to PyTorch 2.8 the first axis goes through a slice of its own
-COLON_VIEWS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 9)
 
 
 @contextlib.contextmanager
@@ -936,7 +934,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             elif isinstance(i, slice):
                 s, e, st = i.indices(shape[dim])
                 if s == 0 and e >= shape[dim] and st == 1:
-                    if COLON_VIEWS and (i.stop is None or i.stop > shape[dim]):
+                    if i.stop is None or i.stop > shape[dim]:
                         steps.append(("slice", {"dim": dim, "colon": 1}))
                 else:
                     steps.append(
@@ -995,8 +993,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         steps, used = self.index_steps(x, idx)
         if isinstance(idx, slice) and (not steps or "colon" in steps[0][1]):
             steps = [("slice", {"dim": 0})]  # x[:] alone is a slice in every version
+        alias = all("colon" in keys for _, keys in steps)  # slices up to PyTorch 2.8 alone
         for k, (op, keys) in enumerate(steps):
-            if k == len(steps) - 1 and not used:
+            if k == len(steps) - 1 and not used and not alias:
                 self.emit(op, [state], r, keys)
             else:
                 state = self.made(op, [state], keys)
@@ -1005,7 +1004,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             if [k for k, _ in used] != list(range(first, first + len(used))):
                 self.note(f"indexing with tensors on axes that are not side by side ({self.paths[-1]})")
             self.emit("index", [state] + [t for _, t in used], r, {"dim": first or None})
-        elif not steps:
+        elif alias:
             self.emit(
                 "expand", [state], r, {"shape": shape_text(r.shape)}, name="alias"
             )  # an alias; its gradient passes as expand's does
