@@ -2290,36 +2290,41 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
   X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) X(erfc) \
   X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
-  X(addcdiv) X(fmax) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
+  X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) X(digamma) \
+  X(entr) X(cross) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
   X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
   X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) \
   X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
   X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
   X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(cumsum) X(cumprod) X(histc) X(diff) X(topk) X(sort) X(argmax) \
-  X(argmin) X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) \
-  X(one_hot) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
-  X(masked_scatter) X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) \
-  X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
-  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
-  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) \
-  X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(pad) X(max_pool1d) \
-  X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) \
-  X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) \
-  X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) \
-  X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) \
-  X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) \
-  X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
-  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
-  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
-  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
-  X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
-  X(view_as_complex) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
-  X(batch_norm) X(instance_norm) X(weight_norm) X(scaled_dot_product_attention) \
-  X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
-  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
-  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
-  X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
+  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
+  X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
+  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
+  X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
+  X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) \
+  X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) X(pairwise_distance) X(cdist) \
+  X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) \
+  X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) X(ps_roi_align) \
+  X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) X(block_diag) X(matrix_exp) \
+  X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) X(eigh) X(qr) X(svd) X(pad) \
+  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
+  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
+  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
+  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
+  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
+  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
+  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
+  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
+  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
+  X(log_softmax) X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) \
+  X(view_as_real) X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
+  X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
+  X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
+  X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
+  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
+  X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2355,7 +2360,9 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
-  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)
+  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
+  X(dim_feedforward, I) X(activation, W) X(norm_first, B) X(left, B)      \
+  X(full_matrices, B)
 
 /* clang-format on */
 
@@ -2742,6 +2749,7 @@ typedef enum vram_category {
   X(FORWARD, "forward")                                                                            \
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
+  X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")
 
 typedef enum vram_phase {
@@ -3208,7 +3216,8 @@ typedef struct vram_step_options {
   int master_weights;  /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate; /* micro-batches, 0 or 1: one */
   int keep_grads;      /* zero_grad(set_to_none=False), or none at all */
-  int zero_grad_late;  /* zero_grad() stands between forward and backward */
+  int zero_grad_late;  /* zero_grad() stands between forward and backward, */
+  int zero_grad_end;   /* or behind the optimizer's step */
   vram_optim_impl clip_grad_norm; /* torch.nn.utils.clip_grad_norm_ before the optimizer's step,
                                      with foreach or as a loop; 0: none */
   int optimizer_in_backward; /* a hook behind each accumulated gradient makes its parameter's step
@@ -3219,18 +3228,26 @@ typedef struct vram_step_options {
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
   const vram_range *checkpoint; /* nodes that run in torch.utils.checkpoint.checkpoint, ranges in */
-  uint32_t ncheckpoint;   /* the order in which they begin; their inputs are what they use from
-                             outside. They may lie inside one another, outer ones first, if
-                             not `reentrant` */
-  int reentrant;          /* use_reentrant=True */
-  uint32_t prefetch;      /* further batches of the inputs that wait on the device */
-  uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
-  uint32_t cc;            /* compute capability times ten; 0: 90 */
-  uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  vram_cudnn cudnn;       /* workspaces of convolutions */
-  int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
+  uint32_t ncheckpoint; /* the order in which they begin; their inputs are what they use from
+                           outside. They may lie inside one another, outer ones first, if
+                           not `reentrant` */
+  int reentrant;        /* use_reentrant=True */
+  /* With train: the same text with other dims, or the same calls with other sizes. The report then
+     tells of all that runs, the highest peak of each phase; events go on from one to the next. */
+  const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
+                                          one with it, then one with the usual batch again. Its
+                                          inputs lie where those of the usual one lie */
+  const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
+                                          eval mode under no_grad: its inputs come to the device
+                                          then, and they go with its results */
+  uint32_t prefetch;            /* further batches of the inputs that wait on the device */
+  uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
+  uint32_t cc;                  /* compute capability times ten; 0: 90 */
+  uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
+  vram_cudnn cudnn;             /* workspaces of convolutions */
+  int eager_modules;            /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                                   beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
+  uint64_t context_bytes;       /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -7739,7 +7756,8 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+#define VRAM__CHECKPOINTED                                                                         \
+  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
                                  */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
@@ -7917,7 +7935,8 @@ enum {
   VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
   VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
   VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
-  VRAM__OP_NUMBERS = 32768    /* and this for all but bools */
+  VRAM__OP_NUMBERS = 32768,   /* and this for all but bools */
+  VRAM__OP_REAL = 65536       /* and this for all but complex numbers */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -7928,7 +7947,7 @@ typedef struct vram__op_row {
   vram__shape_fn shape;
   vram__flops_fn flops;
   uint16_t least, most; /* inputs */
-  uint16_t traits;      /* VRAM__OP_... */
+  uint32_t traits;      /* VRAM__OP_... */
   uint8_t types, autocast, lower;
   uint8_t kind;  /* which of its family it is */
   uint8_t lines; /* it is written out to lines, and has no function of its own */
@@ -8236,7 +8255,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram_node **node);
 
 /* ops/table.c */
-VRAM__FN uint16_t vram__op_traits(const vram_node *n);
+VRAM__FN uint32_t vram__op_traits(const vram_node *n);
 VRAM__FN uint32_t vram__op_axes(const vram_node *n);
 VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
@@ -8467,7 +8486,7 @@ VRAM__FN vram_dtype vram__promote_result(uint32_t op, uint32_t nin, const vram__
   case VRAM__TYPES_NUMBER:
     return nin == 1 && dt == VRAM_BOOL ? VRAM_I64 : dt;
   default: /* the absolute of a complex number is real */
-    return op != VRAM_OP_abs ? dt : dt == VRAM_C64 ? VRAM_F32 : dt == VRAM_C128 ? VRAM_F64 : dt;
+    return op == VRAM_OP_abs ? vram__dtype_real(dt) : dt;
   }
 }
 
@@ -9409,10 +9428,13 @@ VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
 static int vram__node_takes(vram_graph *g, const vram_node *n) {
   const uint32_t traits = vram__op_traits(n);
   uint32_t i;
-  if (!(traits & (VRAM__OP_FLOATS | VRAM__OP_NUMBERS)))
+  const uint32_t limits = VRAM__OP_FLOATS | VRAM__OP_NUMBERS | VRAM__OP_REAL | VRAM__OP_OWNS;
+  if (!(traits & limits))
     return 1;
   for (i = 0; i < n->nin; i++) {
     const vram_dtype dt = n->in[i]->dtype;
+    if (vram__kind_rank(dt) == 3 && ((traits & VRAM__OP_REAL) || n->nparam))
+      return vram__node_error(g, n, "a tensor of complex numbers");
     if (dt == VRAM_BOOL && (traits & VRAM__OP_NUMBERS))
       return vram__node_error(g, n, "a tensor of bools");
     if ((dt == VRAM_BOOL || dt == VRAM_I16 || dt == VRAM_I32 || dt == VRAM_I64) &&
@@ -11656,12 +11678,19 @@ enum {
      attention where there are few queries */
   VRAM__FLASH_1 = 2048,
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+  VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
+  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
+                               for heads of a multiple of 8 */
+  VRAM__CAST_GRAD =
+      32768, /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+  VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 32768,
-  VRAM__SOFTMAX_INPUT = 65536, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
-  VRAM__OPTIM_LOOPS = 131072,  /* torch.optim: foreach only if it is asked for */
-  VRAM__OPTIM_DENOM = 262144   /* torch/optim/adam.py: sqrt and denom are two lists */
+  VRAM__CUDNN_9_8 = 131072,
+  VRAM__SOFTMAX_INPUT =
+      262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
+  VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
+  VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
 };
 
 /* How attention of ordinary ops is composed. */
@@ -12101,10 +12130,12 @@ typedef struct vram__counts {
 
 /* Autograd's records, one after the other in the step's memory. */
 typedef struct vram__tape {
+  uint64_t begin; /* of the step that runs */
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint8_t
+      stale; /* something that may be saved was overwritten in place, or a record leads nowhere */
   uint8_t retain; /* retain_graph=True */
 } vram__tape;
 
@@ -12363,6 +12394,7 @@ VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
                                        const vram__tensor *y);
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN int vram__saves_list(const vram__grad_fn *f);
 VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t);
 VRAM__FN void vram__held_release(vram__step *s, uint32_t from, uint32_t to);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
@@ -12842,19 +12874,22 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
      128, 256, 25}
 
 /* What versions do that others do not. */
-#define VRAM__DOES_2_2 (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST)
+#define VRAM__DOES_2_2 \
+    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
 #define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
 #define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
-#define VRAM__DOES_2_7 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
+#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__COSINE_EPS | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_7 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_8 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
-#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
-#define VRAM__DOES_2_14 ((VRAM__DOES_2_11 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
+#define VRAM__DOES_2_11 \
+    (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD)
+#define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
@@ -12893,7 +12928,11 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cosine_similarity: eps is a tensor */
+    {VRAM_RULES_TORCH_2_8, VRAM__DOES_2_8, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -12904,16 +12943,18 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16;
+       autocast's copies of weights have gradients under no_grad, too */
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace */
-    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace;
+       MultiheadAttention lets go of query, key and value */
+    {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
@@ -12948,10 +12989,11 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_1
 #undef VRAM__DOES_2_4
 #undef VRAM__DOES_2_5
-#undef VRAM__DOES_2_7
+#undef VRAM__DOES_2_8
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
+#undef VRAM__DOES_2_12
 #undef VRAM__DOES_2_14
 #undef VRAM__DOES_2_15
 
@@ -14087,14 +14129,18 @@ VRAM__FN vram__frame *vram__frame_at(const vram__step *s, uint32_t f) {
   return (vram__frame *)(void *)(s->mem + (uint64_t)f * 8);
 }
 
-/* One thing less that holds the call; the last one lets its inputs go. */
+/* One thing less that holds the call; the last one lets its inputs go: first what its function
+   refers to (_CheckpointFrame.recompute_fn), then its arguments from the last one on
+   (input_saver). */
 VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
   uint32_t i;
   if (--c->alive)
     return;
+  for (i = c->own > c->range->nnamed ? c->own : c->range->nnamed; i < c->range->narg; i++)
+    vram__tensor_release(s, c->arg[i]);
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  for (i = c->own; i < c->range->narg; i++)
+  for (i = c->range->nnamed; i-- > c->own;)
     vram__tensor_release(s, c->arg[i]);
 }
 
@@ -14233,7 +14279,7 @@ VRAM__FN void vram__leaves_settle(vram__step *s) {
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
 VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vram__tensor *in,
                                           uint32_t nin, uint32_t nout, uint32_t room) {
-  uint32_t i;
+  uint32_t i, wants;
   vram__grad_fn *f;
   if (!s->grad)
     return NULL;
@@ -14244,8 +14290,11 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   f = vram__tape_record_raw(s, kind, nin, nout, room);
   if (!f)
     return NULL;
+  wants = i;
   for (i = 0; i < nin; i++)
     vram__tape_edge_from(s, f, i, in[i]);
+  if (!VRAM__EDGES(f)[wants].fn) /* a view made under no_grad wants a gradient and has no history */
+    s->tape.stale = 1;
   if (s->call.again)
     vram__frame_stop_early(s, f);
   return f;
@@ -14328,10 +14377,16 @@ static void vram__saved_reset(vram__step *s, vram__grad_fn *f) {
     vram__frame_release(s, vram__frame_at(s, f->frame));
 }
 
+/* Is what f saves in a list? Lists of indices, and torch::autograd::Function (torchvision's). */
+VRAM__FN int vram__saves_list(const vram__grad_fn *f) {
+  return f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put ||
+         (f->kind >= VRAM_OP_roi_align && f->kind <= VRAM_OP_deform_conv2d);
+}
+
 /* The same of a record that goes itself: C++ destroys its members from the last to the first, but
    what is in a list from its first to its last. */
 static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
-  const int list = f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put;
+  const int list = vram__saves_list(f);
   uint32_t i, j;
   for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
@@ -14730,11 +14785,13 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
-      uint8_t cat = s->cat, grad = s->grad;
+      const uint8_t cat = s->cat, grad = s->grad;
+      const int on = (s->device.rules->does & VRAM__CAST_GRAD) != 0;
       s->cat = VRAM_CATEGORY_AUTOCAST;
-      s->grad = s->train;
+      if (on)
+        s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
-      if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
+      if (c->t.st && (on || grad))
         vram__slot_at(s, c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;
@@ -15557,6 +15614,7 @@ typedef struct vram__labels {
 
 /* pointwise.c */
 VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
@@ -15564,7 +15622,9 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
 /* fft.c */
 VRAM__FN vram_dtype vram__real_of(vram_dtype dt);
 
-static inline int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+static inline int vram__is_complex(vram_dtype dt) {
+  return dt == VRAM_C64 || dt == VRAM_C128 || dt == VRAM_C32;
+}
 
 /* quantised.c */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);
@@ -15907,6 +15967,7 @@ static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram
    x0 x1 x2  the inputs, which are saved for it     y       the output, saved
    buffer    an empty extra output, saved           grad    the gradient of the output
    zero      a number that is a tensor              zeros   zeros like grad, in the input's dtype
+   nothing   zeros of the input's own sizes
    neg(a)    and its like: a new tensor from a kernel of a alone
    scaled(a) and its like: from a kernel of a and a number
    mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
@@ -15940,6 +16001,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_HAND_ON,
        VRAM__CODE_ZERO,
        VRAM__CODE_ZEROS,
+       VRAM__CODE_NOTHING,
        VRAM__CODE_ZEROS_LIKE,
        VRAM__CODE_UNARY,
        VRAM__CODE_NUMBER,
@@ -15977,6 +16039,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"grad", VRAM__CODE_GRAD, 0},
     {"zero", VRAM__CODE_ZERO, 0},
     {"zeros", VRAM__CODE_ZEROS, 0},
+    {"nothing", VRAM__CODE_NOTHING, 0},
     {"neg", VRAM__CODE_UNARY, 1},
     {"exp", VRAM__CODE_UNARY, 1},
     {"log", VRAM__CODE_UNARY, 1},
@@ -16311,6 +16374,11 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
     vram__input_dims(s, f, q->at, &t.dt);
     vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
     break;
+  case VRAM__CODE_NOTHING:
+    q->n++;
+    t.d = vram__input_dims(s, f, q->at, &t.dt);
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    break;
   case VRAM__CODE_ZEROS_LIKE:
     t = q->stack[q->n - 1];
     vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
@@ -16463,6 +16531,10 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
       if (n->in[i]->dtype != dt)
         return vram__node_error(g, n, "lerp of different dtypes");
     return 1;
+  case VRAM_OP_addcdiv:
+    if (vram__kind_rank(n->in[1]->dtype) < 2 && vram__kind_rank(n->in[2]->dtype) < 2)
+      return vram__node_error(g, n, "a quotient of integers");
+    break;
   case VRAM_OP_logical_not:
     return 1;
   case VRAM_OP_sub:
@@ -16490,7 +16562,7 @@ static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t
   return vram__promote_get(&p);
 }
 
-static int vram__shape_bcast(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int inplace = (n->flags & VRAM__INPLACE) != 0;
   int64_t size[VRAM_MAX_AXES];
@@ -16499,9 +16571,12 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   if (!vram__bcast_fits(g, n, &first, &count))
     return 0;
   dt = vram__bcast_dtype(n, first, count);
-  if (dt == VRAM_BOOL && (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide ||
-                          vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
+  if (dt == VRAM_BOOL &&
+      (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
+       vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
+  if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
+    return vram__node_error(g, n, "complex numbers are not rounded");
   if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
@@ -16690,9 +16765,13 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
   if (list == VRAM__AUTOCAST_widest)
-    for (i = 0; i < nin; i++)
+    for (i = 0; i < nin; i++) { /* autocast_mode.h, prioritize */
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
+      else if (to != VRAM_F32 && in[i].dt != s->amp && vram__is_half(in[i].dt))
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                          "a tensor of autocast's other 16 bit dtype: PyTorch refuses");
+    }
   for (i = nin; i-- > 0;)
     if (in[i].dt != to) {
       in[i] = vram__autocast_cast(s, in[i], to);
@@ -16844,14 +16923,14 @@ VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scal
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
                    "scalar inplace rounding_mode",
                    "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
-VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE, 0,
-                   "scalar inplace", "");
+VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE,
+                   VRAM__OP_REAL, "scalar inplace", "");
 VRAM__OP_POINTWISE(pow, "pow", 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
                    "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
-VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
 VRAM__OP(where, "", 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
@@ -16879,29 +16958,35 @@ VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__O
                    "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
-VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
-                   "x0: where_rtl(compare_number(x0), grad, zero)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
+                   "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL,
+                   "min max inplace", "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, "eq", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ne, "ne not_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0,
+VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
          "scalar");
-VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor", 2, 2, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
+         "scalar");
+VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
+         "scalar");
+VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0,
+         VRAM__OP_REAL, "scalar");
+VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor ~bitwise_xor ~xor", 2, 2, bcast,
+         BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
          0, 0, "");
-VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
+         bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
+    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
@@ -16956,6 +17041,41 @@ static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *
     vram__tensor_release(s, t[n]);
 }
 
+static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d), n->out[0].dtype);
+  y[0].dt = vram__step_dtype(s, y[0].dt);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sinc_backward: grad (x cos x - sin x) / x^2 of pi times the input, 0 where that is 0 */
+static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[9];
+  uint32_t n = 0;
+  const vram__tensor once = vram__pointwise_empty_number(s, x);
+  const vram__tensor square = vram__pointwise_empty2(s, x, x);
+  const vram__tensor scaled = vram__pointwise_empty_number(s, square);
+  vram__tensor zero, where;
+  vram__tensor_release(s, square);
+  for (n = 0; n < 5; n++) /* cos, its product, sin, the difference, the quotient */
+    t[n] = vram__pointwise_empty1(s, x);
+  t[n] = vram__pointwise_empty2(s, g, t[n - 1]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  zero = vram__tensor_empty(s, s->scalar, x.dt);
+  where = vram__tensor_empty(s, vram__dims_pointwise_number(s, scaled.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, scaled, t[5]);
+  vram__tensor_release(s, where);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, t[5]);
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, once);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -16976,39 +17096,61 @@ VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_A
                    "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
 VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
-VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0, 0, "");
+VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0,
+         VRAM__OP_REAL, "");
 VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, sinh(x0))");
 VRAM__OP_POINTWISE(asinh, "asinh acosh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, rsqrt(shifted(powered(x0))))");
 VRAM__OP_POINTWISE(atanh, "atanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(scaled(grad), shifted(powered(x0)))");
-VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
-VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(grad, digamma(x0))");
-VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: logit_backward(grad, x0)");
-VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: grad");
+VRAM__OP_POINTWISE(erfc, "erfc", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
+                   "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
+VRAM__OP_POINTWISE(erfinv, "erfinv", 1, 1, same, FLOAT, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
+                   "x0: mul(scaled(exp(powered(erfinv(x0)))), grad)");
+VRAM__OP_POINTWISE(lgamma, "lgamma", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(logit, "logit", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: logit_backward(grad, x0)");
+VRAM__OP_POINTWISE(frac, "frac", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL | VRAM__OP_FLOATS, "inplace", "x0: grad");
 VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: scaled(grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: scaled(grad)");
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
-VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, 0, "inplace",
-                   "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
-VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, 0,
+VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL | VRAM__OP_FLOATS,
+                   "inplace", "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
+VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,
                    "scalar inplace", "x1: mul(neg(grad), div(x0, x1)); x0: grad");
-VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, 0, "inplace",
+VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, VRAM__OP_FLOATS,
+                   "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul_rtl(neg(grad), "
                    "div_rtl(scaled(x1), mul(x2, x2)))");
-VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, 0, "",
+VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
                    "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
                    "where_rtl(compare(x0, x1), scaled(grad), grad)))");
+VRAM__OP(sinc, "sinc special_sinc: x", 1, 1, same, FLOAT, none, sinc, sinc, each, NONE, 0, 0, "");
+VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
+                   "compare(compare_number(x1), compare_number(x0)))");
+VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "compare(compare_number(x1), compare_number(x0)))");
+VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
+VRAM__OP_POINTWISE(heaviside, "heaviside", 2, 2, bcast, SAME, none, NONE, 0, "", "");
+VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, powered(x0))");
+VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "", "x0: mul(grad, neg(shifted(log(x0))))");
+VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
+                   "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
 
 /* >>ops/view    ops whose output is a view */
 
@@ -17289,9 +17431,9 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     per = v[0];
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  for (pieces = 0; left > 0 || !pieces; pieces++) {
-    int64_t z = c > 1 ? (pieces < c ? v[pieces] : 0) : per < left ? per : left;
-    if (z < 0 || z > left || (!z && left))
+  for (pieces = 0; c > 1 ? pieces < c : left > 0 || !pieces; pieces++) {
+    int64_t z = c > 1 ? v[pieces] : per < left ? per : left;
+    if (z < 0 || z > left || (c == 1 && !z && left))
       return vram__node_error(g, n, "sections that do not make up the axis");
     size[a] = z;
     left -= z;
@@ -17300,7 +17442,7 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     if (pieces >= 65535)
       return vram__node_error(g, n, "too many pieces");
   }
-  if (c > 1 && pieces != c)
+  if (left)
     return vram__node_error(g, n, "sections that do not make up the axis");
   k = n->nout;
   if (pieces != k) {
@@ -18194,7 +18336,10 @@ static int vram__shape_create(vram_graph *g, vram_node *n) {
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   vram_dtype dt =
       n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
-  return vram__node_out(g, n, 0, c, v, dt);
+  if (v)
+    return vram__node_out(g, n, 0, c, v, dt);
+  return n->nin ? vram__node_out_dims(n, 0, n->in[0]->d, dt)
+                : vram__node_error(g, n, "neither shape= nor a tensor whose shape it takes");
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
@@ -18214,7 +18359,8 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
-  y[0] = vram__tensor_empty(s, n->out[0].d, dt);
+  const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -18232,22 +18378,22 @@ static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(zeros, "zeros eye zeros_like new_zeros", 0, 1, create, SAME, none, create, none, each,
-         NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(ones, "ones ones_like new_ones", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES, "shape! dtype");
+         VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none, create, none,
-         each, NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         each, NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
          "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape! dtype");
+         "shape dtype");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
@@ -18329,6 +18475,19 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
+}
+
+/* var_mean, std_mean, aminmax: two results alike */
+static int vram__shape_two(vram_graph *g, vram_node *n) {
+  return vram__shape_reduce(g, n) &&
+         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d, n->out[0].dtype));
+}
+
+static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
+  if (!vram__shape_reduce(g, n))
+    return 0;
+  n->out[0].dtype = VRAM_I64;
+  return 1;
 }
 
 #ifndef VRAM_NO_STEP
@@ -18602,7 +18761,139 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
   vram__tensor_release(s, x);
 }
 
+static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
+  vram__tensor mean;
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  mean = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  if (f) {
+    f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
+    vram__save_tensor(s, f, x[0]);
+    if (vram__op_at(n->op)->kind == VRAM__REDUCE_STD)
+      vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = mean;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, mean);
+}
+
+/* var_mean_backward, std_mean_backward: the gradient of the variance, and the mean's */
+static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor of_var = vram__tensor_none(), of_mean;
+  if (VRAM__SLOTS(f)[0].g.d)
+    vram__backward_var(s, f, to);
+  if (!VRAM__SLOTS(f)[1].g.d)
+    return;
+  of_mean =
+      vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[1].g.dt);
+  if (!to[0].d) {
+    to[0] = of_mean;
+    return;
+  }
+  of_var = to[0];
+  to[0] = vram__pointwise_empty2(s, of_var, of_mean);
+  vram__tensor_release(s, of_var);
+  vram__tensor_release(s, of_mean);
+}
+
+/* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
+static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const uint32_t nd = x[0].d->ndim, mask = vram__dim_mask(n, nd);
+  const int pair = vram__node_list(n, VRAM__KEY_dim, NULL) != NULL;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  vram__tensor i = vram__tensor_none();
+  if (pair) {
+    y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+    i = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), VRAM_I64);
+    if (n->op == VRAM_OP_mode && nd && !(mask >> (nd - 1) == 1 && (x[0].d->flags & VRAM__CONTIG)))
+      vram__workspace_use(s, vram__dims_bytes_of(x[0].d, x[0].dt));
+  } else {
+    const int64_t all = (int64_t)x[0].d->numel;
+    const vram_dims *row = vram__dims_in(s, 1, &all, NULL);
+    const vram__tensor c = vram__tensor_contiguous(s, x[0]);
+    const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
+    const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
+    uint32_t nan;
+    vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
+    vram__tensor_release(s, places);
+    vram__tensor_release(s, c);
+    nan = vram__cub_hold(s, 1);
+    y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
+    vram__cub_release(s, nan);
+    vram__tensor_release(s, sorted);
+  }
+  if (f) {
+    f->aux = mask;
+    if (pair)
+      vram__save_tensor(s, f, i);
+    else {
+      vram__save_tensor(s, f, x[0]);
+      vram__save_tensor(s, f, y[0]);
+    }
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1)
+    y[1] = i;
+  else
+    vram__tensor_release(s, i);
+}
+
+static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 3);
+  vram__tensor most;
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  most = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  if (f) {
+    f->aux = mask;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, most);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = most;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, most);
+}
+
+/* aminmax_backward: scale_grad_by_count of both, the second added to the first */
+static void vram__backward_aminmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const uint32_t mask = (uint32_t)f->aux;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    vram__tensor y = VRAM__SAVED(f)[2 - i], g = VRAM__SLOTS(f)[i].g, m, count, q, t;
+    if (!g.d)
+      continue;
+    y = vram__dims_kept(s, y, x.d, mask);
+    g = vram__dims_kept(s, g, x.d, mask);
+    m = vram__reduce_compared(s, x, y);
+    count = vram__tensor_sum(s, m, mask, 1, VRAM_I64);
+    q = vram__pointwise_empty2(s, g, count);
+    t = vram__pointwise_empty2(s, q, m);
+    vram__tensor_release(s, q);
+    vram__tensor_release(s, count);
+    if (to[0].d)
+      vram__tensor_release(s, t);
+    else
+      to[0] = t;
+    vram__tensor_release(s, m);
+  }
+}
+
 /* torch.linalg.vector_norm with ord 2 */
+
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
@@ -18701,13 +18992,13 @@ VRAM__OP(mean, "", 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VR
          "dim keepdim dtype");
 VRAM__OP(nansum, "", 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amax, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX,
-         VRAM__REDUCE_EXTREME, 0, "dim keepdim");
+         VRAM__REDUCE_EXTREME, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(amin, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_EXTREME,
-         0, "dim keepdim");
+         VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(max, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, VRAM__REDUCE_SELECT,
-         0, "dim keepdim");
-VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT, 0,
-         "dim keepdim");
+         VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT,
+         VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(prod, "", 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, VRAM__REDUCE_PROD, 0,
          "dim keepdim dtype");
 VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
@@ -18718,6 +19009,20 @@ VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, RE
          "dim keepdim dtype");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
+VRAM__OP(var_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, 0, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(std_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, VRAM__REDUCE_STD, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(aminmax, "", 1, 1, two, SAME, none, aminmax, aminmax, each, NONE, VRAM__REDUCE_EXTREME, 0,
+         "dim keepdim");
+VRAM__OP(kthvalue, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
+         0, "k! dim! keepdim");
+VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT, 0,
+         "dim! keepdim");
+VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
+         0, "dim keepdim");
+VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
+               VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");
 
 /* >>ops/scan    cumsum, cumprod, histc, diff */
 
@@ -18863,6 +19168,63 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, g);
 }
 
+static void vram__forward_logcumsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  uint32_t a = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  y[0] = vram__scan(s, x[0], a, x[0].dt);
+  if (f) {
+    f->aux = a;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* exp(reverse_logcumsumexp(t - result) + x) */
+static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor apart = vram__pointwise_empty2(s, t, VRAM__SAVED(f)[1]);
+  const vram__tensor turned = vram__pointwise_empty1(s, apart);
+  const vram__tensor sum = vram__scan(s, turned, (uint32_t)f->aux, turned.dt);
+  const vram__tensor back = vram__pointwise_empty1(s, sum);
+  vram__tensor all, y;
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, turned);
+  all = vram__pointwise_empty2(s, back, x);
+  y = vram__pointwise_empty1(s, all);
+  vram__tensor_release(s, all);
+  vram__tensor_release(s, back);
+  vram__tensor_release(s, apart);
+  return y;
+}
+
+/* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
+static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
+  const vram__tensor positive = vram__pointwise_empty1(s, g);
+  const vram__tensor log = vram__pointwise_empty1(s, positive);
+  vram__tensor part[2], sum[2];
+  uint32_t i;
+  vram__tensor_release(s, positive);
+  for (i = 0; i < 2; i++) {
+    const vram__tensor where =
+        vram__tensor_empty(s, vram__dims_pointwise_number(s, g.d), VRAM_BOOL);
+    part[i] = vram__pointwise_empty1(s, log);
+    vram__tensor_release(s, where);
+  }
+  for (i = 0; i < 2; i++)
+    sum[i] = vram__logcumsumexp_part(s, f, part[i]);
+  to[0] = vram__pointwise_empty2(s, sum[0], sum[1]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, sum[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, part[i]);
+  vram__tensor_release(s, log);
+  vram__tensor_release(s, least);
+}
+
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
 static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
@@ -18918,9 +19280,11 @@ VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsu
          "dim! dtype");
 VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cumprod, each, ANY, 0,
          0, "dim! dtype");
-VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, VRAM__OP_NUMBERS,
-         "bins min max");
+VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0,
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
+VRAM__OP(logcumsumexp, "logcumsumexp: x dim", 1, 1, cumsum, SAME, none, logcumsumexp, logcumsumexp,
+         each, NONE, 0, VRAM__OP_FLOATS, "dim!");
 
 /* >>ops/sort    sort, topk, argmax, argmin */
 
@@ -19104,6 +19468,22 @@ static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *
     vram__tensor_release(s, y[1]);
 }
 
+/* ScanKernels.cpp: a running extreme and where it was */
+static void vram__forward_cummax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  const vram_dims *d = vram__dims_contiguous(s, x[0].d);
+  y[0] = vram__tensor_empty(s, d, x[0].dt);
+  y[1] = vram__tensor_empty(s, d, VRAM_I64);
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[1]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout < 2)
+    vram__tensor_release(s, y[1]);
+}
+
 /* topk, sort: the gradient is written into zeros at the places of the values */
 static void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
@@ -19125,12 +19505,79 @@ static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(topk, "", 1, 1, topk, SAME, none, topk, topk, each, NONE, VRAM__SORT_TOPK,
-         VRAM__OP_NUMBERS, "k! dim largest sorted");
-VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "k! dim largest sorted");
+VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, VRAM__OP_REAL,
+         "dim descending stable");
 VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
-         VRAM__REDUCE_INDEX, 0, "dim keepdim");
+         VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
-         VRAM__REDUCE_INDEX, 0, "dim keepdim");
+         VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
+VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
+
+/* >>ops/search    searchsorted, bucketize, isin (ATen/native/BucketizationUtils.h) */
+
+enum { VRAM__SEARCH_BUCKETIZE = 1 };
+
+/* searchsorted: sorted rows, values; bucketize: values, one sorted row. The result has the values'
+   sizes. */
+static int vram__shape_search(vram_graph *g, vram_node *n) {
+  const uint32_t bucketize = vram__op_at(n->op)->kind == VRAM__SEARCH_BUCKETIZE;
+  const vram_dims *row = n->in[bucketize]->d, *values = n->in[!bucketize]->d;
+  uint32_t i;
+  if (!row->ndim || (bucketize && row->ndim != 1))
+    return vram__node_error(g, n, "no sorted row");
+  for (i = 0; row->ndim > 1 && i + 1 < row->ndim; i++)
+    if (values->ndim != row->ndim || values->v[i] != row->v[i])
+      return vram__node_error(g, n, "sorted rows and values of different sizes");
+  return vram__node_out_dims(n, 0, values, vram__graph_key_dtype(g, n, VRAM_I64));
+}
+
+static int vram__shape_isin(vram_graph *g, vram_node *n) {
+  (void)g;
+  return vram__node_out_dims(n, 0, n->in[0]->d, VRAM_BOOL);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Both contiguous and of one dtype: searchsorted_maybe_trim_input_tensors */
+static void vram__forward_search(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  const uint32_t values = vram__op_at(n->op)->kind == VRAM__SEARCH_BUCKETIZE ? 0 : 1;
+  const vram_dtype dt = vram__promote_pair(x[0], x[1]);
+  vram__tensor whole[2], cast[2];
+  uint32_t i;
+  y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[values].d),
+                            vram__step_key_dtype(s, n, VRAM_I64));
+  for (i = 0; i < 2; i++)
+    whole[i] = vram__tensor_contiguous(s, x[i ? !values : values]);
+  for (i = 0; i < 2; i++)
+    cast[i] = vram__tensor_to(s, whole[i], dt);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, cast[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, whole[i]);
+}
+
+/* TensorCompare.cpp: of few elements to look for, every pair is compared. Many are sorted first,
+   which takes what the values decide: the exporter has no word for that. */
+static void vram__forward_isin(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  const uint64_t few = x[1].d->numel, all = x[0].d->numel;
+  uint32_t pairs;
+  (void)n;
+  y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_BOOL);
+  pairs = vram__cub_hold(s, vram__product_or_overflow(few, all));
+  vram__workspace_use(s, all);
+  vram__cub_release(s, pairs);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(searchsorted, "", 2, 2, search, SAME, none, search, none, each, NONE, 0, 0, "dtype");
+VRAM__OP(bucketize, "", 2, 2, search, SAME, none, search, none, each, NONE, VRAM__SEARCH_BUCKETIZE,
+         0, "dtype");
+VRAM__OP(isin, "", 2, 2, isin, SAME, none, isin, none, each, NONE, 0, 0, "");
 
 /* >>ops/index    gather, scatter, indexing, masks, one_hot */
 
@@ -19304,6 +19751,10 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
   if (size[i] < 1)
     return vram__node_error(g, n, "num_classes must be at least 1");
   return vram__node_out(g, n, 0, x->ndim + 1u, size, VRAM_I64);
+}
+
+static int vram__shape_take(vram_graph *g, vram_node *n) {
+  return vram__index_dtype(g, n, 1) && vram__node_out_dims(n, 0, n->in[1]->d, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -19714,6 +20165,7 @@ VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
          NONE, 0, 0, "count");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");
 
 /* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
  */
@@ -20157,7 +20609,7 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
          scatter_add, each, NONE, 0, 0, "dim! inplace");
 VRAM__OP(scatter_reduce, "scatter_reduce: x dim index src reduce include_self", 3, 3,
-         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, 0,
+         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, VRAM__OP_REAL,
          "dim! reduce! include_self inplace");
 VRAM__OP(index_add, "index_add: x dim index source alpha", 3, 3, index_add, SAME, none,
          index_add_op, index_add_op, each, NONE, VRAM__INDEX_ADD, 0, "dim! alpha inplace");
@@ -20250,8 +20702,8 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     places[1] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
     vram__cub_release(s, places[0]);
-    places[0] = vram__cub_hold(s, 8 * all);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
+    places[0] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_scan(s, all, 4));
     vram__cub_release(s, places[0]);
     (void)places[1];
@@ -20271,6 +20723,9 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
   const vram_dims *row = vram__dims_in(s, 1, &k, NULL);
   vram__tensor in[2], values, order, boxes, keep, mask;
   uint32_t i;
+  if (!s->amp && x[0].dt == VRAM_BF16)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "torchvision has no kernel for bf16 outside autocast");
   for (i = 0; i < 2; i++)
     in[i] = s->amp ? vram__autocast_cast(s, x[i], VRAM_F32) : vram__tensor_retain(s, x[i]);
   if (!k) {
@@ -20296,8 +20751,9 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, 0, "count");
-VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, 0, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "count");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -20589,8 +21045,10 @@ static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "offsets where nothing is split: two operands of three axes");
   if (a->ndim != b->ndim && o->v[0] != (a->ndim == 3 ? a : b)->v[0])
     return vram__node_error(g, n, "other offsets than groups");
-  if (n->in[0]->dtype != n->in[1]->dtype || !vram__dtype_is_float(n->in[0]->dtype))
+  if (n->in[0]->dtype != n->in[1]->dtype)
     return vram__node_error(g, n, "operands of different dtypes");
+  if (n->in[0]->dtype != VRAM_F32 && n->in[0]->dtype != VRAM_BF16 && n->in[0]->dtype != VRAM_F16)
+    return vram__node_error(g, n, "operands that are not f32, bf16 or f16");
   if (a->ndim == b->ndim)
     size[m++] = o->v[0];
   size[m++] = a->v[a->ndim - 2];
@@ -20632,6 +21090,12 @@ VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
   return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
+static void vram__product_refuse(vram__step *s, vram__tensor a) {
+  if (vram__kind_rank(a.dt) < 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "a product of integers: PyTorch has no kernel on this device");
+}
+
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b) {
@@ -20640,6 +21104,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   in[0] = a;
   in[1] = b;
   vram__refuse_unlike(s, in, 2);
+  vram__product_refuse(s, a);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -20990,6 +21455,7 @@ static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x
   if (in[0].dt != in[1].dt)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
                       "vectors of different dtypes: PyTorch stops with an error");
+  vram__product_refuse(s, in[0]);
   y[0] = vram__torch_dot(s, in[0], in[1]);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)
@@ -21016,6 +21482,33 @@ static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups
     vram__upper_may_need(s, s->device.workspace[VRAM__CUBLAS] / 4);
 }
 
+/* GroupedMMUtils.h, check_valid_strides_and_return_transposed: rows or columns of whole 16 bytes.
+ */
+static void vram__grouped_refuse(vram__step *s, vram__tensor t) {
+  const uint32_t n = t.d->ndim;
+  const int64_t *z = t.d->v + n - 2, *st = VRAM__STRIDE(t.d) + n - 2;
+  const int64_t unit = 16 / (int64_t)vram__dtype_size(t.dt);
+  const int columns = st[0] == 1 && st[1] >= (z[0] > 1 ? z[0] : 1);
+  const int rows = !columns && st[1] == 1 && st[0] >= (z[1] > 1 ? z[1] : 1);
+  if ((!columns && !rows) || st[columns ? 1 : 0] % unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "grouped_mm of a matrix whose rows or columns are not multiples of 16 bytes "
+                      "apart: PyTorch refuses");
+}
+
+/* create_grouped_gemm_output_tensor: rows begin at multiples of 16 bytes. turned: columns do */
+static vram__tensor vram__grouped_empty(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                        int turned) {
+  const uint32_t last = d->ndim - 1u, row = turned ? last - 1 : last;
+  const int64_t unit = 16 / (int64_t)vram__dtype_size(dt);
+  int64_t stride[3];
+  stride[row] = 1;
+  stride[turned ? last : last - 1] = (d->v[row] + unit - 1) / unit * unit;
+  if (last == 2)
+    stride[0] = d->v[turned ? last : last - 1] * stride[turned ? last : last - 1];
+  return vram__tensor_empty(s, vram__dims_in(s, d->ndim, d->v, stride), dt);
+}
+
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,
                                           vram__tensor offsets, const vram_dims *d) {
   vram__tensor in[2], y;
@@ -21023,13 +21516,14 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   int64_t groups = a.d->ndim == 3 ? a.d->v[0] : b.d->ndim == 3 ? b.d->v[0] : offsets.d->v[0];
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
   vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;
   }
-  y = vram__tensor_empty(s, d, a.dt);
+  y = vram__grouped_empty(s, d, a.dt, 0);
   vram__grouped_products(s, a, groups);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -21037,6 +21531,8 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 
 static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
+  vram__grouped_refuse(s, x[0]);
+  vram__grouped_refuse(s, x[1]);
   y[0] = vram__torch_grouped(s, x[0], x[1], x[2], n->out[0].d);
 }
 
@@ -21044,6 +21540,8 @@ static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__te
 static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i;
+  if (f->node->op == VRAM_OP_grouped_mm)
+    vram__grouped_refuse(s, g);
   for (i = 2; i-- > 0;) {
     const vram_dims *d;
     const int64_t *st;
@@ -21051,10 +21549,7 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
       continue;
     d = vram__input_dims(s, f, i, NULL);
     st = VRAM__STRIDE(d) + d->ndim - 2;
-    if (st[0] == 1 && st[1] == d->v[d->ndim - 2])
-      to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), g.dt);
-    else
-      to[i] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    to[i] = vram__grouped_empty(s, d, g.dt, st[0] == 1 && st[1] == d->v[d->ndim - 2]);
     vram__grouped_products(s, g, (int64_t)(f->aux >> 2));
   }
 }
@@ -21065,8 +21560,10 @@ VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0,
          "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, VRAM__OP_FLOATS, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS, "");
-VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
-VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, VRAM__OP_FLOATS,
+         "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
+         VRAM__OP_FLOATS, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,
@@ -21736,9 +22233,8 @@ static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
       vram__tensor_release(s, c->in[i]);
 }
 
-/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor, is in
- * place.
- */
+/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least
+   fp32, is in place. */
 static vram__tensor vram__cosine_norm(vram__step *s, vram__tensor x, uint32_t a) {
   int64_t attr[5];
   vram__tensor norm, y;
@@ -21775,7 +22271,9 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, dt);
+  eps = s->device.rules->does & VRAM__COSINE_EPS
+            ? vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt))
+            : vram__tensor_none();
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
@@ -22845,8 +23343,8 @@ static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a
   right = vram__operand_spread(s, b, positions);
   vram__tensor_release(s, b->t);
   y.t = vram__torch_mul(s, left, right);
-  vram__tensor_release(s, left);
   vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
   for (i = 0; i < n && ndim < VRAM_MAX_AXES; i++)
     if (positions >> i & 1)
       y.at[ndim++] = (uint8_t)i;
@@ -22949,8 +23447,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
   vram__tensor_release(s, right);
   vram__tensor_release(s, left);
-  vram__tensor_release(s, p.a.t);
-  vram__tensor_release(s, p.b.t);
+  vram__tensor_release(s, b.t); /* the caller's variables, which were not swapped */
+  vram__tensor_release(s, a.t);
   /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
   return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
 }
@@ -23236,7 +23734,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "a transposed convolution of no channels");
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
-  size[lead - 1] = v.c;
+  size[lead - 1] = in ? v.c : 0; /* ConvBackend::Empty gives a result of no channels, too */
   for (i = 0; i < k; i++) {
     if (!x->v[lead + i] && in && (lead == 1 || x->v[0])) /* _select_conv_backend */
       return vram__node_error(g, n, "an empty input may only lack samples or channels");
@@ -23605,7 +24103,9 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
   for (i = 0; i < 2; i++)
     if (flat && (c.want >> i & 1))
       to[i].d = vram__dims_without_axis(s, to[i].d, 2);
-  if (bias)
+  if (bias && !g.d->v[g.d->ndim + 1u - VRAM__SAVED(f)[1].d->ndim])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g.dt);
+  else if (bias)
     to[2] = vram__tensor_sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
   vram__tensor_release(s, held);
   vram__tensor_release(s, copy);
@@ -23670,7 +24170,9 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
     to[1] = vram__tensor_empty(s, w, g->dt);
     vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g->dt, 0);
   }
-  if (f->nin > 2 && vram__input_wanted(f, 2))
+  if (f->nin > 2 && vram__input_wanted(f, 2) && !x->v[1])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g->dt);
+  else if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
 }
 
@@ -24114,24 +24616,19 @@ static uint64_t vram__flops_deform(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* An input as torchvision's autocast has it: in fp32. */
+/* An input as torchvision's autocast has it: in fp32. Its kernels have no bf16. */
 static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
+  if (!s->amp && x.dt == VRAM_BF16 && x.d->numel)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "torchvision has no kernel for bf16 outside autocast");
   return s->amp ? vram__autocast_cast(s, x, VRAM_F32) : vram__tensor_retain(s, x);
-}
-
-/* The result in the dtype that the input had; what is cast is gone behind it. */
-static void vram__vision_done(vram__step *s, vram__tensor *y, vram_dtype dt, vram__tensor *in,
-                              uint32_t n) {
-  if (y->dt != dt)
-    vram__tensor_replace(s, y, vram__torch_cast(s, *y, dt));
-  while (n--)
-    vram__tensor_release(s, in[n]);
 }
 
 static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int align = vram__op_at(n->op)->kind == VRAM__ROI_ALIGN;
   vram__tensor in[2], bins = vram__tensor_none(), a, b;
   vram__grad_fn *f;
+  uint32_t i;
   in[0] = vram__vision_cast(s, x[0]);
   in[1] = vram__vision_cast(s, x[1]);
   f = vram__tape_record(s, n->op, in, 1, 1, 2);
@@ -24147,13 +24644,17 @@ static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x
   if (f && !align)
     vram__save_tensor(s, f, bins);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (!align && s->amp) { /* it is converted, too, and nobody has it */
-    a = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  a = vram__torch_cast(s, y[0], x[0].dt); /* the result in the dtype that the input had */
+  if (bins.d && s->amp) {                 /* this one too, and nobody has it */
+    b = vram__tensor_empty(s, n->out[0].d, x[0].dt);
     vram__tensor_release(s, bins);
-    bins = a;
+    bins = b;
   }
-  vram__vision_done(s, &y[0], x[0].dt, in, 2);
+  vram__tensor_release(s, y[0]);
   vram__tensor_release(s, bins);
+  y[0] = a;
 }
 
 static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -24169,7 +24670,7 @@ static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  vram__tensor in[5], c[5], none[2], cast[2], out, buffer, columns;
+  vram__tensor in[5], own[5], c[5], none[2], cast[2], out, buffer, columns;
   const vram_dims *d = n->out[0].d, *w = x[2].d;
   vram__grad_fn *f;
   vram__deform k;
@@ -24185,7 +24686,12 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
     in[i == 1 || i == 2 ? 3 - i : i] = vram__vision_cast(s, x[i == 1 || i == 2 ? 3 - i : i]);
   cast[0] = k.mask ? vram__tensor_none() : vram__vision_cast(s, none[0]);
   cast[1] = k.bias ? vram__tensor_none() : vram__vision_cast(s, none[1]);
-  f = vram__tape_record(s, n->op, in, n->nin, 1, 5);
+  own[0] = in[0]; /* the function's inputs */
+  own[1] = in[2];
+  own[2] = in[1];
+  own[3] = k.mask ? in[k.mask] : cast[0];
+  own[4] = k.bias ? in[k.bias] : cast[1];
+  f = vram__tape_record(s, n->op, own, 5, 1, 5);
   for (i = 0; i < n->nin; i++)
     c[i] = vram__tensor_contiguous(s, in[i]);
   out = vram__tensor_empty(s, d, in[0].dt);
@@ -24202,36 +24708,40 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor_release(s, out);
   for (i = n->nin; i-- > 0;)
     vram__tensor_release(s, c[i]);
-  for (i = 0; f && i < n->nin; i++)
-    vram__save_tensor(s, f, in[i]);
-  for (i = 0; f && i < 2; i++)
-    if (cast[i].d)
-      vram__save_tensor(s, f, cast[i]);
+  for (i = 0; f && i < 5; i++)
+    vram__save_tensor(s, f, own[i]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__vision_done(s, &y[0], x[0].dt, in, n->nin);
+  for (i = n->nin; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  vram__tensor_replace(s, &y[0], vram__torch_cast(s, y[0], x[0].dt));
   for (i = 2; i-- > 0;) {
     vram__tensor_release(s, cast[i]);
     vram__tensor_release(s, none[i]);
   }
 }
 
+/* Where input i of a deformable convolution is among the function's: the weight stands before the
+   offsets, the mask before the bias. */
+static uint32_t vram__deform_input(const vram__deform *k, uint32_t i) {
+  return i == 1 || i == 2 ? 3 - i : i && i == k->mask ? 3 : i && i == k->bias ? 4 : i;
+}
+
 /* backward_gradient_inputs: of the input, the offsets and the mask, whoever wants them */
 static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad_fn *f,
                                 vram__tensor *made) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const int64_t each = k->parallel * k->out[0] * k->out[1];
   vram__tensor columns, part = vram__tensor_none();
   int64_t b;
   made[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x), g.dt);
-  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[1].d), g.dt);
-  made[2] = vram__tensor_empty(s,
-                               k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[k->mask].d)
-                                       : vram__dims_2d(s, x->v[0], 1),
-                               g.dt);
+  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[2].d), g.dt);
+  made[2] = vram__tensor_empty(
+      s, k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[3].d) : vram__dims_2d(s, x->v[0], 1),
+      g.dt);
   columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
   for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
-    if (k->parallel > 1) /* the images of a part side by side */
+    if (k->parallel > 1 && w->v[0] > 1) /* the images of a part side by side */
       part = vram__tensor_empty(s, vram__dims_2d(s, w->v[0] / k->groups, each), g.dt);
     if (g.d->numel)
       vram__blas_workspace(s, VRAM__CUBLAS);
@@ -24243,14 +24753,14 @@ static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad
 /* backward_gradient_parameters: of the weight */
 static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vram__grad_fn *f) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const int64_t each = k->parallel * k->out[0] * k->out[1];
   const vram_dims *group = vram__dims_2d(s, w->v[0] / k->groups, w->v[1] * w->v[2] * w->v[3]);
   vram__tensor made = vram__tensor_empty(s, vram__dims_contiguous(s, w), g.dt), buffer, columns, t,
                u;
   int64_t b;
   buffer = vram__tensor_none();
-  if (k->parallel > 1)
+  if (k->parallel > 1 && w->v[0] > 1)
     buffer = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
   columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
   for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
@@ -24258,8 +24768,8 @@ static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vr
     if (g.d->numel)
       vram__blas_workspace(s, VRAM__CUBLAS);
     u = vram__tensor_empty(s, group, g.dt);
-    vram__tensor_release(s, t);
     vram__tensor_release(s, u);
+    vram__tensor_release(s, t);
   }
   vram__tensor_release(s, columns);
   vram__tensor_release(s, buffer);
@@ -24273,7 +24783,7 @@ static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor 
   uint32_t i;
   vram__deform_of((vram_graph *)0, f->node, &k);
   for (i = 0; i < f->node->nin; i++)
-    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[i]);
+    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[vram__deform_input(&k, i)]);
   vram__deform_inputs(s, &k, f, made);
   made[3] = vram__deform_weight(s, &k, f);
   value = vram__tensor_sum(s, grad, 1u | 4u | 8u, 0, g.dt);
@@ -24285,20 +24795,13 @@ static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__tensor_release(s, c[i]);
   vram__tensor_release(s, grad);
   to[0] = made[0];
-  to[1] = made[1];
-  to[2] = made[3];
-  if (k.mask)
-    to[k.mask] = made[2];
-  else
-    vram__tensor_release(s, made[2]);
-  if (k.bias)
-    to[k.bias] = made[4];
-  else
-    vram__tensor_release(s, made[4]);
-  for (i = 0; i < f->node->nin; i++) /* something more holds what these functions give */
+  to[1] = made[3];
+  to[2] = made[1];
+  to[3] = made[2];
+  to[4] = made[4];
+  for (i = 0; i < 5; i++) /* something more holds what these functions give */
     if (to[i].st)
       vram__slot_at(s, to[i].st)->shown = 1;
-  vram__gradients_drop_unwanted(s, f, to);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -24314,13 +24817,54 @@ VRAM__OP(ps_roi_pool, "", 2, 2, roi, SAME, none, roi, roi, each, NONE, VRAM__ROI
 VRAM__OP(deform_conv2d, "", 3, 5, deform, SAME, none, deform, deform, deform, NONE, 0, 0,
          "stride padding dilation");
 
-/* >>ops/triangle    matrices with one triangle set to zero (ATen/native/cuda/TriangularOps.cu) */
+/* >>ops/triangle    triangles and diagonals of matrices (ATen/native/cuda/TriangularOps.cu) */
 
 static int vram__shape_triangle(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   if (x->ndim < 2)
     return vram__node_error(g, n, "fewer than two axes: no matrix");
   return vram__node_out(g, n, 0, x->ndim, x->v, n->in[0]->dtype);
+}
+
+/* diag: of a matrix, or the matrix of a diagonal */
+static int vram__shape_diag(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t k = VRAM__INT(n, diagonal, 0), away = k < 0 ? -k : k;
+  int64_t size[2], rows, columns;
+  if (!x->ndim || x->ndim > 2 || away < 0 || away > VRAM__MAX_UNITS)
+    return vram__node_error(g, n, "neither a matrix nor a vector, or a diagonal too far away");
+  if (x->ndim == 1) {
+    size[0] = size[1] = x->v[0] + away;
+    return vram__node_out(g, n, 0, 2, size, n->in[0]->dtype);
+  }
+  rows = x->v[0] - (k < 0 ? away : 0);
+  columns = x->v[1] - (k > 0 ? away : 0);
+  size[0] = rows < columns ? rows : columns;
+  if (size[0] < 0)
+    size[0] = 0;
+  return vram__node_out(g, n, 0, 1, size, n->in[0]->dtype);
+}
+
+static int vram__shape_trace(vram_graph *g, vram_node *n) {
+  if (n->in[0]->d->ndim != 2)
+    return vram__node_error(g, n, "the trace of what is no matrix");
+  return vram__node_out(g, n, 0, 0, NULL,
+                        vram__kind_rank(n->in[0]->dtype) < 2 ? VRAM_I64 : n->in[0]->dtype);
+}
+
+static int vram__shape_block_diag(vram_graph *g, vram_node *n) {
+  int64_t size[2] = {0, 0};
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    const vram_dims *x = n->in[i]->d;
+    if (x->ndim != 2 || n->in[i]->dtype != n->in[0]->dtype)
+      return vram__node_error(g, n, "blocks that are no matrices of one dtype");
+    size[0] += x->v[0]; /* below 2^59 each, and vram__graph_dims looks at the product */
+    size[1] += x->v[1];
+    if (size[0] > VRAM__MAX_UNITS || size[1] > VRAM__MAX_UNITS)
+      return vram__node_error(g, n, "too many rows or columns");
+  }
+  return vram__node_out(g, n, 0, 2, size, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -24341,12 +24885,821 @@ static void vram__backward_triangle(vram__step *s, vram__grad_fn *f, vram__tenso
   to[0] = vram__triangle_of(s, VRAM__SLOTS(f)[0].g);
 }
 
+static void vram__forward_diag(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, n->nin, 1, 0);
+  vram_dtype dt = n->out[0].dtype;
+  y[0] = vram__tensor_empty(s, n->out[0].d, vram__kind_rank(dt) < 2 ? dt : x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* diagonal_backward writes into zeros; the gradient of a vector is the diagonal itself. */
+static void vram__backward_diag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  int64_t stride;
+  if (d->ndim > 1) {
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
+  stride = VRAM__STRIDE(g.d)[0] + VRAM__STRIDE(g.d)[1];
+  to[0] = vram__tensor_view(s, g, vram__dims_in(s, 1, d->v, &stride));
+}
+
+/* trace_backward: zeros, and the numbers of the diagonal's places */
+static void vram__backward_trace(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const int64_t n = d->v[0] < d->v[1] ? d->v[0] : d->v[1];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM__SLOTS(f)[0].g.dt);
+  vram__workspace_use(s, 8 * (uint64_t)n);
+}
+
+/* each block's part of the gradient */
+static void vram__backward_block_diag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  uint32_t i;
+  for (i = 0; i < f->nin; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = vram__tensor_view(
+          s, g, vram__dims_in(s, 2, vram__input_dims(s, f, i, NULL)->v, VRAM__STRIDE(g.d)));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(tril, "tril: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
          "diagonal");
 VRAM__OP(triu, "triu: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
          "diagonal");
+VRAM__OP(diag, "diag: x diagonal?", 1, 1, diag, SAME, none, diag, diag, each, NONE, 0, 0,
+         "diagonal");
+VRAM__OP(trace, "trace: x", 1, 1, trace, SAME, none, diag, trace, each, NONE, 0, 0, "");
+VRAM__OP(block_diag, "", 1, 64, block_diag, SAME, none, diag, block_diag, each, NONE, 0, 0, "");
+
+/* >>ops/linalg    matrices solved, inverted, decomposed: what ATen asks cuSOLVER and cuBLAS for.
+   How much memory cuSOLVER wants of its own only its library knows, at run time */
+
+/* PyTorch has these for matrices of f32 and f64. */
+static int vram__linalg_fits(vram_graph *g, const vram_node *n, int square) {
+  const vram_dims *d = n->in[0]->d;
+  const vram_dtype dt = n->in[0]->dtype;
+  uint32_t i;
+  if (d->ndim < 2)
+    return vram__node_error(g, n, "no matrix: fewer than two axes");
+  if (square && d->v[d->ndim - 1] != d->v[d->ndim - 2])
+    return vram__node_error(g, n, "a matrix that is not square");
+  for (i = 0; i < n->nin; i++)
+    if (n->in[i]->dtype != dt)
+      return vram__node_error(g, n, "operands of different dtypes");
+  if (dt != VRAM_F32 && dt != VRAM_F64 && dt != VRAM_DTYPE_MODEL)
+    return vram__node_error(g, n, "matrices that are not f32 or f64");
+  g->extra += 8192;
+  return 1;
+}
+
+static int vram__shape_square(vram_graph *g, vram_node *n) {
+  return vram__linalg_fits(g, n, 1) && vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* a b: the matrix, and what stands on the other side; `left` 0: x a = b */
+static int vram__shape_solve_triangular(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES];
+  vram_dims of_a, of_b;
+  uint32_t m = 0;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  if (b->ndim < 2 || b->v[b->ndim - (VRAM__INT(n, left, 1) ? 2u : 1u)] != a->v[a->ndim - 1])
+    return vram__node_error(g, n, "another side of other sizes");
+  vram__memory_copy(&of_a, a, vram__dims_bytes(a->ndim));
+  vram__memory_copy(&of_b, b, vram__dims_bytes(b->ndim));
+  of_a.ndim = (uint8_t)(a->ndim - 2);
+  of_b.ndim = (uint8_t)(b->ndim - 2);
+  if (!vram__dims_broadcast(&m, size, &of_a) || !vram__dims_broadcast(&m, size, &of_b))
+    return vram__node_error(g, n, "batches that do not broadcast");
+  size[m++] = b->v[b->ndim - 2];
+  size[m++] = b->v[b->ndim - 1];
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+/* a b: as many matrices b as a, or vectors */
+static int vram__shape_solve(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  for (i = 0; i + 1 < a->ndim; i++)
+    if (i >= b->ndim || b->v[i] != a->v[i])
+      break;
+  if (i + 1 < a->ndim || (b->ndim != a->ndim && b->ndim + 1u != a->ndim))
+    return vram__node_error(g, n, "another side of other sizes");
+  return vram__node_out_dims(n, 0, b, n->in[0]->dtype);
+}
+
+/* One value for each matrix; slogdet: the sign and the logarithm */
+static int vram__shape_det(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  for (i = 0; i < 2 && i < n->nout; i++)
+    if ((i == 0 || n->op == VRAM_OP_slogdet) &&
+        !vram__node_out(g, n, i, d->ndim - 2u, d->v, n->in[0]->dtype))
+      return 0;
+  return 1;
+}
+
+/* eigenvalues and eigenvectors */
+static int vram__shape_eigh(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  if (!vram__linalg_fits(g, n, 1) || !vram__node_out(g, n, 0, d->ndim - 1u, d->v, n->in[0]->dtype))
+    return 0;
+  return n->nout < 2 || vram__node_out_dims(n, 1, d, n->in[0]->dtype);
+}
+
+/* qr: Q and R, reduced; svd: U, S and Vh, of which full_matrices are square */
+static int vram__shape_decomposed(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  const uint32_t e = d->ndim, svd = n->op == VRAM_OP_svd;
+  int64_t size[VRAM_MAX_AXES], rows, columns, k;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 0))
+    return 0;
+  rows = d->v[e - 2];
+  columns = d->v[e - 1];
+  k = rows < columns ? rows : columns;
+  for (i = 0; i < e; i++)
+    size[i] = d->v[i];
+  size[e - 1] = svd && VRAM__INT(n, full_matrices, 1) ? rows : k;
+  if (!vram__node_out(g, n, 0, e, size, n->in[0]->dtype))
+    return 0;
+  size[e - 2] = k;
+  if (svd && n->nout > 1 && !vram__node_out(g, n, 1, e - 1, size, n->in[0]->dtype))
+    return 0;
+  size[e - 2] = svd && VRAM__INT(n, full_matrices, 1) ? columns : k;
+  size[e - 1] = columns;
+  return n->nout < 2 + svd || vram__node_out(g, n, 1 + svd, e, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* So many matrices of so many rows and columns. */
+typedef struct vram__matrices {
+  uint64_t batch, e; /* e: bytes a value */
+  int64_t rows, columns;
+} vram__matrices;
+
+static vram__matrices vram__matrices_of(vram__step *s, const vram_node *n, vram__tensor x) {
+  vram__matrices m;
+  m.rows = x.d->v[x.d->ndim - 2];
+  m.columns = x.d->v[x.d->ndim - 1];
+  m.batch = x.d->numel ? x.d->numel / ((uint64_t)m.rows * (uint64_t)m.columns) : 0;
+  m.e = vram__dtype_size(x.dt);
+  if (m.e < 4)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "matrices in 16 bits: PyTorch has no kernel for them");
+  return m;
+}
+
+/* The batch axes of d and one or two more; matrices are stored by columns, as LAPACK has them. */
+static const vram_dims *vram__dims_of_batch(vram__step *s, const vram_dims *d, uint32_t more,
+                                            int64_t rows, int64_t columns) {
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t i, n = d->ndim - 2u;
+  for (i = 0; i < n; i++)
+    size[i] = d->v[i];
+  if (more > 1)
+    size[n++] = columns;
+  if (more)
+    size[n++] = rows;
+  d = vram__dims_in(s, n, size, NULL);
+  return more > 1 ? vram__dims_swapped(s, d, n - 2, n - 1) : d;
+}
+
+static vram__tensor vram__matrix_empty(vram__step *s, vram__tensor like, int64_t rows,
+                                       int64_t columns) {
+  return vram__tensor_empty(s, vram__dims_of_batch(s, like.d, 2, rows, columns), like.dt);
+}
+
+/* What a function of cuSOLVER wants of its own, which nothing here can ask it. LAPACK's functions
+   of these names want at most `elements` and some rows of blocks, here of 256. */
+static void vram__solver_workspace(vram__step *s, const vram__matrices *m, uint64_t elements) {
+  const uint64_t longer = (uint64_t)(m->rows > m->columns ? m->rows : m->columns);
+  const uint64_t n = vram__sum_or_overflow(elements, vram__product_or_overflow(longer, 256));
+  if (n < (uint64_t)VRAM_MAX_BYTES / 16)
+    vram__upper_may_need(s, n * (m->e / 4) + (UINT64_C(1) << 18));
+  else
+    s->failed = VRAM_ERR_OVERFLOW;
+}
+
+/* Two lists of pointers, one a matrix, and cuBLAS's workspace. */
+static void vram__pointers_and_blas(vram__step *s, uint64_t batch) {
+  const uint32_t a = vram__cub_hold(s, 8 * batch), b = vram__cub_hold(s, 8 * batch);
+  vram__blas_workspace(s, VRAM__CUBLAS);
+  vram__cub_release(s, b);
+  vram__cub_release(s, a);
+}
+
+/* BatchLinearAlgebra.cpp, triangular_solve_kernel */
+static void vram__triangular(vram__step *s, uint64_t batch, int64_t n) {
+  if (!batch)
+    return;
+  if (batch <= 8 && n >= 64)
+    vram__blas_workspace(s, VRAM__CUBLAS);
+  else
+    vram__pointers_and_blas(s, batch);
+}
+
+/* get_lu_factor_solver_backend: cuBLAS takes many small matrices at once, cuSOLVER one after the
+   other. */
+static void vram__lu_factor(vram__step *s, const vram__matrices *m) {
+  const uint64_t n = (uint64_t)m->rows;
+  uint64_t root = 1, most = (m->e > 4 ? 2200u : 8400u) * m->batch;
+  uint32_t list;
+  if (!m->batch)
+    return;
+  while (m->e > 4 && (root + 1) * (root + 1) <= m->batch)
+    root++;
+  if (m->batch > 2)
+    most = (m->e > 4 ? 16600u : 18600u) * m->batch * root;
+  if (m->batch == 1 || n > most / (n ? n : 1)) {
+    vram__solver_workspace(s, m, n * n);
+    return;
+  }
+  list = vram__cub_hold(s, 8 * m->batch);
+  vram__blas_workspace(s, VRAM__CUBLAS);
+  vram__cub_release(s, list);
+}
+
+/* lu_solve_kernel where it permutes the rows and solves twice */
+static void vram__lu_solve_triangular(vram__step *s, const vram__matrices *m, uint64_t bytes,
+                                      int turned, int flat) {
+  const uint64_t n = 8 * (uint64_t)m->rows;
+  uint32_t t[4] = {0, 0, 0, 0};
+  t[0] = vram__cub_hold(s, n);
+  if (!flat) {
+    t[1] = vram__cub_hold(s, n * m->batch);
+    vram__cub_release(s, t[0]);
+    t[0] = t[1];
+    t[1] = 0;
+  }
+  if (!turned) {
+    t[1] = vram__cub_hold(s, n);
+    t[2] = vram__cub_hold(s, n * m->batch);
+    t[3] = vram__cub_hold(s, bytes);
+  }
+  vram__triangular(s, m->batch, m->rows);
+  vram__triangular(s, m->batch, m->rows);
+  if (turned)
+    vram__workspace_use(s, bytes);
+  vram__cub_release(s, t[3]);
+  vram__cub_release(s, t[2]);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
+/* lu_solve_kernel: b, which is overwritten, has k columns. turned: with the matrix transposed */
+static void vram__lu_solve(vram__step *s, const vram__matrices *m, vram__tensor b, int64_t k,
+                           int turned) {
+  const int64_t n = m->rows;
+  const int few = m->batch <= 2;
+  int looped = 0, batched;
+  if (!b.d->numel)
+    return;
+  if (n == k)
+    batched = n <= 16;
+  else if (n <= 8)
+    batched = 1;
+  else if (n <= 64) {
+    looped = few && (k <= 64 || turned || n <= 32);
+    batched = k <= 8;
+  } else {
+    looped = n <= 128 && few && k <= 2;
+    batched = n <= 128 && k <= 2;
+  }
+  if (looped)
+    vram__workspace_use(s, 4);
+  else if (batched)
+    vram__pointers_and_blas(s, m->batch);
+  else
+    vram__lu_solve_triangular(s, m, vram__dims_bytes_of(b.d, b.dt), turned, m->batch == 1);
+}
+
+/* _linalg_check_errors: has any matrix failed? */
+static void vram__infos_check(vram__step *s, vram__tensor infos) {
+  uint32_t any = vram__cub_hold(s, 1);
+  if (!infos.d->ndim)
+    vram__workspace_use(s, 1);
+  else
+    vram__reduce_scratch(s, infos, (1u << infos.d->ndim) - 1, VRAM_BOOL, 1, 4);
+  vram__cub_release(s, any);
+}
+
+static vram__tensor vram__infos_empty(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_of_batch(s, x.d, 0, 0, 0), VRAM_I32);
+}
+
+/* at::matmul in a formula of autograd */
+static vram__tensor vram__plain_matmul(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint8_t grad = s->grad;
+  vram__tensor y;
+  s->grad = 0;
+  y = vram__torch_matmul(s, a, b);
+  s->grad = grad;
+  return y;
+}
+
+static vram__tensor vram__like_contiguous(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* The matrix broadcast to all batches, copied unless its rows or columns lie as they are. */
+static uint32_t vram__triangular_operand(vram__step *s, vram__tensor a, uint64_t batch) {
+  const uint64_t matrix =
+      (uint64_t)a.d->v[a.d->ndim - 1] * (uint64_t)a.d->v[a.d->ndim - 1] * vram__dtype_size(a.dt);
+  const int lies =
+      (a.d->flags & VRAM__CONTIG) || (vram__tensor_turned(s, a).d->flags & VRAM__CONTIG);
+  return lies && a.d->numel * vram__dtype_size(a.dt) == matrix * batch
+             ? 0
+             : vram__cub_hold(s, vram__product_or_overflow(matrix, batch));
+}
+
+static vram__tensor vram__triangular_call(vram__step *s, vram__tensor a, const vram_dims *d,
+                                          vram_dtype dt) {
+  const int64_t n = a.d->v[a.d->ndim - 1], *z = d->v + d->ndim - 2;
+  const uint64_t batch = d->numel ? d->numel / ((uint64_t)z[0] * (uint64_t)z[1]) : 0;
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_of_batch(s, d, 2, z[0], z[1]), dt);
+  const uint32_t copy = batch ? vram__triangular_operand(s, a, batch) : 0;
+  vram__triangular(s, batch, n);
+  vram__cub_release(s, copy);
+  return y;
+}
+
+/* ---- cholesky ---- */
+
+static void vram__forward_cholesky(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor infos;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  infos = vram__infos_empty(s, x[0]);
+  if (m.batch == 1)
+    vram__solver_workspace(s, &m, x[0].d->numel);
+  else
+    vram__workspace_use(s, 8 * m.batch);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, cholesky_backward */
+static void vram__backward_cholesky(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, l = VRAM__SAVED(f)[0];
+  const vram__tensor p = vram__plain_matmul(s, vram__tensor_turned(s, l), g);
+  const vram__tensor t = vram__like_contiguous(s, p);
+  vram__tensor lower, sum, half, a;
+  vram__tensor_release(s, p);
+  lower = vram__like_contiguous(s, t);
+  sum = vram__pointwise_empty2(s, t, vram__tensor_turned(s, lower));
+  half = vram__pointwise_empty_number(s, sum);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, lower);
+  a = vram__triangular_call(s, l, half.d, half.dt);
+  vram__tensor_release(s, half);
+  to[0] = vram__triangular_call(s, l, a.d, a.dt);
+  vram__tensor_release(s, a);
+}
+
+/* ---- solve_triangular ---- */
+
+static void vram__forward_solve_triangular(vram__step *s, const vram_node *n, vram__tensor *x,
+                                           vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 2);
+  vram__matrices_of(s, n, x[0]);
+  y[0] = vram__triangular_call(s, x[0], n->out[0].d, x[0].dt);
+  if (f) {
+    f->aux = VRAM__INT(n, left, 1) != 0;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* linalg_solve_triangular_backward */
+static void vram__backward_solve_triangular(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, a = VRAM__SAVED(f)[0], x = VRAM__SAVED(f)[1];
+  const vram__tensor b = vram__triangular_call(s, vram__tensor_turned(s, a), g.d, g.dt);
+  vram__tensor p, q;
+  if (vram__input_wanted(f, 0)) {
+    const vram__tensor turned = vram__tensor_turned(s, x);
+    p = f->aux ? vram__plain_matmul(s, b, turned) : vram__plain_matmul(s, turned, b);
+    q = vram__pointwise_empty1(s, p);
+    vram__tensor_release(s, p);
+    to[0] = vram__like_contiguous(s, q);
+    vram__tensor_release(s, q);
+  }
+  if (vram__input_wanted(f, 1))
+    to[1] = b;
+  else
+    vram__tensor_release(s, b);
+}
+
+/* ---- inv, solve, det, slogdet: by LU ---- */
+
+/* LU and pivots of x. */
+typedef struct vram__lu {
+  vram__tensor lu, pivots, infos;
+} vram__lu;
+
+static vram__lu vram__lu_empty(vram__step *s, vram__tensor x, const vram__matrices *m) {
+  vram__lu t;
+  t.lu = vram__matrix_empty(s, x, m->rows, m->columns);
+  t.pivots = vram__tensor_empty(s, vram__dims_of_batch(s, x.d, 1, m->rows, 0), VRAM_I32);
+  t.infos = vram__tensor_none();
+  return t;
+}
+
+static void vram__forward_inv(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor infos;
+  vram__lu t;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  infos = vram__infos_empty(s, x[0]);
+  t = vram__lu_empty(s, x[0], &m);
+  vram__lu_factor(s, &m);
+  vram__lu_solve(s, &m, y[0], m.columns, 0);
+  vram__tensor_release(s, t.pivots);
+  vram__tensor_release(s, t.lu);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* -inverse^T (grad inverse^T) */
+static void vram__backward_inv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor turned = vram__tensor_turned(s, VRAM__SAVED(f)[0]);
+  const vram__tensor p = vram__plain_matmul(s, VRAM__SLOTS(f)[0].g, turned);
+  const vram__tensor q = vram__plain_matmul(s, turned, p);
+  to[0] = vram__pointwise_empty1(s, q);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
+}
+
+static int64_t vram__solve_columns(const vram_dims *a, const vram_dims *b) {
+  return b->ndim < a->ndim ? 1 : b->v[b->ndim - 1];
+}
+
+/* b by columns; vectors are as they are */
+static vram__tensor vram__solve_empty(vram__step *s, vram__tensor a, const vram_dims *b) {
+  return b->ndim < a.d->ndim ? vram__tensor_empty(s, vram__dims_contiguous(s, b), a.dt)
+                             : vram__matrix_empty(s, a, a.d->v[a.d->ndim - 1], b->v[b->ndim - 1]);
+}
+
+static void vram__forward_solve(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 4);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int64_t k = vram__solve_columns(x[0].d, x[1].d);
+  uint32_t vector = 0;
+  vram__tensor infos;
+  vram__lu t;
+  y[0] = vram__solve_empty(s, x[0], x[1].d);
+  t = vram__lu_empty(s, x[0], &m);
+  infos = vram__infos_empty(s, x[0]);
+  vram__lu_factor(s, &m);
+  if (x[1].d->ndim < x[0].d->ndim)
+    vector = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
+  vram__lu_solve(s, &m, y[0], k, 0);
+  vram__cub_release(s, vector);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__save_and_release(s, f, t.lu);
+  vram__save_and_release(s, f, t.pivots);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* linalg_solve_backward */
+static void vram__backward_solve(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, a = VRAM__SAVED(f)[0];
+  const vram__matrices m = vram__matrices_of(s, f->node, a);
+  const vram__tensor b = vram__solve_empty(s, a, g.d);
+  vram__tensor x = VRAM__SAVED(f)[3], left = b, p;
+  vram__lu_solve(s, &m, b, vram__solve_columns(a.d, g.d), 1);
+  if (vram__input_wanted(f, 0)) {
+    if (g.d->ndim < a.d->ndim) {
+      left.d = vram__dims_unsqueezed(s, b.d, b.d->ndim);
+      x.d = vram__dims_unsqueezed(s, x.d, x.d->ndim);
+    }
+    p = vram__plain_matmul(s, left, vram__tensor_turned(s, x));
+    to[0] = vram__pointwise_empty1(s, p);
+    vram__tensor_release(s, p);
+  }
+  if (vram__input_wanted(f, 1))
+    to[1] = b;
+  else
+    vram__tensor_release(s, b);
+}
+
+/* How often rows were exchanged, in t[0] (8 bytes a matrix), of int32 pivots. */
+static uint32_t vram__exchanges(vram__step *s, const vram__matrices *m) {
+  const uint64_t n = (uint64_t)m->rows;
+  const uint32_t row = vram__cub_hold(s, 4 * n), differ = vram__cub_hold(s, n * m->batch);
+  const uint32_t count = vram__cub_hold(s, 8 * m->batch);
+  vram__workspace_use(s, 8 * n * m->batch);
+  vram__cub_release(s, differ);
+  vram__cub_release(s, row);
+  return count;
+}
+
+static void vram__forward_det(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int log = n->op == VRAM_OP_slogdet;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, log ? 2 : 1, 4);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const vram_dims *d = vram__dims_of_batch(s, x[0].d, 0, 0, 0);
+  vram__tensor sign = vram__tensor_none();
+  uint32_t product, exchanges, i;
+  vram__lu t;
+  for (i = 0; i < (log ? 2u : 1u); i++) {
+    vram__tensor r = vram__tensor_empty(s, d, x[0].dt);
+    if (i == 0 && log)
+      sign = r;
+    if (i < n->nout)
+      y[i] = r;
+    else
+      sign = r;
+  }
+  t = vram__lu_empty(s, x[0], &m);
+  t.infos = vram__infos_empty(s, x[0]);
+  vram__lu_factor(s, &m);
+  if (!log) {
+    product = vram__cub_hold(s, m.e * m.batch);
+    exchanges = vram__exchanges(s, &m);
+    vram__cub_release(s, exchanges);
+    vram__cub_release(s, product);
+  } else {
+    exchanges = vram__exchanges(s, &m);
+    product = vram__cub_hold(s, m.e * m.batch * (uint64_t)m.rows);
+    vram__workspace_use(s, m.e * m.batch);
+    vram__cub_release(s, product);
+    vram__cub_release(s, exchanges);
+    vram__workspace_use(s, m.e * m.batch * (uint64_t)m.rows);
+  }
+  vram__tensor_release(s, t.infos);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__save_and_release(s, f, t.lu);
+  vram__save_and_release(s, f, t.pivots);
+  if (f)
+    vram__save_tensor(s, f, log ? sign : y[0]);
+  for (i = 0; i < n->nout; i++)
+    vram__grad_fn_set_output(s, f, i, &y[i]);
+  if (log && n->nout < 2) /* of which only the sign is wanted */
+    vram__tensor_release(s, sign);
+}
+
+/* linalg_det_backward, slogdet_backward: what is solved for is a diagonal matrix */
+static void vram__backward_det(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__matrices m = vram__matrices_of(s, f->node, x);
+  const uint64_t one = m.e * m.batch, n = (uint64_t)m.rows;
+  const int turned = !(x.d->flags & VRAM__CONTIG);
+  uint32_t t[6] = {0, 0, 0, 0, 0, 0}, i;
+  vram__tensor whole;
+  if (f->kind == VRAM_OP_slogdet) {
+    whole = vram__like_contiguous(s, x);
+  } else {
+    t[0] = vram__cub_hold(s, one);
+    whole = vram__like_contiguous(s, x);
+    t[1] = vram__cub_hold(s, n * m.batch); /* where is the diagonal 0? */
+    t[2] = vram__cub_hold(s, m.e);
+    t[3] = vram__cub_hold(s, m.e);
+    t[4] = vram__cub_hold(s, one * n);
+    vram__cub_release(s, t[3]);
+    vram__cub_release(s, t[2]);
+    t[5] = vram__cub_hold(s, one * n * n);
+    t[2] = vram__cub_hold(s, one * n * n); /* LU without zeros on the diagonal */
+    vram__cub_release(s, t[5]);
+    vram__cub_release(s, t[4]);
+    vram__cub_release(s, t[1]);
+    t[1] = t[2];
+  }
+  to[0] = vram__matrix_empty(s, x, m.rows, m.columns);
+  vram__lu_solve(s, &m, to[0], m.columns, turned);
+  for (i = 2; i-- > 1;)
+    vram__cub_release(s, t[i]);
+  vram__tensor_release(s, whole);
+  vram__cub_release(s, t[0]);
+}
+
+/* ---- eigh, qr, svd ---- */
+
+static void vram__forward_eigh(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor vectors = vram__matrix_empty(s, x[0], m.rows, m.columns), infos;
+  y[0] = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, m.rows, 0), x[0].dt);
+  infos = vram__infos_empty(s, x[0]);
+  vram__solver_workspace(s, &m, vram__product_or_overflow(x[0].d->numel, 4));
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f) {
+    vram__save_tensor(s, f, y[0]);
+    vram__save_tensor(s, f, vectors);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = vectors;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, vectors);
+}
+
+/* linalg_eig_backward of a symmetric matrix */
+static void vram__backward_eigh(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor v = VRAM__SAVED(f)[1], turned = vram__tensor_turned(s, v);
+  vram__tensor p, apart, q;
+  if (!VRAM__SLOTS(f)[1].g.d) { /* of the values alone */
+    p = vram__pointwise_empty1(s, v);
+    to[0] = vram__plain_matmul(s, p, turned);
+    vram__tensor_release(s, p);
+    return;
+  }
+  p = vram__plain_matmul(s, turned, VRAM__SLOTS(f)[1].g);
+  apart = vram__like_contiguous(s, v);
+  q = vram__pointwise_empty2(s, p, apart);
+  vram__tensor_release(s, apart);
+  vram__tensor_release(s, vram__like_contiguous(s, v));
+  apart = vram__plain_matmul(s, q, turned);
+  to[0] = vram__plain_matmul(s, v, apart);
+  vram__tensor_release(s, apart);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
+}
+
+/* geqrf_kernel and orgqr */
+static void vram__forward_qr(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 0);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int64_t k = m.rows < m.columns ? m.rows : m.columns;
+  const uint64_t sixteenth = (uint64_t)m.rows / 16;
+  vram__tensor r, tau;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, k);
+  r = vram__matrix_empty(s, x[0], k, m.columns);
+  tau = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, k, 0), x[0].dt);
+  if (m.rows <= 256 && m.batch >= (sixteenth > 2 ? sixteenth : 2))
+    vram__pointers_and_blas(s, m.batch);
+  else
+    vram__workspace_use(s, 4);
+  vram__solver_workspace(s, &m, (uint64_t)m.rows * (uint64_t)m.columns);
+  vram__workspace_use(s, 4);
+  vram__tensor_release(s, tau);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = r;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, r);
+}
+
+/* svd_cusolver: small matrices are decomposed whole, and their first columns taken. */
+static void vram__forward_svd(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 3, 0);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int full = VRAM__INT(n, full_matrices, 1) != 0;
+  const int64_t k = m.rows < m.columns ? m.rows : m.columns;
+  const int64_t longer = m.rows < m.columns ? m.columns : m.rows;
+  vram__tensor v, values, infos, copy;
+  uint32_t whole = 0;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, full ? m.rows : k);
+  v = vram__tensor_turned(s, vram__matrix_empty(s, x[0], m.columns, full ? m.columns : k));
+  values = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, k, 0), x[0].dt);
+  infos = vram__infos_empty(s, x[0]);
+  copy = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  if (longer <= 32 && !full && m.rows != m.columns)
+    whole = vram__cub_hold(s, m.e * m.batch * (uint64_t)longer * (uint64_t)longer);
+  vram__solver_workspace(s, &m,
+                         vram__product_or_overflow(5 * (longer <= 32 ? m.batch : 1),
+                                                   (uint64_t)longer * (uint64_t)longer));
+  vram__cub_release(s, whole);
+  vram__tensor_release(s, copy);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = values;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, values);
+  if (n->nout > 2) {
+    y[2] = v;
+    vram__grad_fn_set_output(s, f, 2, &y[2]);
+  } else
+    vram__tensor_release(s, v);
+}
+
+static void vram__backward_decomposed(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "the gradient of this decomposition is not known here: use a `custom` line");
+}
+
+/* ---- matrix_exp ---- */
+
+/* The largest column sum of each matrix: 1-norm. */
+static vram__tensor vram__norm1(vram__step *s, vram__tensor a) {
+  const vram__tensor positive = vram__pointwise_empty1(s, a);
+  const vram__tensor sum = vram__tensor_sum(s, positive, 1u << (a.d->ndim - 2), 0, a.dt);
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_of_batch(s, a.d, 0, 0, 0), a.dt);
+  vram__workspace_use(s, 8 * y.d->numel);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, positive);
+  return y;
+}
+
+/* LinearAlgebra.cpp, mexp: the matrices whose norm asks for the same polynomial are taken out and
+   put back together. How many terms it takes the values decide; this is the shortest one, and the
+   upper bound knows the longest (T18, with its powers and combinations). */
+static vram__tensor vram__mexp(vram__step *s, vram__tensor a, vram__tensor *norm) {
+  const uint64_t n = (uint64_t)a.d->v[a.d->ndim - 1], e = vram__dtype_size(a.dt);
+  const uint64_t batch = a.d->numel / (n * n), bytes = a.d->numel * e;
+  vram__tensor y;
+  uint32_t t[4], one;
+  *norm = vram__norm1(s, a);
+  y = vram__tensor_empty(s, vram__dims_dense(s, a.d), a.dt);
+  vram__upper_may_need(s, vram__product_or_overflow(a.d->numel * (e / 4), 24));
+  t[0] = vram__cub_hold(s, 8 * batch);
+  t[1] = vram__cub_hold(s, bytes);
+  t[2] = vram__cub_hold(s, 2 * bytes);
+  one = vram__cub_hold(s, e);
+  vram__workspace_use(s, n * n * e);
+  vram__cub_release(s, one);
+  t[3] = vram__cub_hold(s, bytes);
+  vram__cub_release(s, t[2]);
+  vram__cub_release(s, t[3]);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+  return y;
+}
+
+static void vram__forward_matrix_exp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor norm = vram__tensor_none();
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  if (m.rows == 1 || !m.batch)
+    y[0] = vram__pointwise_empty1(s, x[0]);
+  else
+    y[0] = vram__mexp(s, x[0], &norm);
+  vram__tensor_release(s, norm);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* differential_analytic_matrix_function: the exponential of [x grad; 0 x], whose corner it is */
+static void vram__backward_matrix_exp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const uint32_t nd = x.d->ndim;
+  vram__tensor whole, y, norm;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < nd; i++)
+    size[i] = i + 2 < nd ? x.d->v[i] : 2 * x.d->v[i];
+  whole = vram__tensor_empty(s, vram__dims_in(s, nd, size, NULL), x.dt);
+  y = vram__mexp(s, whole, &norm);
+  vram__tensor_release(s, norm);
+  vram__tensor_release(s, whole);
+  for (i = nd - 2; i < nd; i++)
+    size[i] = x.d->v[i];
+  to[0] = vram__tensor_view(s, y, vram__dims_in(s, nd, size, VRAM__STRIDE(y.d)));
+  vram__tensor_release(s, y);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(matrix_exp, "matrix_exp linalg_matrix_exp: x", 1, 1, square, SAME, none, matrix_exp,
+         matrix_exp, each, NONE, 0, 0, "");
+VRAM__OP(cholesky, "", 1, 1, square, SAME, none, cholesky, cholesky, each, NONE, 0, 0, "");
+VRAM__OP(solve_triangular, "", 2, 2, solve_triangular, SAME, none, solve_triangular,
+         solve_triangular, each, NONE, 0, 0, "left");
+VRAM__OP(inv, "linalg_inv inverse: x", 1, 1, square, SAME, none, inv, inv, each, NONE, 0, 0, "");
+VRAM__OP(solve, "", 2, 2, solve, SAME, none, solve, solve, each, NONE, 0, 0, "");
+VRAM__OP(det, "det linalg_det: x", 1, 1, det, SAME, none, det, det, each, NONE, 0, 0, "");
+VRAM__OP(slogdet, "", 1, 1, det, SAME, none, det, det, each, NONE, 0, 0, "");
+VRAM__OP(eigh, "", 1, 1, eigh, SAME, none, eigh, eigh, each, NONE, 0, 0, "");
+VRAM__OP(qr, "", 1, 1, decomposed, SAME, none, qr, decomposed, each, NONE, 0, 0, "");
+VRAM__OP(svd, "", 1, 1, decomposed, SAME, none, svd, decomposed, each, NONE, 0, 0, "full_matrices");
 
 /* >>ops/pad    padding */
 
@@ -24934,19 +26287,22 @@ static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(avg_pool1d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad");
 VRAM__OP(avg_pool2d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(avg_pool3d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(adaptive_avg_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
          adaptive_avg_pool, each, AVG_POOL, 1, VRAM__OP_FLOATS, "output_size!");
@@ -24955,35 +26311,41 @@ VRAM__OP(adaptive_avg_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_
 VRAM__OP(adaptive_avg_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
          adaptive_avg_pool, each, AVG_POOL, 3, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_max_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP(adaptive_max_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP(adaptive_max_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP_LINES(
-    lp_pool1d, "", 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool1d, "", 1, 1, same, none, NONE, 1, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool2d, "", 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool2d, "", 1, 1, same, none, NONE, 2, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool3d, "", 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool3d, "", 1, 1, same, none, NONE, 3, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP(fractional_max_pool2d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS,
+         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(fractional_max_pool3d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS,
+         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 
@@ -25068,6 +26430,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
     return 0;
   if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, hw))
     return 0;
+  if (!back && vram__kind_rank(n->in[0]->dtype) == 1)
+    return vram__node_error(g, n, "a tensor of integers");
   if (kernel[0] > 65535 || kernel[1] > 65535)
     return vram__node_error(g, n, "a window beyond 16 bits");
   area = kernel[0] * kernel[1];
@@ -25225,12 +26589,11 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
-  uint32_t i;
-  vram_dtype dt = x[0].dt;
-  if (s->amp) /* autocast: the widest */
-    dt = vram__promote2(x[0].dt, x[1].dt);
-  for (i = 0; i < 2; i++)
-    a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
+  uint32_t i, own;
+  a[0] = x[0];
+  a[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, 2);
+  vram__refuse_unlike(s, a, 2);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[1]);
@@ -25238,8 +26601,9 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, a[0]);
-  vram__tensor_release(s, a[1]);
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
+      vram__tensor_release(s, a[i]);
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -25284,13 +26648,15 @@ static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *t
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(interpolate, "", 1, 1, interpolate, SAME, none, interpolate, interpolate, each,
-         INTERPOLATE, 0, 0, "size scale_factor mode align_corners antialias");
+         INTERPOLATE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "size scale_factor mode align_corners antialias");
 VRAM__OP(pixel_shuffle, "pixel_shuffle!: x upscale_factor", 1, 1, pixel, SAME, none, pixel, pixel,
          each, SHUFFLE, VRAM__RESAMPLE_UP, 0, "upscale_factor!");
 VRAM__OP(pixel_unshuffle, "pixel_unshuffle!: x downscale_factor", 1, 1, pixel, SAME, none, pixel,
          pixel, each, SHUFFLE, 0, 0, "downscale_factor!");
 VRAM__OP(grid_sample, "grid_sampler: x grid", 2, 2, grid_sample, SAME, widest, grid_sample,
-         grid_sample, each, ANY, 0, 0, "mode padding_mode align_corners");
+         grid_sample, each, ANY, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "mode padding_mode align_corners");
 VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:axes", 1, 1, fold,
          SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
 VRAM__OP(fold,
@@ -25421,67 +26787,70 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(relu, "relu", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
                    "x0: threshold_backward(y, grad)");
 VRAM__OP_POINTWISE(relu6, "relu6", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardtanh, "hardtanh", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace min_val max_val",
-                   "x0: hardtanh_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL,
+                   "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, "leaky_relu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace negative_slope",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace negative_slope",
                    "x0: leaky_relu_backward(x0, grad); inplace x0: leaky_relu_backward(y, grad)");
 VRAM__OP_POINTWISE(elu, "elu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(celu, "celu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(selu, "selu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(gelu, "gelu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "approximate",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "approximate",
                    "x0: gelu_backward(grad, x0)");
 VRAM__OP_POINTWISE(silu, "silu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: silu_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
+                   "x0: silu_backward(grad, x0)");
 VRAM__OP_POINTWISE(mish, "mish", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: mish_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
+                   "x0: mish_backward(grad, x0)");
 VRAM__OP_POINTWISE(sigmoid, "sigmoid", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: sigmoid_backward(grad, y)");
 VRAM__OP_POINTWISE(tanh, "tanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: tanh_backward(grad, y)");
 VRAM__OP_POINTWISE(hardsigmoid, "hardsigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: hardsigmoid_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardswish, "hardswish", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: hardswish_backward(grad, x0)");
 VRAM__OP_POINTWISE(softplus, "softplus", 1, 1, same, SAME, fp32, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "beta threshold",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "beta threshold",
                    "x0: softplus_backward(grad, x0)");
 VRAM__OP_LINES(softsign, "", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "abs a x0; add b a scalar=1; drop a; div y x0 b");
 VRAM__OP_LINES(tanhshrink, "tanhshrink", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "tanh a x0; sub y x0 a");
 VRAM__OP_POINTWISE(softshrink, "softshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "lambd",
                    "x0: softshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardshrink, "hardshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "lambd",
                    "x0: hardshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(threshold, "threshold", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace threshold value",
-                   "x0: threshold_backward(x0, grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL,
+                   "inplace threshold value", "x0: threshold_backward(x0, grad)");
 VRAM__OP_POINTWISE(logsigmoid, "logsigmoid log_sigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "",
                    "x0: with(buffer, log_sigmoid_backward(grad, x0))");
-VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, VRAM__OP_FLOATS, "dim");
+VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0,
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "dim");
 VRAM__OP(prelu, "", 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, VRAM__OP_FLOATS,
          "num_parameters frozen weights dtype");
-VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, VRAM__OP_FLOATS,
-         "lower upper inplace");
+VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0,
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "lower upper inplace");
 
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
@@ -25719,13 +27088,13 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(softmax, "softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each, SOFTMAX,
-         0, VRAM__OP_FLOATS, "dim! dtype");
+         0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each,
-         SOFTMAX, 0, VRAM__OP_FLOATS, "dim! dtype");
+         SOFTMAX, 0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0,
-         VRAM__OP_FLOATS, "tau hard dim eps");
-VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS, "dim! dtype",
-               "neg a x0; softmax y a dim=@ dtype=@");
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "tau hard dim eps");
+VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS | VRAM__OP_REAL,
+               "dim! dtype", "neg a x0; softmax y a dim=@ dtype=@");
 
 /* >>ops/fft    Fourier transforms (ATen/native/SpectralOps.cpp, cuda/SpectralOps.cpp), complex
    tensors and their parts. Plans of cuFFT have a workspace where a size is no product of small
@@ -25736,8 +27105,18 @@ enum { VRAM__PART_VIEW_AS_REAL, VRAM__PART_VIEW_AS_COMPLEX };
 
 #define VRAM__FFT_AXES 3 /* of one plan (cufft_max_ndim) */
 
-static vram_dtype vram__complex_of(vram_dtype dt) { return dt == VRAM_F64 ? VRAM_C128 : VRAM_C64; }
-VRAM__FN vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
+static vram_dtype vram__complex_of(vram_dtype dt) {
+  return dt == VRAM_F64 ? VRAM_C128 : dt == VRAM_F16 ? VRAM_C32 : VRAM_C64;
+}
+
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt) {
+  return dt == VRAM_C128 ? VRAM_F64 : dt == VRAM_C32 ? VRAM_F16 : VRAM_F32;
+}
+
+/* What parts of complex numbers can be. */
+static int vram__is_part(vram_dtype dt) {
+  return dt == VRAM_F32 || dt == VRAM_F64 || dt == VRAM_F16;
+}
 
 /* The axes of a transform, and the sizes that its input is cut or padded to. */
 typedef struct vram__fft {
@@ -25780,8 +27159,8 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   vram__fft t;
   uint32_t i;
-  if (dt != VRAM_F32 && dt != VRAM_F64 && (!vram__is_complex(dt) || kind == VRAM__FFT_R2C))
-    return vram__node_error(g, n, "a transform of a tensor that is not f32, f64 or complex");
+  if (!vram__is_part(dt) && (kind == VRAM__FFT_R2C ? dt != VRAM_BF16 : !vram__is_complex(dt)))
+    return vram__node_error(g, n, "a transform of a tensor that is not floating point or complex");
   if (kind != VRAM__FFT_R2C && !vram__is_complex(dt))
     return vram__node_error(g, n, "a transform of a tensor that is not complex (to dtype=c64)");
   if (!vram__fft_of(g, n, x, &t))
@@ -25810,8 +27189,8 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   if (vram__op_at(n->op)->kind == VRAM__PART_VIEW_AS_COMPLEX) {
-    if (dt != VRAM_F32 && dt != VRAM_F64)
-      return vram__node_error(g, n, "a tensor that is not f32 or f64");
+    if (!vram__is_part(dt))
+      return vram__node_error(g, n, "a tensor that is not f16, f32 or f64");
     if (!x->ndim || x->v[x->ndim - 1] != 2)
       return vram__node_error(g, n, "a last axis that is not two");
     return vram__node_out(g, n, 0, x->ndim - 1u, size, vram__complex_of(dt));
@@ -25826,12 +27205,21 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, i, size, vram__real_of(dt));
 }
 
+static int vram__shape_angle(vram_graph *g, vram_node *n) {
+  const vram_dtype dt = n->in[0]->dtype;
+  (void)g;
+  return vram__node_out_dims(n, 0, n->in[0]->d,
+                             vram__is_complex(dt)      ? vram__real_of(dt)
+                             : vram__kind_rank(dt) < 2 ? VRAM_F32
+                                                       : dt);
+}
+
 static int vram__shape_complex(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
   const vram_dtype dt = n->in[0]->dtype;
-  if ((dt != VRAM_F32 && dt != VRAM_F64) || n->in[1]->dtype != dt)
-    return vram__node_error(g, n, "parts that are not both f32 or f64");
+  if (!vram__is_part(dt) || n->in[1]->dtype != dt)
+    return vram__node_error(g, n, "parts that are not both f16, f32 or f64");
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
   return vram__node_out(g, n, 0, ndim, size, vram__complex_of(dt));
@@ -25990,19 +27378,55 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
   return y;
 }
 
+/* A transform of bf16 along one axis is made in its own complex numbers, half of them where the
+   signal's other half follows from it; several axes are made in fp32. */
+static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
+                                   const vram_dims *d) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  vram__tensor y, z, all;
+  for (i = 0; i < d->ndim; i++)
+    size[i] = i == t->axis[0] ? t->last / 2 + 1 : d->v[i];
+  y = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), VRAM_CB32);
+  vram__fft_exec(s, x, &y, t->axis, 1);
+  z = vram__tensor_empty(s, vram__dims_dense(s, y.d), VRAM_C64);
+  if (z.d->numel != d->numel) {
+    all = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM_C64);
+    vram__tensor_release(s, z);
+    z = all;
+  }
+  vram__tensor_release(s, y);
+  return z;
+}
+
+/* cuFFT's transforms of 16 bits; those that are made of two run on their own sizes, too */
+static void vram__fft_refuse_half(vram__step *s, vram_dtype dt, const vram__fft *t) {
+  uint32_t i;
+  for (i = 0; i < t->n && (dt == VRAM_F16 || dt == VRAM_C32); i++) {
+    const int64_t size = i + 1 == t->n ? t->last : t->size[i];
+    if (size & (size - 1)) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "a transform of f16 whose sizes are not powers of two: cuFFT refuses");
+      return;
+    }
+  }
+}
+
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor whole, in;
+  vram__tensor in;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
-  whole = vram__torch_cast(s, x[0], x[0].dt == VRAM_BF16 ? VRAM_F32 : x[0].dt);
-  in = vram__fft_resized(s, whole, &t);
-  vram__tensor_release(s, whole);
+  vram__fft_refuse_half(s, x[0].dt, &t);
+  in = vram__fft_resized(s, x[0], &t);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
-  y[0] = kind == VRAM__FFT_R2C   ? vram__fft_r2c(s, in, &t, n->out[0].d)
+  if (in.dt == VRAM_BF16 && t.n > 1)
+    vram__tensor_replace(s, &in, vram__tensor_to(s, in, VRAM_F32));
+  y[0] = in.dt == VRAM_BF16      ? vram__fft_bf16(s, in, &t, n->out[0].d)
+         : kind == VRAM__FFT_R2C ? vram__fft_r2c(s, in, &t, n->out[0].d)
          : kind == VRAM__FFT_C2R ? vram__fft_c2r(s, in, &t, n->out[0].d)
                                  : vram__fft_c2c(s, in, &t);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -26047,18 +27471,35 @@ static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 /* ---- complex tensors and their parts ---- */
 
+/* ComplexHelper.h, view_as_complex */
+static void vram__complex_refuse_view(vram__step *s, vram__tensor x) {
+  const int64_t *st = VRAM__STRIDE(x.d);
+  uint32_t i;
+  int odd = st[x.d->ndim - 1u] != 1 || (x.st && (vram__slot_at(s, vram__tensor_slot(x))->off & 1));
+  for (i = 0; i + 1 < x.d->ndim; i++)
+    odd |= (int)(st[i] & 1);
+  if (odd)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "view_as_complex of a tensor whose pairs do not lie side by side: PyTorch "
+                      "refuses");
+  else if (!vram__is_part(x.dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "complex numbers of bf16: PyTorch refuses");
+}
+
 static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__tensor *x,
                                        vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   int64_t stride[VRAM_MAX_AXES] = {0};
   uint32_t i;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  if (kind == VRAM__PART_VIEW_AS_COMPLEX)
+    vram__complex_refuse_view(s, x[0]);
   for (i = 0; i < n->out[0].d->ndim; i++)
     stride[i] = i >= x[0].d->ndim                    ? 1
                 : kind == VRAM__PART_VIEW_AS_COMPLEX ? VRAM__STRIDE(x[0].d)[i] / 2
                                                      : 2 * VRAM__STRIDE(x[0].d)[i];
   y[0] = vram__tensor_view(s, x[0], vram__dims_in(s, i, n->out[0].d->v, stride));
-  y[0].dt = n->out[0].dtype;
+  y[0].dt = kind == VRAM__PART_VIEW_AS_COMPLEX ? vram__complex_of(x[0].dt) : vram__real_of(x[0].dt);
   vram__view_wants_grad(s, y[0], x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -26089,9 +27530,12 @@ static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tenso
   for (i = 2; f && i-- > 0;)
     if (vram__input_wanted(f, i))
       vram__save_tensor(s, f, x[i]);
+  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
   d[0] = x[0].d;
   d[1] = x[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -26108,6 +27552,78 @@ static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor
     }
 }
 
+static void vram__forward_polar(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 1);
+  const vram_dims *d[2];
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* polar_backward: real parts of conj(grad) sgn(result), conj(grad) i result */
+static void vram__backward_polar(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
+  vram__tensor of[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    const vram__tensor factor = vram__pointwise_empty1(s, y);
+    const vram__tensor conjugated = vram__pointwise_empty1(s, g);
+    of[i] = vram__pointwise_empty2(s, conjugated, factor);
+    vram__tensor_release(s, conjugated);
+    vram__tensor_release(s, factor);
+  }
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i)) {
+      const vram_dims *d = vram__input_dims(s, f, i, NULL);
+      const vram__tensor part = vram__complex_real(s, of[i]);
+      to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
+                                        : vram__tensor_sum_to(s, part, d);
+      vram__tensor_release(s, part);
+    } else
+      vram__tensor_release(s, of[i]);
+}
+
+static void vram__forward_angle(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  vram__tensor whole = vram__tensor_none();
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  if (vram__is_complex(x[0].dt)) /* the kernel gives complex numbers */
+    whole = vram__pointwise_empty1(s, x[0]);
+  y[0] =
+      vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                         whole.d ? vram__real_of(x[0].dt) : vram__step_dtype(s, n->out[0].dtype));
+  vram__tensor_release(s, whole);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* angle_backward: where(x == 0, 0, grad x / |x|^2 i); of real numbers zeros */
+static void vram__backward_angle(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[7];
+  uint32_t n = 0;
+  if (!vram__is_complex(x.dt)) {
+    to[0] = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+    return;
+  }
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), g.dt);
+  vram__tensor_release(s, vram__pointwise_empty1(s, x));
+  t[n++] = vram__pointwise_empty1(s, t[0]);
+  t[n++] = vram__pointwise_empty2(s, g, x);
+  t[n++] = vram__pointwise_empty2(s, t[2], t[1]);
+  t[n++] = vram__pointwise_empty_number(s, t[3]);
+  t[n++] = vram__tensor_empty(s, s->scalar, x.dt);
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty1(s, t[4]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(fft, "", 1, 1, fft, SAME, none, fft, fft, each, NONE, VRAM__FFT_C2C, 0, "dim size");
@@ -26120,6 +27636,8 @@ VRAM__OP(view_as_real, "view_as_real", 1, 1, complex_part, SAME, none, complex_p
          none, NONE, VRAM__PART_VIEW_AS_REAL, 0, "");
 VRAM__OP(view_as_complex, "view_as_complex", 1, 1, complex_part, SAME, none, complex_part,
          complex_part, none, NONE, VRAM__PART_VIEW_AS_COMPLEX, 0, "");
+VRAM__OP(polar, "polar: x angle", 2, 2, complex, SAME, none, polar, polar, each, NONE, 0, 0, "");
+VRAM__OP(angle, "angle: x", 1, 1, angle, SAME, none, angle, angle, each, NONE, 0, 0, "");
 
 /* >>ops/norm    layer, RMS, group and local response normalisation */
 
@@ -26728,7 +28246,7 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   vram__grad_fn *f;
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
-  if (x->dt == VRAM_F64)
+  if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */
     vram__refuse_unlike(s, b->in, 3);
   if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
     *x = vram__torch_clone(s, *x, vram__norm_format(s, x->d, cl));
@@ -28132,7 +29650,7 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");
 
-/* >>ops/mha    torch.nn.MultiheadAttention */
+/* >>ops/mha    torch.nn.MultiheadAttention and TransformerEncoderLayer */
 
 /* The slots of its parameters. */
 enum {
@@ -28147,12 +29665,21 @@ enum {
   VRAM__MHA_PARAMS
 };
 
+/* Behind them those of an encoder layer: of each weight and its bias. */
+enum {
+  VRAM__ENCODER_LINEAR1 = VRAM__MHA_PARAMS,
+  VRAM__ENCODER_LINEAR2 = VRAM__ENCODER_LINEAR1 + 2,
+  VRAM__ENCODER_NORM1 = VRAM__ENCODER_LINEAR2 + 2,
+  VRAM__ENCODER_NORM2 = VRAM__ENCODER_NORM1 + 2,
+  VRAM__ENCODER_PARAMS = VRAM__ENCODER_NORM2 + 2
+};
+
 /* Its options, and sizes by their names in torch.nn.functional: N, L, S and E of its documentation
    are bsz, tgt_len, src_len and embed_dim. */
 typedef struct vram__mha {
   const vram_node *n;
-  int64_t heads, bsz, tgt_len, src_len, embed_dim;
-  int batched, batch_first, need_weights;
+  int64_t heads, bsz, tgt_len, src_len, embed_dim, dropout_p;
+  int batched, batch_first, need_weights, causal;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
 
@@ -28163,7 +29690,9 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batched = q->ndim == 3;
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
+  m.causal = VRAM__INT(n, is_causal, 0) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
+  m.dropout_p = VRAM__INT(n, dropout, 0);
   m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
   m.tgt_len = q->v[m.batch_first ? 1 : 0];
   m.src_len = k->v[m.batch_first ? 1 : 0];
@@ -28171,13 +29700,17 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   return m;
 }
 
-/* F.multi_head_attention_forward, _mha_shape_check */
-static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m) {
-  const vram_dims *mask = n->in[3]->d;
-  const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
-                                   : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
-                                         mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
-  if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
+/* F.multi_head_attention_forward, _mha_shape_check; value: the mask, which stands at that place */
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m, uint32_t at) {
+  const vram_value *value = n->nin > at ? n->in[at] : NULL;
+  const vram_dims *mask = value ? value->d : NULL;
+  int fits;
+  if (!mask)
+    return m->causal ? vram__node_error(g, n, "is_causal=1 needs the mask that it is about") : 1;
+  fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
+                         : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
+                               mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
+  if (!fits || (value->dtype != VRAM_BOOL && vram__kind_rank(value->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
   return 1;
@@ -28237,7 +29770,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
   if (n->nout > 1 && !m.need_weights)
     return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m))
+  if (!vram__shape_mha_mask(g, n, &m, 3))
     return 0;
   if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
@@ -28256,6 +29789,80 @@ static uint64_t vram__flops_mha(const vram_node *n) {
   const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
   return vram__sum_or_overflow(vram__product_or_overflow(rows, vram__matrix_elements(n)),
                                vram__flops_sdpa(n));
+}
+
+/* ---- torch.nn.TransformerEncoderLayer ---- */
+
+static vram__mha vram__encoder_attention(const vram_node *n, const vram_dims *x) {
+  vram__mha m = vram__mha_of(n, x, x);
+  m.need_weights = 0;
+  m.is_self = m.one_kv = 1;
+  m.dropout_p = VRAM__INT(n, dropout, VRAM__ONE / 10);
+  return m;
+}
+
+static int64_t vram__encoder_hidden(const vram_node *n) {
+  return VRAM__INT(n, dim_feedforward, 2048);
+}
+
+/* Parameters in the order in which the module registers them. */
+static int vram__shape_encoder_params(vram_graph *g, vram_node *n, int64_t e) {
+  const int64_t hidden = vram__encoder_hidden(n);
+  const int bias = VRAM__INT(n, bias, 1) != 0;
+  const vram__own_param own[] = {
+      {VRAM__MHA_IN, 1, "self_attn.in_proj_weight", 2, {3 * e, e, 0}},
+      {VRAM__MHA_BIAS, bias, "self_attn.in_proj_bias", 1, {3 * e, 0, 0}},
+      {VRAM__MHA_OUT, 1, "self_attn.out_proj.weight", 2, {e, e, 0}},
+      {VRAM__MHA_OUT_BIAS, bias, "self_attn.out_proj.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_LINEAR1, 1, "linear1.weight", 2, {hidden, e, 0}},
+      {VRAM__ENCODER_LINEAR1 + 1, bias, "linear1.bias", 1, {hidden, 0, 0}},
+      {VRAM__ENCODER_LINEAR2, 1, "linear2.weight", 2, {e, hidden, 0}},
+      {VRAM__ENCODER_LINEAR2 + 1, bias, "linear2.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM1, 1, "norm1.weight", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM1 + 1, bias, "norm1.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM2, 1, "norm2.weight", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM2 + 1, bias, "norm2.bias", 1, {e, 0, 0}}};
+  return vram__node_params(g, n, VRAM__ENCODER_PARAMS) &&
+         vram__node_own_params(g, n, own, sizeof own / sizeof *own);
+}
+
+/* The sequence, a mask. */
+static int vram__shape_encoder(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t act = VRAM__INT(n, activation, VRAM__WORD("relu"));
+  vram__mha m;
+  int64_t size[3];
+  uint32_t i;
+  if ((x->ndim != 3 && x->ndim != 2) || vram__kind_rank(n->in[0]->dtype) != 2)
+    return vram__node_error(g, n, "the sequence must have two or three axes of floating point");
+  m = vram__encoder_attention(n, x);
+  if (m.embed_dim < 1 || m.heads < 1 || m.embed_dim % m.heads)
+    return vram__node_error(g, n, "num_heads must divide the width of the sequence");
+  if (vram__encoder_hidden(n) < 1)
+    return vram__node_error(g, n, "dim_feedforward must be at least 1");
+  if (act != VRAM__WORD("relu") && act != VRAM__WORD("gelu"))
+    return vram__node_error(g, n, "activation must be relu or gelu");
+  if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
+    return vram__node_error(g, n, "dropout must be 0 to 1");
+  if (!vram__shape_mha_mask(g, n, &m, 1))
+    return 0;
+  if (!vram__shape_encoder_params(g, n, m.embed_dim) ||
+      !vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i + 1 < x->ndim ? x->v[i] : vram__encoder_hidden(n);
+  return vram__graph_dims(g, x->ndim, size) != NULL &&
+         vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+}
+
+/* The products with its weights, and those of attention. */
+static uint64_t vram__flops_encoder(const vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const vram__mha m = vram__encoder_attention(n, x);
+  const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
+  return vram__sum_or_overflow(
+      vram__product_or_overflow(rows, vram__matrix_elements(n)),
+      vram__product_or_overflow(4, vram__product_or_overflow(x->numel, (uint64_t)m.src_len)));
 }
 
 #ifndef VRAM_NO_STEP
@@ -28328,8 +29935,7 @@ static int vram__mha_is_native(const vram__step *s, const vram__mha *m, const vr
                      b = vram__mha_param(s, n, VRAM__MHA_BIAS);
   return !s->grad && !s->train && !s->amp && m->batch_first && m->is_self && m->heads % 2 == 0 &&
          b.d && w.d && b.dt == x[0].dt && w.dt == x[0].dt && !n->param[VRAM__MHA_KEY] &&
-         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0) &&
-         !(n->nin > 3 && vram__dtype_is_float(x[3].dt));
+         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0);
 }
 
 /* Would scaled_dot_product_attention run a fused kernel for query, key and value like x? */
@@ -28338,14 +29944,15 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
   vram__sdpa p;
   uint32_t i;
   int backend;
-  if (m->need_weights || mask.d)
+  if (m->need_weights || mask.d ||
+      ((s->device.rules->does & VRAM__MHA_EIGHTS) && m->embed_dim / m->heads % 8))
     return 0;
   vram__memory_zero(&p, sizeof p);
   x.d = vram__attention_bshd_dims(s, m->bsz, m->heads, m->tgt_len, m->embed_dim / m->heads);
   for (i = 0; i < 3; i++)
     p.in[i] = x;
   backend = vram__sdpa_select(s, &p);
-  return backend == VRAM__SDPA_FLASH || backend == VRAM__SDPA_EFFICIENT;
+  return backend != VRAM__SDPA_MATH;
 }
 
 /* Query, key and value are chunks of one product. */
@@ -28354,7 +29961,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
                 width = embed_dim / m->heads;
   vram__tensor packed = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN),
                                            vram__mha_param(s, m->n, VRAM__MHA_BIAS)),
-               y;
+               attended, y;
   vram__sdpa p;
   int64_t size[4], stride[4], rows[3];
   uint32_t i;
@@ -28371,8 +29978,8 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
     vram__tensor_begin_at(s, p.in[i], i * (uint64_t)embed_dim);
   }
-  y = vram__torch_sdpa(s, &p);
-  vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
+  attended = vram__torch_sdpa(s, &p); /* it lives on */
+  y = vram__torch_swap(s, attended, 1, 2);
   rows[0] = bsz;
   rows[1] = tgt_len;
   rows[2] = embed_dim;
@@ -28380,6 +29987,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   vram__tensor_replace(s, &y,
                        vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
                                           vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS)));
+  vram__tensor_release(s, attended);
   vram__tensor_release(s, packed);
   return y;
 }
@@ -28571,10 +30179,10 @@ static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *q
 }
 
 /* need_weights: products and a softmax. Gives the result [L,N*h,E/h]; takes key and value; the
-   variable q lives on. */
+   variable q lives on. kept[0]: room for what else does. */
 static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
                                              const vram__tensor *qkv, vram__tensor mask,
-                                             vram__tensor *weights) {
+                                             vram__tensor *weights, vram__tensor *kept) {
   vram__tensor in[3], scores, y;
   in[0] = mask;
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
@@ -28582,6 +30190,8 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
                   : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
+  if (s->device.rules->does & VRAM__MHA_KEEPS)
+    *kept = vram__tensor_retain(s, in[1]);
   vram__tensor_release(s, in[1]); /* del q_scaled, k */
   vram__tensor_release(s, qkv[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
@@ -28606,6 +30216,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
+  p.causal = m->causal;
   size[0] = m->bsz;
   size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
@@ -28647,13 +30258,13 @@ static void vram__mha_inputs(vram__step *s, const vram__mha *m, const vram__tens
       in[i] = m->batch_first ? vram__torch_swap(s, x[i], 0, 1) : vram__tensor_retain(s, x[i]);
 }
 
-/* F._canonical_mask: a mask of bools becomes one of numbers. */
-static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram__tensor *x) {
-  if (n->nin < 4)
+/* F._canonical_mask: a mask of bools becomes one of numbers; NULL: there is none. */
+static vram__tensor vram__mha_mask(vram__step *s, const vram__tensor *mask, vram_dtype dt) {
+  if (!mask)
     return vram__tensor_none();
-  if (x[3].dt == VRAM_BOOL)
-    return vram__tensor_empty(s, vram__dims_dense(s, x[3].d), x[0].dt);
-  return vram__tensor_retain(s, x[3]);
+  if (mask->dt == VRAM_BOOL)
+    return vram__tensor_empty(s, vram__dims_dense(s, mask->d), dt);
+  return vram__tensor_retain(s, *mask);
 }
 
 /* The result of attention becomes rows and goes through out_proj. */
@@ -28683,66 +30294,205 @@ static void vram__mha_average_weights(vram__step *s, const vram__mha *m, vram__t
 /* The function itself, on [len,N,width]. */
 static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, vram__tensor mask,
                           vram__tensor *y) {
-  const int64_t dropout_p = s->train ? VRAM__INT(m->n, dropout, 0) : 0;
+  const int64_t dropout_p = s->train ? m->dropout_p : 0;
   const int packed = m->batched && !m->n->param[VRAM__MHA_KEY];
   const vram__tensor given = vram__tensor_retain(s, mask); /* the module's forward holds it */
-  vram__tensor qkv[3];
+  vram__tensor qkv[3], kept[4];
+  uint32_t i;
   if (packed && m->is_self)
     vram__mha_project_self(s, m, in, qkv);
   else if (packed && m->one_kv)
     vram__mha_project_encoder(s, m, in, qkv);
   else
     vram__mha_project_each(s, m, in, qkv);
+  if (m->causal && !m->need_weights) /* no mask is needed */
+    vram__tensor_replace(s, &mask, vram__tensor_none());
   if (mask.d && mask.d->ndim == 2)
     vram__tensor_replace(s, &mask, vram__torch_unsqueeze(s, mask, 0));
   vram__mha_add_bias_kv(s, m, qkv, &mask);
   vram__mha_split_heads(s, m, qkv);
   vram__mha_add_zero_attn(s, m, qkv, &mask);
+  for (i = 0; i < 4; i++)
+    kept[i] = i < 3 && (s->device.rules->does & VRAM__MHA_KEEPS) ? vram__tensor_retain(s, qkv[i])
+                                                                 : vram__tensor_none();
   if (m->need_weights)
-    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1]);
+    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1], &kept[3]);
   else
     y[0] = vram__mha_attend_sdpa(s, m, dropout_p, qkv, mask);
   vram__mha_project_out(s, m, &y[0]);
   if (m->need_weights)
     vram__mha_average_weights(s, m, &y[1]);
+  for (i = 0; i < 4; i++)
+    vram__tensor_release(s, kept[i]);
   vram__tensor_release(s, given);
   vram__tensor_release(s, mask);
   if (m->need_weights)
     vram__tensor_release(s, qkv[0]);
 }
 
+/* What is left of the module's forward where the native kernel does not run. Takes the mask. */
+static void vram__mha_attend(vram__step *s, vram__mha *m, const vram__tensor *x, vram__tensor mask,
+                             vram__tensor *y) {
+  vram__tensor in[3];
+  uint32_t i;
+  vram__mha_inputs(s, m, x, in);
+  vram__mha_run(s, m, in, mask, y);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, in[i]);
+  if (!m->batched)
+    vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
+  if (!m->batched && m->need_weights)
+    vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
+  if (m->batch_first)
+    vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
+}
+
 /* torch.nn.MultiheadAttention.forward */
 static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__mha m = vram__mha_of(n, x[0].d, x[1].d);
-  vram__tensor in[3], mask = vram__mha_mask(s, n, x);
-  uint32_t i;
+  vram__tensor mask = vram__mha_mask(s, n->nin > 3 ? &x[3] : NULL, x[0].dt);
   m.one_kv = s->name_of[n->in[1]->index] == s->name_of[n->in[2]->index];
   m.is_self = m.one_kv && s->name_of[n->in[0]->index] == s->name_of[n->in[1]->index];
   y[1] = vram__tensor_none();
-  if (vram__mha_is_native(s, &m, x)) {
+  if (vram__mha_is_native(s, &m, x) && !(n->nin > 3 && vram__dtype_is_float(x[3].dt))) {
     vram__mha_native(s, &m, x[0], mask, y);
     vram__tensor_release(s, mask);
-  } else {
-    vram__mha_inputs(s, &m, x, in);
-    vram__mha_run(s, &m, in, mask, y);
-    for (i = 0; i < 3; i++)
-      vram__tensor_release(s, in[i]);
-    if (!m.batched)
-      vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
-    if (!m.batched && m.need_weights)
-      vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
-    if (m.batch_first)
-      vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
-  }
+  } else
+    vram__mha_attend(s, &m, x, mask, y);
   if (n->nout < 2)
     vram__tensor_replace(s, &y[1], vram__tensor_none());
 }
 
+/* ---- torch.nn.TransformerEncoderLayer ---- */
+
+/* norm1 or norm2 of x, which is taken */
+static vram__tensor vram__encoder_norm(vram__step *s, const vram_node *layer, uint32_t slot,
+                                       vram__tensor x) {
+  int64_t attr[3];
+  vram_node n;
+  vram__tensor y;
+  attr[0] = VRAM__KEY_normalized_shape | 1 << 8;
+  attr[1] = x.d->v[x.d->ndim - 1u];
+  attr[2] = 0;
+  vram__memory_zero(&n, sizeof n);
+  n.op = VRAM_OP_layer_norm;
+  n.nin = 1;
+  n.nout = 1;
+  n.nparam = 2;
+  n.param = layer->param + slot;
+  n.attr = attr;
+  vram__forward_op(s, &n, &x, &y);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+static vram__tensor vram__encoder_linear(vram__step *s, const vram_node *n, uint32_t slot,
+                                         vram__tensor x) {
+  return vram__torch_linear(s, x, vram__mha_param(s, n, slot), vram__mha_param(s, n, slot + 1));
+}
+
+/* _transformer_encoder_layer_fwd (native/transformers/transformer.cpp): sums are in place, the
+   activation is a part of the product */
+static vram__tensor vram__encoder_native(vram__step *s, const vram__mha *m, vram__tensor src,
+                                         vram__tensor mask) {
+  const vram_node *n = m->n;
+  const int norm_first = VRAM__INT(n, norm_first, 0) != 0;
+  vram__tensor x = vram__tensor_retain(s, src), y[2], before;
+  if (norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM1, x);
+  y[1] = vram__tensor_none();
+  vram__mha_native(s, m, x, mask, y);
+  vram__tensor_release(s, x);
+  x = y[0];
+  vram__torch_add_(s, &x, src);
+  if (!norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM1, x);
+  before = vram__tensor_retain(s, x);
+  if (norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM2, x);
+  y[0] = vram__encoder_linear(s, n, VRAM__ENCODER_LINEAR1, x);
+  y[1] = vram__encoder_linear(s, n, VRAM__ENCODER_LINEAR2, y[0]);
+  vram__tensor_release(s, y[0]);
+  vram__tensor_release(s, x);
+  x = y[1];
+  vram__torch_add_(s, &x, before);
+  if (!norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM2, x);
+  vram__tensor_release(s, before);
+  return x;
+}
+
+/* dropout(x) as the modules dropout, dropout1 and dropout2; takes x */
+static vram__tensor vram__encoder_dropout(vram__step *s, const vram__mha *m, vram__tensor x) {
+  vram__tensor y = vram__op_call_key(s, VRAM_OP_dropout, x, VRAM__KEY_p, m->dropout_p);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* _sa_block; takes x */
+static vram__tensor vram__encoder_attend(vram__step *s, vram__mha *m, vram__tensor x,
+                                         vram__tensor mask) {
+  vram__tensor in[3], y[2];
+  in[0] = in[1] = in[2] = x;
+  vram__mha_attend(s, m, in, vram__tensor_retain(s, mask), y);
+  vram__tensor_release(s, x);
+  return vram__encoder_dropout(s, m, y[0]);
+}
+
+/* _ff_block; takes x */
+static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__tensor x) {
+  const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
+  vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
+  vram__tensor_replace(
+      s, &y, vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+  y = vram__encoder_dropout(s, m, y);
+  vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
+  vram__tensor_release(s, x);
+  return vram__encoder_dropout(s, m, y);
+}
+
+/* x + block(norm(x)), or norm(x + block(x)); the first block is attention. Takes x. */
+static vram__tensor vram__encoder_block(vram__step *s, vram__mha *m, vram__tensor x,
+                                        vram__tensor mask, uint32_t norm) {
+  const int norm_first = VRAM__INT(m->n, norm_first, 0) != 0;
+  vram__tensor in = vram__tensor_retain(s, x), y, sum;
+  if (norm_first)
+    in = vram__encoder_norm(s, m->n, norm, in);
+  y = norm == VRAM__ENCODER_NORM1 ? vram__encoder_attend(s, m, in, mask)
+                                  : vram__encoder_feed(s, m, in);
+  sum = vram__op_call_binary(s, VRAM_OP_add, x, y);
+  vram__tensor_release(s, y);
+  if (!norm_first)
+    sum = vram__encoder_norm(s, m->n, norm, sum);
+  vram__tensor_release(s, x);
+  return sum;
+}
+
+static void vram__forward_encoder(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__mha m = vram__encoder_attention(n, x[0].d);
+  vram__tensor mask = vram__mha_mask(s, n->nin > 1 ? &x[1] : NULL, x[0].dt);
+  if (vram__mha_is_native(s, &m, x))
+    y[0] = vram__encoder_native(s, &m, x[0], mask);
+  else {
+    y[0] = vram__encoder_block(s, &m, vram__tensor_retain(s, x[0]), mask, VRAM__ENCODER_NORM1);
+    y[0] = vram__encoder_block(s, &m, y[0], mask, VRAM__ENCODER_NORM2);
+  }
+  vram__tensor_release(s, mask);
+}
+
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
-         "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
-         "frozen weights dtype");
+VRAM__OP(
+    multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+    "num_heads! bias dropout need_weights batch_first is_causal add_bias_kv add_zero_attn kdim "
+    "vdim frozen weights dtype");
+
+/* bias: of all its parts; dropout: 0.1 unless given */
+VRAM__OP(
+    transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
+    "num_heads! dim_feedforward activation norm_first bias dropout batch_first is_causal frozen "
+    "weights dtype");
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
@@ -29044,8 +30794,10 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   s->cat = VRAM_CATEGORY_AUTOCAST;
   c->flat = vram__rnn_flat_empty(s, &c->r, c->dt);
   s->cat = category;
-  for (i = 0; i < c->n->nparam; i++) {
-    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &c->w[i], 1, 1, 0);
+  for (i = 0; i < c->n->nparam; i++) { /* copy_ of a view of each */
+    const vram__tensor w = vram__torch_view_as(s, c->w[i], c->w[i].d, VRAM__K_view, 0);
+    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &w, 1, 1, 0);
+    vram__tensor_release(s, w);
     c->w[i] = vram__tensor_alias(s, c->flat, c->w[i].d);
     c->w[i].dt = c->dt;
     vram__grad_fn_set_output(s, f, 0, &c->w[i]);
@@ -29212,7 +30964,8 @@ static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b,
   vram__tensor_release(s, x_copy);
 }
 
-/* _cudnn_rnn_backward_weight: gradients of the parameters are views of one buffer, as these are. */
+/* _cudnn_rnn_backward_weight: gradients of the parameters lie in one buffer, and none keeps it but
+   as its storage: the last one that is left there is added to in place. */
 static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b, vram__grad_fn *f,
                                       vram__tensor *to) {
   const vram_dtype dt = b->x.dt;
@@ -29223,7 +30976,7 @@ static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b
   for (i = 3; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
       const vram_dims *w = f->node->param[i - 3]->d;
-      to[i] = b->r.bias ? vram__tensor_view(s, flat, w) : vram__tensor_empty(s, w, dt);
+      to[i] = b->r.bias ? vram__tensor_alias(s, flat, w) : vram__tensor_empty(s, w, dt);
     }
   vram__cub_release(s, workspace);
   vram__tensor_release(s, flat);
@@ -30031,7 +31784,7 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
                                      int reduction) {
   const int image = x.d->ndim > 2, none = reduction == VRAM__REDUCTION_NONE;
   const vram_dims *d = s->scalar;
-  vram__tensor y, total_weight, copy;
+  vram__tensor y, total_weight, copy[2];
   vram__grad_fn *f;
   if (none)
     d = vram__dims_rows(s, x.d);
@@ -30044,8 +31797,10 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
     total_weight = vram__tensor_empty(s, s->scalar, x.dt);
   }
   if (!image || !none) {
-    copy = vram__norm_format_copy(s, x, 0);
-    vram__tensor_release(s, copy);
+    copy[0] = vram__norm_format_copy(s, x, 0);
+    copy[1] = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy[1]);
+    vram__tensor_release(s, copy[0]);
   }
   if (f) {
     vram__save_tensor(s, f, x);
@@ -30063,9 +31818,13 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
   vram__tensor in = folded ? vram__nll_image(s, x) : vram__tensor_retain(s, x), y;
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
+  if (folded) /* its view is as good as itself */
+    target = vram__torch_contiguous(s, target);
   if (s->amp)
     vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
   y = vram__nll_kernel(s, in, target, reduction);
+  if (folded)
+    vram__tensor_release(s, target);
   vram__tensor_release(s, in);
   if (folded && reduction == VRAM__REDUCTION_NONE) {
     ndim = vram__loss_class_sizes(x.d, size);
@@ -30076,11 +31835,16 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
 }
 
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor x = VRAM__SAVED(f)[0], target = VRAM__SAVED(f)[1];
+  const int is_map = x.d->ndim > 2 && VRAM__SLOTS(f)[0].g.d->numel > 1; /* a loss of each place */
   vram__tensor copy;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   copy = vram__norm_format_copy(s, x, 0);
   vram__tensor_release(s, copy);
+  if (!is_map) {
+    copy = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy);
+  }
 }
 
 /* cross_entropy_loss_label_smoothing: the mean of `smooth` counts the targets that are not
@@ -30755,7 +32519,7 @@ static const vram__op_row *const vram__op_rows[] = {
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
-VRAM__FN uint16_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
+VRAM__FN uint32_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
 
 /* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
 VRAM__FN uint32_t vram__op_axes(const vram_node *n) { return vram__op_rows[n->op]->kind & 7; }
@@ -30883,6 +32647,14 @@ static inline void vram__backward_run(vram__step *s, vram__grad_fn *f, vram__ten
     vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
 }
 
+/* Does no gradient of f go anywhere? */
+static int vram__backward_is_idle(vram__grad_fn *f) {
+  uint32_t i = 0;
+  while (i < f->nin && !VRAM__EDGES(f)[i].fn)
+    i++;
+  return f->nin && i == f->nin;
+}
+
 /* The same where what f saved may be overwritten, or is to be recomputed. */
 static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
@@ -30891,13 +32663,17 @@ static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, 
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  vram__backward_run(s, f, to);
-  /* recomputed tensors go when the record has run, not when it is released */
-  for (i = 0; f->frame && i < f->nsaved; i++)
-    if (VRAM__SAVED(f)[i].st) {
-      vram__storage_release(s, VRAM__SAVED(f)[i].st);
-      VRAM__SAVED(f)[i].st = 0;
+  if (!vram__backward_is_idle(f))
+    vram__backward_run(s, f, to);
+  /* recomputed tensors are variables of the record's function: they go when it has run, not when it
+     is released, and from the last one to the first */
+  for (i = f->frame ? f->nsaved : 0; i-- > 0;) {
+    vram__tensor *const t = VRAM__SAVED(f) + (vram__saves_list(f) ? f->nsaved - 1 - i : i);
+    if (t->st) {
+      vram__storage_release(s, t->st);
+      t->st = 0;
     }
+  }
 }
 
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -31033,7 +32809,13 @@ VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
-VRAM__FN void vram__micro_batches(vram__step *s);
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss);
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
+
+/* epoch.c */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__evaluate(vram__step *s);
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
@@ -31043,6 +32825,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
+VRAM__FN void vram__zero_grad_first(vram__step *s);
+VRAM__FN void vram__zero_grad_last(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
@@ -32861,6 +34645,10 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       vram__slot *slot;
       if (!t->d)
         continue;
+      if (!edge->fn) { /* nobody wants it: it goes with the others */
+        seen |= VRAM__GRADIENTS_LEFT;
+        continue;
+      }
       slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
       if (t->d == slot->d && t->dt == slot->dt && !slot->g.d && !(seen & VRAM__GRADIENTS_LEFT))
         slot->g = *t;
@@ -32878,7 +34666,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
 static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (s->gin[i].d)
+    if (s->gin[i].d && edge[i].fn)
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
@@ -32887,7 +34675,7 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d)
+    if (gin[i].d && edge[i].fn)
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
   for (i = 0; i < n; i++)
     if (gin[i].d) {
@@ -34743,7 +36531,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
 }
 
 /* The tape, which grew from there, has been played and goes. */
-static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
   uint32_t i;
   s->used = tape;
   s->tape.last = 0;
@@ -34865,9 +36653,11 @@ static void vram__rounds_count(vram__step *s, const vram__milestone *then,
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
 
-VRAM__FN void vram__micro_batches(vram__step *s) {
-  const uint32_t count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
-  const uint64_t tape = s->used;
+/* last: the graph of the last one, NULL: it is one of the others. */
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
+  const uint32_t all = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
+  const uint32_t count = all - (last != NULL);
+  const uint64_t tape = s->tape.begin = s->used;
   int fold = count > 3 && vram__micro_batches_foldable(s);
   vram__milestone past[VRAM__ROUND_MOST + 1];
   vram__tensor loss = vram__tensor_none();
@@ -34891,6 +36681,13 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
     } else if (known < VRAM__ROUND_MOST)
       known++;
   }
+  if (last && !s->failed) {
+    if (count)
+      vram__micro_batch_forget(s, tape, &loss);
+    vram__epoch_batch(s, last);
+    if (!s->failed)
+      vram__micro_batch(s, &loss, !count);
+  }
   s->loss = loss;
 }
 
@@ -34902,6 +36699,32 @@ VRAM__FN void vram__zero_grad_now(vram__step *s) {
   for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
+  }
+}
+
+/* Gradients go: of the caller's inputs, then of the parameters. */
+VRAM__FN void vram__zero_grad_first(vram__step *s) {
+  uint32_t i;
+  for (i = s->leaf.parameters; i < s->leaf.count; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
+  }
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
+    vram__zero_grad_now(s);
+}
+
+/* zero_grad() behind the optimizer's step. */
+VRAM__FN void vram__zero_grad_last(vram__step *s) {
+  uint32_t i;
+  vram__phase_end(s, VRAM_PHASE_ZERO_GRAD);
+  for (i = 0; i < s->leaf.parameters; i++) {
+    vram__leaf *l = s->leaf.at + i;
+    if (!l->grad.d)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+    l->let_go = s->leaf.past[i].let_go = 1;
+    s->leaf.past[i].had = 0;
   }
 }
 
@@ -34937,14 +36760,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == 1)
     vram__live_collect(s);
-  if (!s->leaf.known)
-    return;
-  for (i = s->leaf.parameters; i < s->leaf.count; i++) { /* the caller's inputs lose theirs first */
-    vram__tensor_release(s, s->leaf.at[i].grad);
-    s->leaf.at[i].grad = vram__tensor_none();
-  }
-  if (!s->o->zero_grad_late && !s->g->nzero_grad)
-    vram__zero_grad_now(s);
+  if (s->leaf.known)
+    vram__zero_grad_first(s);
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
@@ -35413,11 +37230,16 @@ VRAM__FN void vram__keep_before(vram__step *s) {
   }
 }
 
-/* A `keep` line: its variables take their values, and what they held goes. */
+/* A `keep` line: its variables take their values, and what they held goes. Those of an evaluation
+   are others, which go at its end. */
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
+    return;
+  for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
+    s->variable[s->name_of[n->in[i]->index]].refs++;
+  if (s->phase == VRAM_PHASE_EVALUATION)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
@@ -35691,6 +37513,153 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
+/* >>step/epoch    what comes behind a step: one with the last batch of an epoch, an evaluation */
+
+static int vram__nodes_alike(const vram_node *a, const vram_node *b) {
+  while (a && b && a->op == b->op && a->nin == b->nin && a->nout == b->nout) {
+    a = a->next;
+    b = b->next;
+  }
+  return a == b; /* both at their end */
+}
+
+/* Are both the same model, whatever its inputs' sizes are? */
+static int vram__graphs_alike(const vram_graph *a, const vram_graph *b) {
+  const vram_param *p = a->param_first, *q = b->param_first;
+  uint32_t i;
+  if (a->nnode != b->nnode || a->nvalue != b->nvalue || a->nparam != b->nparam ||
+      a->ninput != b->ninput || a->nkept != b->nkept || a->nmade != b->nmade)
+    return 0;
+  for (; p; p = p->next, q = q->next) {
+    if (p->kind != q->kind || p->dtype != q->dtype || p->d->ndim != q->d->ndim)
+      return 0;
+    for (i = 0; i < p->d->ndim; i++)
+      if (p->d->v[i] != q->d->v[i])
+        return 0;
+  }
+  return vram__nodes_alike(a->first, b->first);
+}
+
+/* Why these options do not go together, or NULL. */
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o) {
+  const vram_graph *const other[2] = {o->last_batch, o->evaluation};
+  uint32_t i;
+  if (!o->train)
+    return NULL;
+  if (o->zero_grad_end && (o->keep_grads || o->zero_grad_late || g->nzero_grad))
+    return "zero_grad() behind the optimizer's step goes with no other zero_grad()";
+  if (o->zero_grad_end && vram__in_backward_is(o))
+    return "an optimizer in backward leaves no gradients to zero";
+  if (o->last_batch && o->first_step)
+    return "a first step has no last batch of an epoch behind it (expected a steady step)";
+  for (i = 0; i < 2; i++)
+    if (other[i] && (other[i]->error.code || !other[i]->root || !vram__graphs_alike(g, other[i])))
+      return i ? "the model that is evaluated is not the one that is trained: its nodes or "
+                 "parameters differ"
+               : "the last batch is not one of this model: its nodes or parameters differ";
+  for (i = 0; o->last_batch && i < g->ninput; i++)
+    if (o->last_batch->input[i]->d->numel > g->input[i]->d->numel)
+      return "the last batch of an epoch is larger than the others";
+  return NULL;
+}
+
+/* The inputs are of that graph now; what they lie on stays. */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g) {
+  uint32_t i;
+  s->g = g;
+  s->root = g->root;
+  s->call.nrange = s->call.own_args = 0;
+  vram__calls_find(s);
+  for (i = 0; i < g->ninput && !s->failed; i++) {
+    const vram_value *v = g->input[i];
+    vram__tensor t = s->variable[v->index].t;
+    t.d = v->d;
+    if (t.st) {
+      vram__storage *st = vram__slot_at(s, t.st);
+      st->d = v->d;
+      if (st->fn & VRAM__LEAF)
+        s->leaf.at[st->fn & ~VRAM__LEAF].d = v->d;
+    }
+    vram__variable_name(s, v, t);
+  }
+}
+
+/* What is named goes: the inputs, then the results. */
+static void vram__evaluation_unname(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < g->ninput; i++) {
+    vram__variable *v = s->variable + g->input[i]->index;
+    if (v->refs)
+      vram__tensor_release(s, v->t);
+    v->refs = 0;
+  }
+  for (n = g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      vram__variable *v = s->variable + s->name_of[n->out[i].index];
+      if (s->name_of[n->out[i].index] == g->nvalue)
+        continue;
+      if (v->refs)
+        vram__tensor_release(s, v->t);
+      v->refs = 0;
+    }
+}
+
+/* with torch.no_grad(): model(x), in a function of its own. */
+static void vram__evaluation_play(vram__step *s) {
+  const vram_graph *g = s->g;
+  uint32_t i;
+  vram__forward_leave_out(s);
+  for (i = 0; i < g->nvalue && !s->failed; i++)
+    s->variable[i].refs = 0;
+  s->cat = VRAM_CATEGORY_INPUTS;
+  for (i = 0; i < g->ninput && !s->failed; i++) {
+    const vram_value *v = g->input[i];
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
+    if (!(s->skip && g->inferred && s->skip[g->nnode + i]))
+      vram__variable_name(s, v, vram__tensor_empty(s, v->d, dt));
+  }
+  if (s->failed)
+    return;
+  vram__forward(s);
+  vram__autocast_leave(s);
+  if (!s->failed)
+    vram__evaluation_unname(s);
+  if (s->leaf.nmade && !s->failed)
+    vram__leaves_settle(s);
+}
+
+/* Behind a step, whose inputs stay where they are. */
+VRAM__FN void vram__evaluate(vram__step *s) {
+  const vram_graph *const own = s->g, *const g = s->o->evaluation;
+  vram__tensor *input;
+  uint32_t i;
+  vram__tensor none = vram__tensor_none();
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  input = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                            (own->ninput + UINT64_C(1)) * sizeof *input);
+  if (!input) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < own->ninput; i++)
+    input[i] = s->variable[own->input[i]->index].t;
+  s->phase = VRAM_PHASE_EVALUATION;
+  s->train = 0;
+  s->call.nrange = 0;
+  s->g = g;
+  s->root = g->root;
+  vram__evaluation_play(s);
+  vram__phase_end(s, VRAM_PHASE_END);
+  s->skip = NULL;
+  s->train = 1;
+  s->g = own;
+  s->root = own->root;
+  for (i = 0; i < own->ninput; i++)
+    vram__variable_name(s, own->input[i], input[i]);
+}
+
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
 
 /* A run that comes after the one that s played. */
@@ -35706,7 +37675,8 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || g->nbackward));
+  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                                   o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -36038,7 +38008,8 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+/* Of a step of that graph alone. */
+static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_checkpoint *b;
   const vram_node *m;
@@ -36072,6 +38043,15 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  return n;
+}
+
+VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+  uint64_t n = vram__step_graph_bytes(g, o);
+  if (o && o->train && o->last_batch)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
+  if (o && o->train && o->evaluation)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->evaluation, o));
   return n;
 }
 
@@ -36261,32 +38241,34 @@ static void vram__step_put_before(vram__step *s) {
   vram__peak_note(s);
 }
 
-/* From zero_grad to what is left after the optimizer. */
-static void vram__step_play(vram__step *s, uint32_t how) {
-  const vram__category_bytes before = s->count.category;
-  const uint64_t blocks = s->count.blocks, upper = blocks + s->count.extra;
+/* What there was before the step. */
+typedef struct vram__step_before {
+  vram__category_bytes category;
+  uint64_t blocks, upper;
+} vram__step_before;
+
+/* From the first forward pass to what is left after the optimizer. before: NULL behind another
+   step; last: the graph of the last micro-batch, where it is another one. */
+static void vram__step_play_one(vram__step *s, const vram__step_before *before,
+                                const vram_graph *last, uint32_t how) {
   vram__replay *run = s->replay;
-  vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
-    vram__live_collect(s);
-  if (run)
-    run->body = run->ntape;
-  vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
-  vram__micro_batches(s);
+  vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
-  if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
-    vram__gradients_had(s, &before, blocks, upper);
+  if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
+    vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
   if (s->train && !s->failed)
     vram__average_update(s);
+  if (s->train && !s->failed && s->o->zero_grad_end)
+    vram__zero_grad_last(s);
   if (run)
     run->after = run->ntape;
-  if (s->phase == VRAM_PHASE_OPTIMIZER)
+  if (s->phase != VRAM_PHASE_END)
     vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
@@ -36295,6 +38277,45 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
+}
+
+/* One more step behind another one. */
+static void vram__step_play_next(vram__step *s, const vram_graph *g, const vram_graph *last,
+                                 uint32_t how) {
+  vram__tensor none = vram__tensor_none();
+  if (s->failed)
+    return;
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  vram__epoch_batch(s, g);
+  if (s->failed)
+    return;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  s->leaf.taken = s->nbackward = 0;
+  s->saved_most = 0;
+  vram__zero_grad_first(s);
+  vram__step_play_one(s, NULL, last, how);
+}
+
+/* The step, and what the options let come behind it. */
+static void vram__step_play(vram__step *s, uint32_t how) {
+  const vram_graph *const g = s->g, *last = s->o->first_step ? NULL : s->o->last_batch;
+  vram__step_before before;
+  before.category = s->count.category;
+  before.blocks = s->count.blocks;
+  before.upper = s->count.blocks + s->count.extra;
+  vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
+  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+    vram__live_collect(s);
+  if (s->replay)
+    s->replay->body = s->replay->ntape;
+  vram__zero_grad(s);
+  vram__step_play_one(s, &before, NULL, how);
+  if (s->train && last)
+    vram__step_play_next(s, g, last, how);
+  if (s->train && s->o->evaluation && !s->failed)
+    vram__evaluate(s);
+  if (s->train && last)
+    vram__step_play_next(s, g, NULL, how);
   if (s->count.at_peak)
     vram__peak_note(s);
 }
@@ -36394,6 +38415,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__epoch_misuse(g, o))
+    return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);
 }
 
@@ -40602,6 +42625,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
+  t.o.last_batch = t.o.evaluation = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);
   vram__cuts_find(g, &t.c);

@@ -39,9 +39,14 @@ grep -v '^#' tests/golden/loops/loops.txt >$work/loops
 while IFS='|' read -r asked wanted; do
   ./vram estimate tests/golden/loops/${asked%% *}.vram ${asked#* } --json >$work/json
   found=
-  for phase in forward backward optimizer; do
+  for phase in forward backward optimizer evaluation; do
     found="$found$(sed -n "s/.*\"$phase\":{\"requested_bytes\":\([0-9]*\),\"requested_peak_bytes\":\([0-9]*\),.*/ $phase \1 \2/p" $work/json)"
   done
+  case $wanted in *reserved*)
+    found="$found reserved $(sed 's/.*"optimizer":{[^}]*"reserved_bytes":\([0-9]*\).*/\1/' $work/json) \
+$(sed 's/.*"peak_reserved_bytes":\([0-9][0-9]*\).*/\1/' $work/json)"
+    ;;
+  esac
   if [ "$found" = "$wanted" ]; then ok; else bad "$asked: $found, PyTorch:$wanted"; fi
 done <$work/loops
-[ "$(wc -l <$work/loops)" -ge 19 ] || bad "rows of loops.txt are missing"
+[ "$(wc -l <$work/loops)" -ge 31 ] || bad "rows of loops.txt are missing"

@@ -55,6 +55,8 @@ static PLAY_UNUSED void property_events(const play *p, const vram_step_options *
   for (k = o->train ? VRAM_PHASE_ZERO_GRAD : VRAM_PHASE_FORWARD; k < VRAM_PHASE_COUNT; k++) {
     if (!o->train && k > VRAM_PHASE_FORWARD)
       break;
+    if (k == VRAM_PHASE_EVALUATION && !o->evaluation)
+      continue;
     EQUAL(r->phase[k].requested_bytes, before + (uint64_t)phase[k].end);
     EQUAL(r->phase[k].requested_peak_bytes, before + (uint64_t)phase[k].peak);
     CHECK(r->phase[k].requested_bytes <= r->phase[k].requested_peak_bytes);

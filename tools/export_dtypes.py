@@ -346,7 +346,11 @@ def one_program(loaded, inputs):
         )
     name = lambda r, i: r.params.get(i) or r.buffers.get(i)
     then = {name(second, i): t.dtype for i, t in second.tensors.items()} if second else {}
-    rec.follow = {i for i in rec.tensors if (n := name(rec, i)) in changed and then.get(n, other) == other}
+    rec.follow = {  # a program may convert its buffers itself, once
+        i
+        for i, t in rec.tensors.items()
+        if t.dtype == own and (n := name(rec, i)) in changed.keys() | then.keys() and then.get(n, other) == other
+    }
     for r in (second, amp):
         for n in r.notes if r else ():
             rec.note(n)

@@ -8,8 +8,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-import export_checkpoint, export_device, export_found, export_quantised, export_training
-from export_custom import Measured, bytes_of, measure
+import export_checkpoint, export_device, export_found, export_linalg, export_native, export_quantised
+import export_training
+from export_custom import Measured, bytes_of, measure, storage_order
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -50,14 +51,14 @@ COLON_VIEWS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 9)
 
 
 class Answers(TorchFunctionMode):
-    """Answers what programs ask about masks, where there are no values: all of it is set, nothing of it is not. What else depends
-    on values raises DataDependentOutputException."""
+    """Answers what programs ask about masks, where there are no values: all of it is set; some of it (`some`) is not. What else
+    depends on values raises DataDependentOutputException."""
 
     given = False  # one was given to any program
 
-    def __init__(self):
+    def __init__(self, some=False):
         super().__init__()
-        self.notes = []
+        self.notes, self.some, self.asked = [], some, False  # asked: whether some of it is set
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
@@ -74,6 +75,7 @@ class Answers(TorchFunctionMode):
             if note not in self.notes:
                 self.notes.append(note)
             Answers.given = True
+            self.asked |= hasattr(args[0], "vram_some")
             return args[0].vram_answer
         if name == "__format__" and isinstance(args[0], FakeTensor):
             return "?"  # in the message of a check
@@ -88,7 +90,9 @@ class Answers(TorchFunctionMode):
         if r is None:
             r = func(*args, **(kwargs or {}))
         if name in ("all", "any", "_is_all_true") and isinstance(r, FakeTensor):
-            r.vram_answer = name != "any"
+            r.vram_answer = name != "any" or self.some
+            if name == "any":
+                r.vram_some = True
         if name == "rand" and isinstance(r, FakeTensor) and r.numel() == 1:
             r.vram_answer = 1.0  # above the probability that something is left out
         if name in ("lt", "le", "__lt__", "__le__") and getattr(args[0], "vram_answer", None) == 1.0:
@@ -159,7 +163,7 @@ def result_values(r):
     return list(r.values()) if isinstance(r, dict) else r
 
 
-class Recorder(export_found.Found, TorchFunctionMode):
+class Recorder(export_found.Found, export_linalg.Linalg, TorchFunctionMode):
     same = staticmethod(Same.apply)
 
     def __init__(self, module, inputs, buffers_are_inputs=False):
@@ -171,6 +175,7 @@ class Recorder(export_found.Found, TorchFunctionMode):
         self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
+        self.in_lines = set()  # ids of modules that are written as lines of what they call
         self.given = []  # names of what the module itself gave
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
@@ -254,6 +259,14 @@ class Recorder(export_found.Found, TorchFunctionMode):
                 if m.cublas:
                     node.keys["cublas"] = 1
                 node.custom = why
+            self.laid_out(node, t)
+
+    def laid_out(self, node, t):
+        """what a line with a shape makes is contiguous: t is a view of that where its axes lie otherwise"""
+        if order := storage_order(t):
+            node.keys["shape"] = shape_text([t.shape[i] for i in order])
+            dims = ",".join(str(order.index(i)) for i in range(t.dim()))
+            self.emit("permute", [Ref(node.outs[0])], t, {"dims": dims})
 
     def value(self, t, name):
         known = id(t) in self.names
@@ -861,13 +874,10 @@ class Recorder(export_found.Found, TorchFunctionMode):
         )
 
     def op_tensor_split(self, a, r, _):
-        d = a.get("dim", 0)
-        self.emit(
-            "split",
-            [a["x"]],
-            r,
-            {"split_size_or_sections": ",".join(str(t.shape[d]) for t in r), "dim": d or None},
-        )
+        d, at = a.get("dim", 0), 0
+        for t in r:  # slices, each with a record of its own
+            self.emit("slice", [a["x"]], t, {"dim": d or None, "start": at or None, "end": at + t.shape[d]})
+            at += t.shape[d]
 
     def op_diff(self, a, r, _):
         x, dim = a["x"], a.get("dim", -1)
@@ -917,18 +927,18 @@ class Recorder(export_found.Found, TorchFunctionMode):
     def op_to(self, a, r, _):
         args, kwargs = a
         x = args[0]
-        if not self.on_device(x):
-            self.create("empty", (), {}, r)
-            return
         other = next(
             (v for v in list(args[1:2]) + [kwargs.get("other")] if isinstance(v, torch.Tensor)), None
         )
+        if not self.on_device(x):
+            self.create("empty", (other,), {}, r)
+            return
         dtype = kwargs.get("dtype") or next((v for v in args[1:3] if isinstance(v, torch.dtype)), None)
         if kwargs.get("memory_format") not in (None, torch.preserve_format):
             self.note("to(memory_format=)")
-        if kwargs.get("copy"):
-            self.note("to(copy=True)")
-        if other is not None:
+        if kwargs.get("copy") and x.dtype == r.dtype:
+            self.emit("clone", [x], r)
+        elif other is not None:
             self.emit("type_as", [x, other], r)
         elif dtype is not None:
             self.convert(x, r, dtype)
@@ -940,7 +950,7 @@ class Recorder(export_found.Found, TorchFunctionMode):
 
     def op_type_as(self, a, r, _):
         if not self.on_device(a[0][0]):  # goes to the other's device, too
-            self.create("empty", (), {}, r)
+            self.create("empty", a[0][1:], {}, r)
             return
         self.emit("type_as", list(a[0]) + list(a[1].values()), r)
 
@@ -1250,9 +1260,12 @@ class Recorder(export_found.Found, TorchFunctionMode):
             and r.dtype == lender.dtype
             and lender.is_floating_point()
         ):
-            self.emit(op, [lender], r, keys)
-            return
-        self.emit(op, [], r, {**keys, "dtype": DTYPES[r.dtype]})
+            if storage_order(r) and r.shape == lender.shape:  # its layout, too
+                self.emit(op, [lender], r)
+            else:
+                self.laid_out(self.emit(op, [lender], r, keys), r)
+        else:
+            self.laid_out(self.emit(op, [], r, {**keys, "dtype": DTYPES[r.dtype]}), r)
 
     def op_fill(self, a, r, _):
         self.emit("fill", [a[0][0]], r, {"inplace": 1})
@@ -1438,6 +1451,15 @@ def run(module, forward, inputs, amp=None):
                 finally:
                     rec.unit -= 1
                 rec.recurrent(m, args, kwargs, r)
+                return r
+            words = export_native.line(rec, m, module, args, kwargs)
+            if words:
+                rec.unit += 1
+                try:
+                    r = call(m, *args, **kwargs)
+                finally:
+                    rec.unit -= 1
+                export_native.recorded(rec, m, words, r)
                 return r
             r = call(m, *args, **kwargs)
             if m is module:

@@ -189,7 +189,7 @@ def write(rec, name, comment, keep=False):
         keys = with_bytes(n)
         ins = []
         own = plan.get(id(n))
-        base = n.params[0] if n.params else 0
+        base, norm = n.params[0] if n.params else 0, n.op.endswith("_norm")
         for j, i in enumerate(n.ins):
             if own and j >= base:
                 continue
@@ -205,7 +205,6 @@ def write(rec, name, comment, keep=False):
                         ranks[n.outs[0]] = rank[own[0]]
                 if not tensors[own[0]].requires_grad:
                     keys["frozen"] = 1
-            norm = n.op.endswith("_norm")
             if norm and not given[0]:
                 if n.op == "instance_norm":
                     pass
@@ -219,6 +218,10 @@ def write(rec, name, comment, keep=False):
                 keys["bias"] = 0
             if n.op in ("batch_norm", "group_norm") and own and given[0] and not given[1]:
                 rec.note(f"{n.op} with a weight and no bias")
+        if norm and n.stats and "weights" not in keys:  # statistics of a module that is called twice
+            first = first_owner.setdefault(n.stats[0], n.outs[0])
+            if first != n.outs[0] and not own:
+                keys["weights"] = first
         held = {dtype_of(i) for i in [*(own or ()), *n.stats]}
         if held - {None}:
             keys["dtype"] = max(held - {None})
@@ -229,7 +232,7 @@ def write(rec, name, comment, keep=False):
         if n.held:
             keys = {"holds": ",".join(ins[-n.held :]), **keys}
             del ins[-n.held :]
-        if n.outs and any(o in rank for o in n.stats):
+        if n.outs and "weights" not in keys and any(o in rank for o in n.stats):
             ranks[n.outs[0]] = min(rank[o] for o in n.stats if o in rank)
         outs = [",".join(n.outs)] if n.outs else []
         text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
@@ -298,19 +301,47 @@ def one_text(loaded, sizes):
 
 
 def recorded_text(loaded, sizes):
+    """Whether some of a mask is set: first no (what is asked so is often whether something is wrong), then yes, where the program
+    fails without or leaves weights out."""
+    answers = Answers()
+    try:
+        rec = recorded(loaded, sizes, answers)
+        known = used(rec)
+    except (Problem, DataDependentOutputException, DynamicOutputShapeException):
+        raise
+    except Exception:
+        if not answers.asked:
+            raise
+        rec, known = None, set()
+    if answers.asked and (rec is None or known < rec.params.keys()):
+        other = Answers(True)
+        try:
+            second = recorded(loaded, sizes, other)
+            if known < used(second):
+                rec, answers = second, other
+        except Exception:
+            if rec is None:
+                raise
+    for n in answers.notes:
+        rec.note(n)
+    return write(rec, loaded.name, loaded.comment, loaded.keep), rec.notes
+
+
+def used(rec):
+    """the parameters that a program uses"""
+    return {i.own for n in rec.nodes for i in n.ins if i.own in rec.params} | rec.params_in_modules
+
+
+def recorded(loaded, sizes, answers):
     module, inputs = loaded.module, loaded.make_inputs(**sizes)
     if export_device.fake_device:
         inputs = to_fake_device(module, inputs)
-    answers = Answers()
     counted = export_found.counting(loaded.count)
     with torch.enable_grad() if module.training else torch.no_grad(), answers, one_backward(
         loaded.name
     ), counted:
         with torch.backends.cudnn.flags(enabled=not export_device.fake_device):
-            rec = one_program(loaded, inputs)
-    for n in answers.notes:
-        rec.note(n)
-    return write(rec, loaded.name, loaded.comment, loaded.keep), rec.notes
+            return one_program(loaded, inputs)
 
 
 NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")

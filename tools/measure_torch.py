@@ -196,7 +196,7 @@ class Measurement:
 
         class Saved:
             def __init__(self, t):
-                self.t = t
+                self.t = t.detach()  # an output leads to the node that keeps it: no dead branch would go
                 packed.add(self)
 
         with self.torch.autograd.graph.saved_tensors_hooks(Saved, lambda s: s.t):

@@ -8,6 +8,8 @@ import argparse, csv, io, math, os, random, subprocess
 
 UNARY = "exp log sqrt rsqrt abs neg square sin cos erf sign round clamp sigmoid tanh relu silu gelu leaky_relu elu softplus hardswish mish".split()
 UNARY_INPLACE = set("exp log sqrt rsqrt abs neg square sin cos erf sign round clamp sigmoid tanh relu silu leaky_relu elu hardswish mish".split())
+SPECIAL = "log1p log2 expm1 exp2 reciprocal sinh cosh asin acos atan asinh atanh erfc erfinv lgamma logit frac deg2rad nan_to_num".split()
+SPECIAL_BINARY = "atan2 hypot remainder fmax logaddexp".split()
 INT_UNARY = "abs neg square sign clamp".split()
 BINARY = "add sub mul div pow maximum minimum".split()
 COMPARE = "eq ne lt le gt ge".split()
@@ -510,7 +512,7 @@ class Graph:
             if v.shape or v.dtype != "f32":
                 v = self.put(r.choice(["sum", "mean"]), [v], [], "f32")
             total = self.put("add", [total, v], [], "f32") if total else v
-        if total.leaf or not self.lines[-1].split()[1] == total.name:
+        if total.leaf or not (self.lines[-1].split() + [""])[1] == total.name:
             total = self.put("mul", [total], [], "f32", "scalar=1")
         if r.random() < 0.3:
             d = r.sample([v.name for v in self.v[:-1]], min(len(self.v) - 1, r.randint(1, 3)))
@@ -725,7 +727,7 @@ def transformer(g):
 TOOL = os.environ.get("VRAM", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vram"))
 ACT = "relu relu6 hardtanh leaky_relu elu celu selu gelu silu mish sigmoid tanh hardsigmoid hardswish softplus softsign tanhshrink softshrink hardshrink threshold logsigmoid rrelu".split()
 NO_INPLACE = "gelu softplus softsign tanhshrink softshrink hardshrink logsigmoid".split()
-LOSS = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div nll_loss cosine_embedding_loss triplet_margin_loss".split()
+LOSS = "binary_cross_entropy mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div nll_loss cosine_embedding_loss triplet_margin_loss".split()
 
 
 class Wide:
@@ -926,6 +928,8 @@ class Wide:
             return self.one(op, [x], self.keys(num_parameters=[1, x.shape[1] if n > 1 else 1], frozen=[0, 1]))
         if op in ("glu", "softmax", "log_softmax", "softmin", "gumbel_softmax"):
             k = {"dim": r.randrange(-n, n) if n else 0}
+            if op in ("softmax", "log_softmax") and r.random() < 0.15:
+                return self.one(op, [x, self.x(dtypes=FLOATS)], k)
             if op.endswith(("softmax", "softmin")) and op != "gumbel_softmax":
                 k.update(self.keys(dtype=["f32", "bf16", "f64"]) if r.random() < 0.3 else {})
             if op == "gumbel_softmax":
@@ -1013,11 +1017,13 @@ class Wide:
 
     def pointwise(self):
         r, x = self.r, self.g.pick(lambda v: v.dtype != "bool")
-        op = r.choice(BINARY + ["floor_divide", "logaddexp", "triangle", "div_mode", "lerp", "addcmul", "where", "masked_fill", "unary", "unary", "compare", "logical"])
+        op = r.choice(BINARY + SPECIAL_BINARY + ["special", "special", "addcdiv", "floor_divide", "triangle", "div_mode", "lerp", "addcmul", "where", "masked_fill", "unary", "unary", "compare", "logical"])
         if not x:
             return
         if op == "unary":
             return self.one(r.choice(UNARY if x.float() else INT_UNARY), [x], self.inplace(x))
+        if op == "special":
+            return self.one(r.choice(SPECIAL), [x], self.inplace(x))
         if op == "floor_divide" and x.grad:
             return
         if op == "triangle":
@@ -1034,7 +1040,7 @@ class Wide:
             if op == "masked_fill":
                 return m and self.one(op, [x, m], self.inplace(x))
             return m and self.one(op, r.choice([[m, x, w], [m, x]]))
-        if op in ("lerp", "addcmul"):
+        if op in ("lerp", "addcmul", "addcdiv"):
             c = r.choice(others)
             if op == "lerp" and r.random() < 0.5:
                 return self.one(op, [x, w], {"scalar": 1, **self.inplace(x)})
@@ -1045,7 +1051,7 @@ class Wide:
         if op in ("add", "sub") and r.random() < 0.15:
             k["alpha"] = 2
             return self.one(op, [x, w], k)
-        return self.one(op, [x], {"scalar": 1, **k}) if r.random() < 0.3 and op not in ("maximum", "minimum") else self.one(op, [x, w], k)
+        return self.one(op, [x], {"scalar": 1, **k}) if r.random() < 0.3 and op not in ("maximum", "minimum", "atan2", "hypot", "fmax", "logaddexp") else self.one(op, [x, w], {} if op in ("atan2", "fmax", "logaddexp") else k)
 
     def index(self):
         r, x = self.r, self.g.pick(lambda v: v.shape and v.dtype != "bool")
@@ -1168,6 +1174,49 @@ class Wide:
         k = {"dim": ",".join(map(str, d))} if r.random() < 0.6 else {}
         return self.one("fft" if y is z else "rfft", [y], {**k, **({} if y is z else self.keys(onesided=[0, 1] if len(d) == 1 or not k else [1]))})
 
+    def regions(self):
+        """pooling of regions, deformable convolution, and what a program finds in data: nothing uses that, the pretended GPU has no data"""
+        r = self.r
+        op = r.choice("roi_align roi_pool ps_roi_align ps_roi_pool deform_conv2d nms nonzero unique masked_select grouped_mm".split())
+        if op in ("nonzero", "unique", "masked_select"):
+            x = self.g.pick(lambda v: v.dtype not in COMPLEX)
+            masks = [v for v in self.g.v if v.dtype == "bool" and self.g.bcast(x.shape, v.shape) is not None]
+            if op == "masked_select":
+                y = masks and self.add(op, 1, [x, r.choice(masks)], "count=0")
+            else:
+                y = self.add(op, r.choice([1, 2]) if op == "unique" else 1, [x], "count=0")
+            self.g.v = [v for v in self.g.v if v not in (y or [])]
+            return y
+        if op == "nms":
+            x = self.x(2, 2, lambda v: v.shape[1] == 4)
+            n = x.shape[0] if x else r.choice([1, 5, 64, 70])
+            x = x or self.shaped("rand", [n, 4], grad=False)
+            scores = x and self.shaped("rand", [n], f"dtype={x.dtype}", grad=False)
+            y = scores and self.one(op, [x, scores], "count=0", grad=False)
+            return y and (self.g.v.remove(y) or True)
+        if op == "grouped_mm":
+            x = self.x(2, 2, dtypes=("f32", "bf16"))
+            w = x and self.param([r.choice([1, 2, 4]), x.shape[1], r.choice([8, 16])], x)
+            ends = w and self.shaped("zeros", [w.shape[0]], "dtype=i32", grad=False)
+            return ends and self.one(op, [x, w, ends])
+        x = self.x(4, 4)
+        if not x:
+            return
+        if op == "deform_conv2d":
+            k, s, p, d = r.choice([1, 2, 3]), r.choice([1, 1, 2]), r.choice([0, 1]), r.choice([1, 1, 2])
+            h, w = [(z + 2 * p - d * (k - 1) - 1) // s + 1 for z in x.shape[2:]]
+            if h < 1 or w < 1:
+                return
+            groups = r.choice([a for a in (1, 1, 2) if x.shape[1] % a == 0])
+            o, parts = groups * r.choice([1, 3]), r.choice([a for a in (1, 1, 2) if x.shape[1] % a == 0])
+            ins = [x, self.param([x.shape[0], 2 * parts * k * k, h, w], x), self.param([o, x.shape[1] // groups, k, k], x)]
+            ins += [self.param([x.shape[0], parts * k * k, h, w], x)] if r.random() < 0.5 else []
+            ins += [self.param([o], x)] if r.random() < 0.5 else []
+            window = {a: v for a, v, usual in (("stride", s, 1), ("padding", p, 0), ("dilation", d, 1)) if v != usual}
+            return all(ins) and self.one(op, ins, window)
+        boxes = self.shaped("rand", [r.choice([0, 1, 3, 7]), 5], f"dtype={x.dtype}", grad=False)
+        return boxes and self.one(op, [x, boxes], {"output_size": self.axes(2, [1, 2, 3])})
+
     def normed(self):
         """a weight in two parts, as torch.nn.utils.weight_norm has it"""
         r, x = self.r, self.x(1, dtypes=FLOATS)
@@ -1212,7 +1261,7 @@ class Wide:
         if end in g.open or "enable_grad" in g.open or len(g.open) > 2:
             return
         if kind != "checkpoint":
-            g.lines.append(f"{kind} off" if kind == "autocast" else kind)
+            g.lines.append(f"autocast {r.choice(['off', 'off', 'bf16', 'fp16'])}" if kind == "autocast" else kind)
         else:
             args = r.sample(g.v, min(len(g.v), r.choice([0, 1, 1, 2])))
             keys = " reentrant=1" if r.random() < 0.4 else r.choice([""] * 6 + [" early_stop=0"])
@@ -1251,7 +1300,7 @@ class Wide:
             y = self.one(op, [x], grad=False)
             return y
         if op == "to":
-            return self.one(op, [x], {"dtype": r.choice(FLOATS)}, leaf=x.leaf)
+            return self.one(op, [x], {"dtype": r.choice(FLOATS)} if r.random() < 0.8 else {"autocast": 1}, leaf=x.leaf)
         if op == "type_as":
             w = self.x(dtypes=FLOATS)
             return self.one(op, [x, w], leaf=x.leaf, grad=x.grad)
@@ -1309,7 +1358,7 @@ def wide(g):
         g.lines.append(f"input x{i} {named} [{','.join(map(str, shape))}]" + (" grad=1" if grad else ""))
         g.v.append(Value(f"x{i}", shape, g.model[6:] if named == "model" else dtype, leaf=True, grad=grad))
     blocks = [w.block] * r.choice([0, 0, 1, 4])
-    draw = blocks + [w.spectral, w.normed, w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.distance, w.reduction, w.create, w.loop, w.view, w.view]
+    draw = blocks + [w.spectral, w.normed, w.regions, w.regions, w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.distance, w.reduction, w.create, w.loop, w.view, w.view]
     k = 0
     for _ in range(20 * g.budget):
         if k >= g.budget:

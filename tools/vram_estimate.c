@@ -3,7 +3,9 @@
 
 cmd_text help_estimate = {
     "vram estimate MODEL [options]     bytes of one step\n"
-    "\n" HELP_STEP "output\n"
+    "\n",
+    HELP_STEP,
+    "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"
     "  --terms               every figure, and where it comes from\n"
@@ -92,11 +94,16 @@ static void print_planned(const vram_planned_step *p) {
     printf("'\n");
 }
 
+int job_last_phase(const job *j) {
+  return !j->o.train       ? VRAM_PHASE_FORWARD
+         : j->o.evaluation ? VRAM_PHASE_EVALUATION
+                           : VRAM_PHASE_OPTIMIZER;
+}
+
 static void json_phases(const job *j, const vram_report *r) {
-  const int n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   int i;
   printf(",\"phases\":{");
-  for (i = VRAM_PHASE_FORWARD; i <= n; i++) {
+  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
     const vram_phase_report *p = &r->phase[i];
     printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
            ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
@@ -327,8 +334,8 @@ static void print_recomputed(const job *j, const vram_graph *g) {
 
 static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
   char mode[256];
-  int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   uint32_t d;
+  int i;
   job_mode(j, mode, sizeof mode);
   printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
          cmd_plain, mode);
@@ -345,7 +352,7 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
          cmd_human(r->device_bytes.expected), cmd_human(r->device_bytes.lower),
          cmd_human(r->device_bytes.upper));
   printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
-  for (i = VRAM_PHASE_FORWARD; i <= n; i++)
+  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++)
     printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
            cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
   print_held(j, g, r);

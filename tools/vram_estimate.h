@@ -32,4 +32,7 @@ int scene_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t b
 /* --snapshot and --trace; not FITS: message printed. */
 int film_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes);
 
+/* The last phase that a report of the job's step has something of. */
+int job_last_phase(const job *j);
+
 #endif

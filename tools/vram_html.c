@@ -347,7 +347,7 @@ int scene_write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
   bad |= vram_write_svg(NULL, r, s->live, s->nlive, &o, s->scratch, vram_svg_bytes(s->nlive),
                         &sink) != VRAM_OK;
   fprintf(f, "</figure>\n</div>\n");
-  html_phases(f, r, j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD);
+  html_phases(f, r, job_last_phase(j));
   html_layers(f, g, j->o.nodes);
   html_terms(f, r);
   fprintf(f,

@@ -11,14 +11,17 @@ static int is_command(const job *j, const char *name) { return !strcmp(j->comman
 static const char *not_of(const job *j) {
   static const char *const without[][2] = {
       {"estimate", "--solve"},
-      {"fit", "--csv --table --no-table --live --terms --explain --events --svg --html --snapshot "
+      {"fit", "--last-batch --eval-batch --csv --table --no-table --live --terms --explain "
+              "--events --svg --html --snapshot "
               "--trace"},
-      {"plan", "--infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
+      {"plan", "--last-batch --eval-batch --infer --checkpoint --checkpoint-nodes --reentrant "
+               "--live --terms --explain "
                "--events --html --snapshot --trace --solve"},
       {"diff",
-       "--table --no-table --live --terms --explain --events --svg --html --snapshot --trace "
-       "--solve --budget --context --cudnn --modules"},
-      {"arena", "--prefetch --pinned --gpu --alloc-conf --context --cudnn --modules"}};
+       "--last-batch --eval-batch --table --no-table --live --terms --explain --events --svg "
+       "--html --snapshot --trace --solve --budget --context --cudnn --modules"},
+      {"arena", "--last-batch --eval-batch --prefetch --pinned --gpu --alloc-conf --context "
+                "--cudnn --modules"}};
   size_t i;
   for (i = 0; i < sizeof without / sizeof *without; i++)
     if (is_command(j, without[i][0]))
@@ -95,6 +98,15 @@ static int set_accumulate(job *j, const char *a, const char *v) {
   j->o.accumulate = (uint32_t)n;
   if (n > 1)
     j->training = a;
+  return 1;
+}
+
+static int set_other_batch(job *j, const char *a, const char *v) { /* --last-batch, --eval-batch */
+  int64_t n;
+  if (!cmd_parse_count(v, 1, INT64_MAX, &n))
+    return cmd_bad("not a batch", v, "1 or more"), 0;
+  *(a[2] == 'l' ? &j->last_batch : &j->eval_batch) = n;
+  j->training = a;
   return 1;
 }
 
@@ -260,6 +272,7 @@ static int job_flag(job *j, const char *a) {
   } flag[] = {{"--infer", offsetof(job, o.train), 0, 0},
               {"--keep-grads", offsetof(job, o.keep_grads), 1, 1},
               {"--zero-grad-late", offsetof(job, o.zero_grad_late), 1, 1},
+              {"--zero-grad-end", offsetof(job, o.zero_grad_end), 1, 1},
               {"--optimizer-in-backward", offsetof(job, o.optimizer_in_backward), 1, 1},
               {"--master-weights", offsetof(job, o.master_weights), 1, 1},
               {"--capturable", offsetof(job, o.capturable), 1, 1},
@@ -293,6 +306,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--galore-rank", set_galore_rank},
                 {"--step", set_step},
                 {"--accumulate", set_accumulate},
+                {"--last-batch --eval-batch", set_other_batch},
                 {"--checkpoint", set_checkpoint},
                 {"--checkpoint-nodes", set_checkpoint_nodes},
                 {"--prefetch --pinned", set_batches},
@@ -329,7 +343,7 @@ int job_option(job *j, const char *a, const char *v) {
 
 void job_mode(const job *j, char *to, size_t cap) {
   const vram_step_options *o = &j->o;
-  char count[16] = "", segments[16] = "";
+  char count[16] = "", segments[16] = "", epoch[80] = "";
   const vram_dtype d = o->dtype ? o->dtype : j->own_dtype ? j->own_dtype : VRAM_F32;
   const char *dtype = o->amp && d == VRAM_F32 ? "" : vram_dtype_name(d);
   if (o->accumulate > 1)
@@ -337,16 +351,22 @@ void job_mode(const job *j, char *to, size_t cap) {
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     snprintf(segments, sizeof segments, "%" PRIu32,
              o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments);
-  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
-           o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "",
-           dtype, o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
-           j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
-           j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
-           *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
-           o->zero_grad_late ? " zero-grad-late" : "", o->clip_grad_norm ? " clip-grad-norm" : "",
-           o->optimizer_in_backward ? " in-backward" : "", o->ema ? " ema" : "",
-           *segments ? " checkpoint " : "", segments, o->reentrant ? " reentrant" : "",
-           o->first_step ? " first step" : "");
+  if (j->last_batch)
+    snprintf(epoch, sizeof epoch, " last-batch %" PRId64, j->last_batch);
+  if (j->eval_batch)
+    snprintf(epoch + strlen(epoch), sizeof epoch - strlen(epoch), " eval-batch %" PRId64,
+             j->eval_batch);
+  snprintf(
+      to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
+      o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "", dtype,
+      o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
+      j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
+      j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
+      *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
+      o->zero_grad_late ? " zero-grad-late" : "", o->zero_grad_end ? " zero-grad-end" : "", epoch,
+      o->clip_grad_norm ? " clip-grad-norm" : "", o->optimizer_in_backward ? " in-backward" : "",
+      o->ema ? " ema" : "", *segments ? " checkpoint " : "", segments,
+      o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
 }
 
 int job_check(job *j) {
@@ -474,29 +494,58 @@ const vram_allocator model_allocator = {model_alloc, model_free, NULL};
 void model_unload(loaded *l) {
   free(l->ranges);
   free(l->scratch);
+  free(l->other_mem[0]);
+  free(l->other_mem[1]);
   free(l->mem);
   free(l->text);
 }
 
-int model_load(loaded *l, job *j, char *text, size_t len) {
+/* The text as a graph with these dims, in memory that *mem is to free. */
+static int graph_load(const job *j, const loaded *l, size_t len, const vram_dim *dims,
+                      uint32_t ndims, vram_graph *g, void **mem) {
   vram_error err;
-  uint64_t need = j->lora || j->quant ? vram_graph_adapted_bytes(text, len, j->dims, j->ndims)
-                                      : vram_graph_parse_bytes(text, len, j->dims, j->ndims);
-  int status;
-  memset(l, 0, sizeof *l);
-  l->text = text;
+  const uint64_t need = j->lora || j->quant ? vram_graph_adapted_bytes(l->text, len, dims, ndims)
+                                            : vram_graph_parse_bytes(l->text, len, dims, ndims);
   if (!need)
     return cmd_bad("a model that is too large:", j->model, NULL);
-  l->mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
-  if (!l->mem) {
+  *mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!*mem) {
     cmd_say("vram: out of memory (the model needs %s)", cmd_human(need));
     return OTHER;
   }
-  vram_graph_init(&l->g, l->mem, need);
-  if (vram_graph_adapt(&l->g, j->lora, j->quant))
-    return cmd_bad(l->g.error.text, NULL, NULL);
-  if (vram_graph_parse(&l->g, text, len, j->dims, j->ndims, &err))
-    return model_error(j, &err);
+  vram_graph_init(g, *mem, need);
+  if (vram_graph_adapt(g, j->lora, j->quant))
+    return cmd_bad(g->error.text, NULL, NULL);
+  return vram_graph_parse(g, l->text, len, dims, ndims, &err) ? model_error(j, &err) : FITS;
+}
+
+/* The model with the batches of --last-batch and --eval-batch. */
+static int other_batches_load(loaded *l, job *j, size_t len) {
+  const int64_t batch[2] = {j->last_batch, j->eval_batch};
+  vram_dim dims[VRAM_MAX_DIMS + 1];
+  int i, status = FITS;
+  for (i = 0; i < 2 && !status; i++) {
+    if (!batch[i])
+      continue;
+    memcpy(dims, j->dims, j->ndims * sizeof *dims);
+    dims[j->ndims].name = NULL;
+    dims[j->ndims].value = batch[i];
+    status = graph_load(j, l, len, dims, j->ndims + 1, &l->other[i], &l->other_mem[i]);
+    *(i ? &j->o.evaluation : &j->o.last_batch) = &l->other[i];
+  }
+  return status;
+}
+
+int model_load(loaded *l, job *j, char *text, size_t len) {
+  vram_error err;
+  int status;
+  memset(l, 0, sizeof *l);
+  l->text = text;
+  status = graph_load(j, l, len, j->dims, j->ndims, &l->g, &l->mem);
+  if (!status)
+    status = other_batches_load(l, j, len);
+  if (status)
+    return status;
   j->o.rules = vram_step_rules(&l->g, &j->o);
   status = job_model_dtype(j, l->g.dtype);
   if (status)

@@ -17,6 +17,10 @@
   "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
   "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
   "                        live over the forward pass\n"                                           \
+  "  --zero-grad-end       zero_grad() behind the optimizer's step\n"                              \
+  "  --last-batch N        the last batch of an epoch is one of N: what runs then,\n"              \
+  "                        and the step behind it\n"                                               \
+  "  --eval-batch N        a batch of N in eval mode under no_grad between two steps\n"            \
   "  --clip-grad-norm foreach|loop\n"                                                              \
   "                        clip_grad_norm_() before the optimizer's step\n"                        \
   "  --optimizer-in-backward\n"                                                                    \
@@ -68,6 +72,7 @@ typedef struct job {
   vram_dim dims[VRAM_MAX_DIMS];
   char dim_name[VRAM_MAX_DIMS][VRAM_MAX_NAME + 1];
   uint32_t ndims;
+  int64_t last_batch, eval_batch; /* 0: none */
   uint64_t budget, gpu_bytes;
   int has_budget, json, csv, table, live, terms, explain;
   int automatic; /* --checkpoint auto, and what it found: */
@@ -82,6 +87,9 @@ typedef struct loaded { /* a model, ready for steps */
   uint64_t bytes; /* of scratch */
   vram_range *ranges;
   vram_graph g;
+  /* the same with the last batch of an epoch, and with that of an evaluation between steps */
+  vram_graph other[2];
+  void *other_mem[2];
 } loaded;
 
 /* One option; returns how many arguments it took, 0: error printed. */

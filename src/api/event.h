@@ -28,6 +28,7 @@ typedef enum vram_category {
   X(FORWARD, "forward")                                                                            \
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
+  X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")
 
 typedef enum vram_phase {

@@ -61,7 +61,8 @@ typedef struct vram_step_options {
   int master_weights;  /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate; /* micro-batches, 0 or 1: one */
   int keep_grads;      /* zero_grad(set_to_none=False), or none at all */
-  int zero_grad_late;  /* zero_grad() stands between forward and backward */
+  int zero_grad_late;  /* zero_grad() stands between forward and backward, */
+  int zero_grad_end;   /* or behind the optimizer's step */
   vram_optim_impl clip_grad_norm; /* torch.nn.utils.clip_grad_norm_ before the optimizer's step,
                                      with foreach or as a loop; 0: none */
   int optimizer_in_backward; /* a hook behind each accumulated gradient makes its parameter's step
@@ -72,18 +73,26 @@ typedef struct vram_step_options {
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
   const vram_range *checkpoint; /* nodes that run in torch.utils.checkpoint.checkpoint, ranges in */
-  uint32_t ncheckpoint;   /* the order in which they begin; their inputs are what they use from
-                             outside. They may lie inside one another, outer ones first, if
-                             not `reentrant` */
-  int reentrant;          /* use_reentrant=True */
-  uint32_t prefetch;      /* further batches of the inputs that wait on the device */
-  uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
-  uint32_t cc;            /* compute capability times ten; 0: 90 */
-  uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  vram_cudnn cudnn;       /* workspaces of convolutions */
-  int eager_modules;      /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                             beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: what the device suggests */
+  uint32_t ncheckpoint; /* the order in which they begin; their inputs are what they use from
+                           outside. They may lie inside one another, outer ones first, if
+                           not `reentrant` */
+  int reentrant;        /* use_reentrant=True */
+  /* With train: the same text with other dims, or the same calls with other sizes. The report then
+     tells of all that runs, the highest peak of each phase; events go on from one to the next. */
+  const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
+                                          one with it, then one with the usual batch again. Its
+                                          inputs lie where those of the usual one lie */
+  const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
+                                          eval mode under no_grad: its inputs come to the device
+                                          then, and they go with its results */
+  uint32_t prefetch;            /* further batches of the inputs that wait on the device */
+  uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
+  uint32_t cc;                  /* compute capability times ten; 0: 90 */
+  uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
+  vram_cudnn cudnn;             /* workspaces of convolutions */
+  int eager_modules;            /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                                   beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
+  uint64_t context_bytes;       /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.

@@ -8,7 +8,8 @@
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+#define VRAM__CHECKPOINTED                                                                         \
+  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
                                  */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
@@ -186,7 +187,8 @@ enum {
   VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
   VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
   VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
-  VRAM__OP_NUMBERS = 32768    /* and this for all but bools */
+  VRAM__OP_NUMBERS = 32768,   /* and this for all but bools */
+  VRAM__OP_REAL = 65536       /* and this for all but complex numbers */
 };
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
@@ -197,7 +199,7 @@ typedef struct vram__op_row {
   vram__shape_fn shape;
   vram__flops_fn flops;
   uint16_t least, most; /* inputs */
-  uint16_t traits;      /* VRAM__OP_... */
+  uint32_t traits;      /* VRAM__OP_... */
   uint8_t types, autocast, lower;
   uint8_t kind;  /* which of its family it is */
   uint8_t lines; /* it is written out to lines, and has no function of its own */
@@ -505,7 +507,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
                               vram_node **node);
 
 /* ops/table.c */
-VRAM__FN uint16_t vram__op_traits(const vram_node *n);
+VRAM__FN uint32_t vram__op_traits(const vram_node *n);
 VRAM__FN uint32_t vram__op_axes(const vram_node *n);
 VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);

@@ -180,10 +180,13 @@ VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
 static int vram__node_takes(vram_graph *g, const vram_node *n) {
   const uint32_t traits = vram__op_traits(n);
   uint32_t i;
-  if (!(traits & (VRAM__OP_FLOATS | VRAM__OP_NUMBERS)))
+  const uint32_t limits = VRAM__OP_FLOATS | VRAM__OP_NUMBERS | VRAM__OP_REAL | VRAM__OP_OWNS;
+  if (!(traits & limits))
     return 1;
   for (i = 0; i < n->nin; i++) {
     const vram_dtype dt = n->in[i]->dtype;
+    if (vram__kind_rank(dt) == 3 && ((traits & VRAM__OP_REAL) || n->nparam))
+      return vram__node_error(g, n, "a tensor of complex numbers");
     if (dt == VRAM_BOOL && (traits & VRAM__OP_NUMBERS))
       return vram__node_error(g, n, "a tensor of bools");
     if ((dt == VRAM_BOOL || dt == VRAM_I16 || dt == VRAM_I32 || dt == VRAM_I64) &&

@@ -84,7 +84,7 @@ VRAM__FN vram_dtype vram__promote_result(uint32_t op, uint32_t nin, const vram__
   case VRAM__TYPES_NUMBER:
     return nin == 1 && dt == VRAM_BOOL ? VRAM_I64 : dt;
   default: /* the absolute of a complex number is real */
-    return op != VRAM_OP_abs ? dt : dt == VRAM_C64 ? VRAM_F32 : dt == VRAM_C128 ? VRAM_F64 : dt;
+    return op == VRAM_OP_abs ? vram__dtype_real(dt) : dt;
   }
 }
 

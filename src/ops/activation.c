@@ -122,64 +122,67 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(relu, "relu", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
                    "x0: threshold_backward(y, grad)");
 VRAM__OP_POINTWISE(relu6, "relu6", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardtanh, "hardtanh", 1, 1, same, SAME, none, CLAMP,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace min_val max_val",
-                   "x0: hardtanh_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL,
+                   "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, "leaky_relu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace negative_slope",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace negative_slope",
                    "x0: leaky_relu_backward(x0, grad); inplace x0: leaky_relu_backward(y, grad)");
 VRAM__OP_POINTWISE(elu, "elu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(celu, "celu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace alpha",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(selu, "selu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(gelu, "gelu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "approximate",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "approximate",
                    "x0: gelu_backward(grad, x0)");
 VRAM__OP_POINTWISE(silu, "silu", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: silu_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
+                   "x0: silu_backward(grad, x0)");
 VRAM__OP_POINTWISE(mish, "mish", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace", "x0: mish_backward(grad, x0)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
+                   "x0: mish_backward(grad, x0)");
 VRAM__OP_POINTWISE(sigmoid, "sigmoid", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: sigmoid_backward(grad, y)");
 VRAM__OP_POINTWISE(tanh, "tanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: tanh_backward(grad, y)");
 VRAM__OP_POINTWISE(hardsigmoid, "hardsigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: hardsigmoid_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardswish, "hardswish", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "inplace",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "inplace",
                    "x0: hardswish_backward(grad, x0)");
 VRAM__OP_POINTWISE(softplus, "softplus", 1, 1, same, SAME, fp32, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "beta threshold",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "beta threshold",
                    "x0: softplus_backward(grad, x0)");
 VRAM__OP_LINES(softsign, "", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "abs a x0; add b a scalar=1; drop a; div y x0 b");
 VRAM__OP_LINES(tanhshrink, "tanhshrink", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "tanh a x0; sub y x0 a");
 VRAM__OP_POINTWISE(softshrink, "softshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "lambd",
                    "x0: softshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardshrink, "hardshrink", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "lambd",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "lambd",
                    "x0: hardshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(threshold, "threshold", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace threshold value",
-                   "x0: threshold_backward(x0, grad)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL,
+                   "inplace threshold value", "x0: threshold_backward(x0, grad)");
 VRAM__OP_POINTWISE(logsigmoid, "logsigmoid log_sigmoid", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS, "",
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_FLOATS | VRAM__OP_REAL, "",
                    "x0: with(buffer, log_sigmoid_backward(grad, x0))");
-VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, VRAM__OP_FLOATS, "dim");
+VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0,
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "dim");
 VRAM__OP(prelu, "", 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, VRAM__OP_FLOATS,
          "num_parameters frozen weights dtype");
-VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, VRAM__OP_FLOATS,
-         "lower upper inplace");
+VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0,
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "lower upper inplace");

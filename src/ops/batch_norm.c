@@ -146,7 +146,7 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   vram__grad_fn *f;
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
-  if (x->dt == VRAM_F64)
+  if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */
     vram__refuse_unlike(s, b->in, 3);
   if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
     *x = vram__torch_clone(s, *x, vram__norm_format(s, x->d, cl));

@@ -118,7 +118,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "a transposed convolution of no channels");
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
-  size[lead - 1] = v.c;
+  size[lead - 1] = in ? v.c : 0; /* ConvBackend::Empty gives a result of no channels, too */
   for (i = 0; i < k; i++) {
     if (!x->v[lead + i] && in && (lead == 1 || x->v[0])) /* _select_conv_backend */
       return vram__node_error(g, n, "an empty input may only lack samples or channels");
@@ -487,7 +487,9 @@ static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tenso
   for (i = 0; i < 2; i++)
     if (flat && (c.want >> i & 1))
       to[i].d = vram__dims_without_axis(s, to[i].d, 2);
-  if (bias)
+  if (bias && !g.d->v[g.d->ndim + 1u - VRAM__SAVED(f)[1].d->ndim])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g.dt);
+  else if (bias)
     to[2] = vram__tensor_sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
   vram__tensor_release(s, held);
   vram__tensor_release(s, copy);
@@ -552,7 +554,9 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
     to[1] = vram__tensor_empty(s, w, g->dt);
     vram__conv_workspace(s, xyw, VRAM__CONV_WEIGHT, g->dt, 0);
   }
-  if (f->nin > 2 && vram__input_wanted(f, 2))
+  if (f->nin > 2 && vram__input_wanted(f, 2) && !x->v[1])
+    to[2] = vram__tensor_empty(s, vram__input_dims(s, f, 2, NULL), g->dt);
+  else if (f->nin > 2 && vram__input_wanted(f, 2))
     to[2] = vram__tensor_sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
 }
 

@@ -83,9 +83,8 @@ static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
       vram__tensor_release(s, c->in[i]);
 }
 
-/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor, is in
- * place.
- */
+/* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least
+   fp32, is in place. */
 static vram__tensor vram__cosine_norm(vram__step *s, vram__tensor x, uint32_t a) {
   int64_t attr[5];
   vram__tensor norm, y;
@@ -122,7 +121,9 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, dt);
+  eps = s->device.rules->does & VRAM__COSINE_EPS
+            ? vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt))
+            : vram__tensor_none();
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);

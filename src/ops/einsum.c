@@ -364,8 +364,8 @@ static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a
   right = vram__operand_spread(s, b, positions);
   vram__tensor_release(s, b->t);
   y.t = vram__torch_mul(s, left, right);
-  vram__tensor_release(s, left);
   vram__tensor_release(s, right);
+  vram__tensor_release(s, left);
   for (i = 0; i < n && ndim < VRAM_MAX_AXES; i++)
     if (positions >> i & 1)
       y.at[ndim++] = (uint8_t)i;
@@ -468,8 +468,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
   vram__tensor_release(s, right);
   vram__tensor_release(s, left);
-  vram__tensor_release(s, p.a.t);
-  vram__tensor_release(s, p.b.t);
+  vram__tensor_release(s, b.t); /* the caller's variables, which were not swapped */
+  vram__tensor_release(s, a.t);
   /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
   return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
 }

@@ -8,8 +8,18 @@ enum { VRAM__PART_VIEW_AS_REAL, VRAM__PART_VIEW_AS_COMPLEX };
 
 #define VRAM__FFT_AXES 3 /* of one plan (cufft_max_ndim) */
 
-static vram_dtype vram__complex_of(vram_dtype dt) { return dt == VRAM_F64 ? VRAM_C128 : VRAM_C64; }
-VRAM__FN vram_dtype vram__real_of(vram_dtype dt) { return dt == VRAM_C128 ? VRAM_F64 : VRAM_F32; }
+static vram_dtype vram__complex_of(vram_dtype dt) {
+  return dt == VRAM_F64 ? VRAM_C128 : dt == VRAM_F16 ? VRAM_C32 : VRAM_C64;
+}
+
+VRAM__FN vram_dtype vram__real_of(vram_dtype dt) {
+  return dt == VRAM_C128 ? VRAM_F64 : dt == VRAM_C32 ? VRAM_F16 : VRAM_F32;
+}
+
+/* What parts of complex numbers can be. */
+static int vram__is_part(vram_dtype dt) {
+  return dt == VRAM_F32 || dt == VRAM_F64 || dt == VRAM_F16;
+}
 
 /* The axes of a transform, and the sizes that its input is cut or padded to. */
 typedef struct vram__fft {
@@ -52,8 +62,8 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   vram__fft t;
   uint32_t i;
-  if (dt != VRAM_F32 && dt != VRAM_F64 && (!vram__is_complex(dt) || kind == VRAM__FFT_R2C))
-    return vram__node_error(g, n, "a transform of a tensor that is not f32, f64 or complex");
+  if (!vram__is_part(dt) && (kind == VRAM__FFT_R2C ? dt != VRAM_BF16 : !vram__is_complex(dt)))
+    return vram__node_error(g, n, "a transform of a tensor that is not floating point or complex");
   if (kind != VRAM__FFT_R2C && !vram__is_complex(dt))
     return vram__node_error(g, n, "a transform of a tensor that is not complex (to dtype=c64)");
   if (!vram__fft_of(g, n, x, &t))
@@ -82,8 +92,8 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   if (vram__op_at(n->op)->kind == VRAM__PART_VIEW_AS_COMPLEX) {
-    if (dt != VRAM_F32 && dt != VRAM_F64)
-      return vram__node_error(g, n, "a tensor that is not f32 or f64");
+    if (!vram__is_part(dt))
+      return vram__node_error(g, n, "a tensor that is not f16, f32 or f64");
     if (!x->ndim || x->v[x->ndim - 1] != 2)
       return vram__node_error(g, n, "a last axis that is not two");
     return vram__node_out(g, n, 0, x->ndim - 1u, size, vram__complex_of(dt));
@@ -98,12 +108,21 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, i, size, vram__real_of(dt));
 }
 
+static int vram__shape_angle(vram_graph *g, vram_node *n) {
+  const vram_dtype dt = n->in[0]->dtype;
+  (void)g;
+  return vram__node_out_dims(n, 0, n->in[0]->d,
+                             vram__is_complex(dt)      ? vram__real_of(dt)
+                             : vram__kind_rank(dt) < 2 ? VRAM_F32
+                                                       : dt);
+}
+
 static int vram__shape_complex(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
   const vram_dtype dt = n->in[0]->dtype;
-  if ((dt != VRAM_F32 && dt != VRAM_F64) || n->in[1]->dtype != dt)
-    return vram__node_error(g, n, "parts that are not both f32 or f64");
+  if (!vram__is_part(dt) || n->in[1]->dtype != dt)
+    return vram__node_error(g, n, "parts that are not both f16, f32 or f64");
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
   return vram__node_out(g, n, 0, ndim, size, vram__complex_of(dt));
@@ -262,19 +281,55 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
   return y;
 }
 
+/* A transform of bf16 along one axis is made in its own complex numbers, half of them where the
+   signal's other half follows from it; several axes are made in fp32. */
+static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
+                                   const vram_dims *d) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  vram__tensor y, z, all;
+  for (i = 0; i < d->ndim; i++)
+    size[i] = i == t->axis[0] ? t->last / 2 + 1 : d->v[i];
+  y = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), VRAM_CB32);
+  vram__fft_exec(s, x, &y, t->axis, 1);
+  z = vram__tensor_empty(s, vram__dims_dense(s, y.d), VRAM_C64);
+  if (z.d->numel != d->numel) {
+    all = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM_C64);
+    vram__tensor_release(s, z);
+    z = all;
+  }
+  vram__tensor_release(s, y);
+  return z;
+}
+
+/* cuFFT's transforms of 16 bits; those that are made of two run on their own sizes, too */
+static void vram__fft_refuse_half(vram__step *s, vram_dtype dt, const vram__fft *t) {
+  uint32_t i;
+  for (i = 0; i < t->n && (dt == VRAM_F16 || dt == VRAM_C32); i++) {
+    const int64_t size = i + 1 == t->n ? t->last : t->size[i];
+    if (size & (size - 1)) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                        "a transform of f16 whose sizes are not powers of two: cuFFT refuses");
+      return;
+    }
+  }
+}
+
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor whole, in;
+  vram__tensor in;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
-  whole = vram__torch_cast(s, x[0], x[0].dt == VRAM_BF16 ? VRAM_F32 : x[0].dt);
-  in = vram__fft_resized(s, whole, &t);
-  vram__tensor_release(s, whole);
+  vram__fft_refuse_half(s, x[0].dt, &t);
+  in = vram__fft_resized(s, x[0], &t);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
-  y[0] = kind == VRAM__FFT_R2C   ? vram__fft_r2c(s, in, &t, n->out[0].d)
+  if (in.dt == VRAM_BF16 && t.n > 1)
+    vram__tensor_replace(s, &in, vram__tensor_to(s, in, VRAM_F32));
+  y[0] = in.dt == VRAM_BF16      ? vram__fft_bf16(s, in, &t, n->out[0].d)
+         : kind == VRAM__FFT_R2C ? vram__fft_r2c(s, in, &t, n->out[0].d)
          : kind == VRAM__FFT_C2R ? vram__fft_c2r(s, in, &t, n->out[0].d)
                                  : vram__fft_c2c(s, in, &t);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -319,18 +374,35 @@ static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 /* ---- complex tensors and their parts ---- */
 
+/* ComplexHelper.h, view_as_complex */
+static void vram__complex_refuse_view(vram__step *s, vram__tensor x) {
+  const int64_t *st = VRAM__STRIDE(x.d);
+  uint32_t i;
+  int odd = st[x.d->ndim - 1u] != 1 || (x.st && (vram__slot_at(s, vram__tensor_slot(x))->off & 1));
+  for (i = 0; i + 1 < x.d->ndim; i++)
+    odd |= (int)(st[i] & 1);
+  if (odd)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "view_as_complex of a tensor whose pairs do not lie side by side: PyTorch "
+                      "refuses");
+  else if (!vram__is_part(x.dt))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "complex numbers of bf16: PyTorch refuses");
+}
+
 static void vram__forward_complex_part(vram__step *s, const vram_node *n, vram__tensor *x,
                                        vram__tensor *y) {
   const int kind = vram__op_at(n->op)->kind;
   int64_t stride[VRAM_MAX_AXES] = {0};
   uint32_t i;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  if (kind == VRAM__PART_VIEW_AS_COMPLEX)
+    vram__complex_refuse_view(s, x[0]);
   for (i = 0; i < n->out[0].d->ndim; i++)
     stride[i] = i >= x[0].d->ndim                    ? 1
                 : kind == VRAM__PART_VIEW_AS_COMPLEX ? VRAM__STRIDE(x[0].d)[i] / 2
                                                      : 2 * VRAM__STRIDE(x[0].d)[i];
   y[0] = vram__tensor_view(s, x[0], vram__dims_in(s, i, n->out[0].d->v, stride));
-  y[0].dt = n->out[0].dtype;
+  y[0].dt = kind == VRAM__PART_VIEW_AS_COMPLEX ? vram__complex_of(x[0].dt) : vram__real_of(x[0].dt);
   vram__view_wants_grad(s, y[0], x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -361,9 +433,12 @@ static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tenso
   for (i = 2; f && i-- > 0;)
     if (vram__input_wanted(f, i))
       vram__save_tensor(s, f, x[i]);
+  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
   d[0] = x[0].d;
   d[1] = x[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -380,6 +455,78 @@ static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor
     }
 }
 
+static void vram__forward_polar(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 1);
+  const vram_dims *d[2];
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* polar_backward: real parts of conj(grad) sgn(result), conj(grad) i result */
+static void vram__backward_polar(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
+  vram__tensor of[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    const vram__tensor factor = vram__pointwise_empty1(s, y);
+    const vram__tensor conjugated = vram__pointwise_empty1(s, g);
+    of[i] = vram__pointwise_empty2(s, conjugated, factor);
+    vram__tensor_release(s, conjugated);
+    vram__tensor_release(s, factor);
+  }
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i)) {
+      const vram_dims *d = vram__input_dims(s, f, i, NULL);
+      const vram__tensor part = vram__complex_real(s, of[i]);
+      to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
+                                        : vram__tensor_sum_to(s, part, d);
+      vram__tensor_release(s, part);
+    } else
+      vram__tensor_release(s, of[i]);
+}
+
+static void vram__forward_angle(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  vram__tensor whole = vram__tensor_none();
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  if (vram__is_complex(x[0].dt)) /* the kernel gives complex numbers */
+    whole = vram__pointwise_empty1(s, x[0]);
+  y[0] =
+      vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                         whole.d ? vram__real_of(x[0].dt) : vram__step_dtype(s, n->out[0].dtype));
+  vram__tensor_release(s, whole);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* angle_backward: where(x == 0, 0, grad x / |x|^2 i); of real numbers zeros */
+static void vram__backward_angle(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[7];
+  uint32_t n = 0;
+  if (!vram__is_complex(x.dt)) {
+    to[0] = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+    return;
+  }
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), g.dt);
+  vram__tensor_release(s, vram__pointwise_empty1(s, x));
+  t[n++] = vram__pointwise_empty1(s, t[0]);
+  t[n++] = vram__pointwise_empty2(s, g, x);
+  t[n++] = vram__pointwise_empty2(s, t[2], t[1]);
+  t[n++] = vram__pointwise_empty_number(s, t[3]);
+  t[n++] = vram__tensor_empty(s, s->scalar, x.dt);
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty1(s, t[4]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(fft, "", 1, 1, fft, SAME, none, fft, fft, each, NONE, VRAM__FFT_C2C, 0, "dim size");
@@ -392,3 +539,5 @@ VRAM__OP(view_as_real, "view_as_real", 1, 1, complex_part, SAME, none, complex_p
          none, NONE, VRAM__PART_VIEW_AS_REAL, 0, "");
 VRAM__OP(view_as_complex, "view_as_complex", 1, 1, complex_part, SAME, none, complex_part,
          complex_part, none, NONE, VRAM__PART_VIEW_AS_COMPLEX, 0, "");
+VRAM__OP(polar, "polar: x angle", 2, 2, complex, SAME, none, polar, polar, each, NONE, 0, 0, "");
+VRAM__OP(angle, "angle: x", 1, 1, angle, SAME, none, angle, angle, each, NONE, 0, 0, "");

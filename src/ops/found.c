@@ -81,8 +81,8 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     places[1] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
     vram__cub_release(s, places[0]);
-    places[0] = vram__cub_hold(s, 8 * all);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
+    places[0] = vram__cub_hold(s, 8 * all);
     vram__workspace_use(s, vram__cub_scan(s, all, 4));
     vram__cub_release(s, places[0]);
     (void)places[1];
@@ -102,6 +102,9 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
   const vram_dims *row = vram__dims_in(s, 1, &k, NULL);
   vram__tensor in[2], values, order, boxes, keep, mask;
   uint32_t i;
+  if (!s->amp && x[0].dt == VRAM_BF16)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "torchvision has no kernel for bf16 outside autocast");
   for (i = 0; i < 2; i++)
     in[i] = s->amp ? vram__autocast_cast(s, x[i], VRAM_F32) : vram__tensor_retain(s, x[i]);
   if (!k) {
@@ -127,5 +130,6 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, 0, "count");
-VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, 0, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "count");

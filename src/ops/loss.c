@@ -548,7 +548,7 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
                                      int reduction) {
   const int image = x.d->ndim > 2, none = reduction == VRAM__REDUCTION_NONE;
   const vram_dims *d = s->scalar;
-  vram__tensor y, total_weight, copy;
+  vram__tensor y, total_weight, copy[2];
   vram__grad_fn *f;
   if (none)
     d = vram__dims_rows(s, x.d);
@@ -561,8 +561,10 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
     total_weight = vram__tensor_empty(s, s->scalar, x.dt);
   }
   if (!image || !none) {
-    copy = vram__norm_format_copy(s, x, 0);
-    vram__tensor_release(s, copy);
+    copy[0] = vram__norm_format_copy(s, x, 0);
+    copy[1] = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy[1]);
+    vram__tensor_release(s, copy[0]);
   }
   if (f) {
     vram__save_tensor(s, f, x);
@@ -580,9 +582,13 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
   vram__tensor in = folded ? vram__nll_image(s, x) : vram__tensor_retain(s, x), y;
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
+  if (folded) /* its view is as good as itself */
+    target = vram__torch_contiguous(s, target);
   if (s->amp)
     vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
   y = vram__nll_kernel(s, in, target, reduction);
+  if (folded)
+    vram__tensor_release(s, target);
   vram__tensor_release(s, in);
   if (folded && reduction == VRAM__REDUCTION_NONE) {
     ndim = vram__loss_class_sizes(x.d, size);
@@ -593,11 +599,16 @@ static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor 
 }
 
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor x = VRAM__SAVED(f)[0], target = VRAM__SAVED(f)[1];
+  const int is_map = x.d->ndim > 2 && VRAM__SLOTS(f)[0].g.d->numel > 1; /* a loss of each place */
   vram__tensor copy;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
   copy = vram__norm_format_copy(s, x, 0);
   vram__tensor_release(s, copy);
+  if (!is_map) {
+    copy = vram__norm_format_copy(s, target, 0);
+    vram__tensor_release(s, copy);
+  }
 }
 
 /* cross_entropy_loss_label_smoothing: the mean of `smooth` counts the targets that are not

@@ -1,4 +1,4 @@
-/* >>ops/mha    torch.nn.MultiheadAttention */
+/* >>ops/mha    torch.nn.MultiheadAttention and TransformerEncoderLayer */
 #include "ops/ops.h"
 
 /* The slots of its parameters. */
@@ -14,12 +14,21 @@ enum {
   VRAM__MHA_PARAMS
 };
 
+/* Behind them those of an encoder layer: of each weight and its bias. */
+enum {
+  VRAM__ENCODER_LINEAR1 = VRAM__MHA_PARAMS,
+  VRAM__ENCODER_LINEAR2 = VRAM__ENCODER_LINEAR1 + 2,
+  VRAM__ENCODER_NORM1 = VRAM__ENCODER_LINEAR2 + 2,
+  VRAM__ENCODER_NORM2 = VRAM__ENCODER_NORM1 + 2,
+  VRAM__ENCODER_PARAMS = VRAM__ENCODER_NORM2 + 2
+};
+
 /* Its options, and sizes by their names in torch.nn.functional: N, L, S and E of its documentation
    are bsz, tgt_len, src_len and embed_dim. */
 typedef struct vram__mha {
   const vram_node *n;
-  int64_t heads, bsz, tgt_len, src_len, embed_dim;
-  int batched, batch_first, need_weights;
+  int64_t heads, bsz, tgt_len, src_len, embed_dim, dropout_p;
+  int batched, batch_first, need_weights, causal;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
 
@@ -30,7 +39,9 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batched = q->ndim == 3;
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
+  m.causal = VRAM__INT(n, is_causal, 0) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
+  m.dropout_p = VRAM__INT(n, dropout, 0);
   m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
   m.tgt_len = q->v[m.batch_first ? 1 : 0];
   m.src_len = k->v[m.batch_first ? 1 : 0];
@@ -38,13 +49,17 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   return m;
 }
 
-/* F.multi_head_attention_forward, _mha_shape_check */
-static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m) {
-  const vram_dims *mask = n->in[3]->d;
-  const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
-                                   : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
-                                         mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
-  if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
+/* F.multi_head_attention_forward, _mha_shape_check; value: the mask, which stands at that place */
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m, uint32_t at) {
+  const vram_value *value = n->nin > at ? n->in[at] : NULL;
+  const vram_dims *mask = value ? value->d : NULL;
+  int fits;
+  if (!mask)
+    return m->causal ? vram__node_error(g, n, "is_causal=1 needs the mask that it is about") : 1;
+  fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
+                         : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
+                               mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
+  if (!fits || (value->dtype != VRAM_BOOL && vram__kind_rank(value->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
   return 1;
@@ -104,7 +119,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
   if (n->nout > 1 && !m.need_weights)
     return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m))
+  if (!vram__shape_mha_mask(g, n, &m, 3))
     return 0;
   if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
@@ -123,6 +138,80 @@ static uint64_t vram__flops_mha(const vram_node *n) {
   const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
   return vram__sum_or_overflow(vram__product_or_overflow(rows, vram__matrix_elements(n)),
                                vram__flops_sdpa(n));
+}
+
+/* ---- torch.nn.TransformerEncoderLayer ---- */
+
+static vram__mha vram__encoder_attention(const vram_node *n, const vram_dims *x) {
+  vram__mha m = vram__mha_of(n, x, x);
+  m.need_weights = 0;
+  m.is_self = m.one_kv = 1;
+  m.dropout_p = VRAM__INT(n, dropout, VRAM__ONE / 10);
+  return m;
+}
+
+static int64_t vram__encoder_hidden(const vram_node *n) {
+  return VRAM__INT(n, dim_feedforward, 2048);
+}
+
+/* Parameters in the order in which the module registers them. */
+static int vram__shape_encoder_params(vram_graph *g, vram_node *n, int64_t e) {
+  const int64_t hidden = vram__encoder_hidden(n);
+  const int bias = VRAM__INT(n, bias, 1) != 0;
+  const vram__own_param own[] = {
+      {VRAM__MHA_IN, 1, "self_attn.in_proj_weight", 2, {3 * e, e, 0}},
+      {VRAM__MHA_BIAS, bias, "self_attn.in_proj_bias", 1, {3 * e, 0, 0}},
+      {VRAM__MHA_OUT, 1, "self_attn.out_proj.weight", 2, {e, e, 0}},
+      {VRAM__MHA_OUT_BIAS, bias, "self_attn.out_proj.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_LINEAR1, 1, "linear1.weight", 2, {hidden, e, 0}},
+      {VRAM__ENCODER_LINEAR1 + 1, bias, "linear1.bias", 1, {hidden, 0, 0}},
+      {VRAM__ENCODER_LINEAR2, 1, "linear2.weight", 2, {e, hidden, 0}},
+      {VRAM__ENCODER_LINEAR2 + 1, bias, "linear2.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM1, 1, "norm1.weight", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM1 + 1, bias, "norm1.bias", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM2, 1, "norm2.weight", 1, {e, 0, 0}},
+      {VRAM__ENCODER_NORM2 + 1, bias, "norm2.bias", 1, {e, 0, 0}}};
+  return vram__node_params(g, n, VRAM__ENCODER_PARAMS) &&
+         vram__node_own_params(g, n, own, sizeof own / sizeof *own);
+}
+
+/* The sequence, a mask. */
+static int vram__shape_encoder(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t act = VRAM__INT(n, activation, VRAM__WORD("relu"));
+  vram__mha m;
+  int64_t size[3];
+  uint32_t i;
+  if ((x->ndim != 3 && x->ndim != 2) || vram__kind_rank(n->in[0]->dtype) != 2)
+    return vram__node_error(g, n, "the sequence must have two or three axes of floating point");
+  m = vram__encoder_attention(n, x);
+  if (m.embed_dim < 1 || m.heads < 1 || m.embed_dim % m.heads)
+    return vram__node_error(g, n, "num_heads must divide the width of the sequence");
+  if (vram__encoder_hidden(n) < 1)
+    return vram__node_error(g, n, "dim_feedforward must be at least 1");
+  if (act != VRAM__WORD("relu") && act != VRAM__WORD("gelu"))
+    return vram__node_error(g, n, "activation must be relu or gelu");
+  if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
+    return vram__node_error(g, n, "dropout must be 0 to 1");
+  if (!vram__shape_mha_mask(g, n, &m, 1))
+    return 0;
+  if (!vram__shape_encoder_params(g, n, m.embed_dim) ||
+      !vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i + 1 < x->ndim ? x->v[i] : vram__encoder_hidden(n);
+  return vram__graph_dims(g, x->ndim, size) != NULL &&
+         vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+}
+
+/* The products with its weights, and those of attention. */
+static uint64_t vram__flops_encoder(const vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const vram__mha m = vram__encoder_attention(n, x);
+  const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
+  return vram__sum_or_overflow(
+      vram__product_or_overflow(rows, vram__matrix_elements(n)),
+      vram__product_or_overflow(4, vram__product_or_overflow(x->numel, (uint64_t)m.src_len)));
 }
 
 #ifndef VRAM_NO_STEP
@@ -195,8 +284,7 @@ static int vram__mha_is_native(const vram__step *s, const vram__mha *m, const vr
                      b = vram__mha_param(s, n, VRAM__MHA_BIAS);
   return !s->grad && !s->train && !s->amp && m->batch_first && m->is_self && m->heads % 2 == 0 &&
          b.d && w.d && b.dt == x[0].dt && w.dt == x[0].dt && !n->param[VRAM__MHA_KEY] &&
-         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0) &&
-         !(n->nin > 3 && vram__dtype_is_float(x[3].dt));
+         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0);
 }
 
 /* Would scaled_dot_product_attention run a fused kernel for query, key and value like x? */
@@ -205,14 +293,15 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
   vram__sdpa p;
   uint32_t i;
   int backend;
-  if (m->need_weights || mask.d)
+  if (m->need_weights || mask.d ||
+      ((s->device.rules->does & VRAM__MHA_EIGHTS) && m->embed_dim / m->heads % 8))
     return 0;
   vram__memory_zero(&p, sizeof p);
   x.d = vram__attention_bshd_dims(s, m->bsz, m->heads, m->tgt_len, m->embed_dim / m->heads);
   for (i = 0; i < 3; i++)
     p.in[i] = x;
   backend = vram__sdpa_select(s, &p);
-  return backend == VRAM__SDPA_FLASH || backend == VRAM__SDPA_EFFICIENT;
+  return backend != VRAM__SDPA_MATH;
 }
 
 /* Query, key and value are chunks of one product. */
@@ -221,7 +310,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
                 width = embed_dim / m->heads;
   vram__tensor packed = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN),
                                            vram__mha_param(s, m->n, VRAM__MHA_BIAS)),
-               y;
+               attended, y;
   vram__sdpa p;
   int64_t size[4], stride[4], rows[3];
   uint32_t i;
@@ -238,8 +327,8 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
     vram__tensor_begin_at(s, p.in[i], i * (uint64_t)embed_dim);
   }
-  y = vram__torch_sdpa(s, &p);
-  vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
+  attended = vram__torch_sdpa(s, &p); /* it lives on */
+  y = vram__torch_swap(s, attended, 1, 2);
   rows[0] = bsz;
   rows[1] = tgt_len;
   rows[2] = embed_dim;
@@ -247,6 +336,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   vram__tensor_replace(s, &y,
                        vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
                                           vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS)));
+  vram__tensor_release(s, attended);
   vram__tensor_release(s, packed);
   return y;
 }
@@ -438,10 +528,10 @@ static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *q
 }
 
 /* need_weights: products and a softmax. Gives the result [L,N*h,E/h]; takes key and value; the
-   variable q lives on. */
+   variable q lives on. kept[0]: room for what else does. */
 static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
                                              const vram__tensor *qkv, vram__tensor mask,
-                                             vram__tensor *weights) {
+                                             vram__tensor *weights, vram__tensor *kept) {
   vram__tensor in[3], scores, y;
   in[0] = mask;
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
@@ -449,6 +539,8 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
                   : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
+  if (s->device.rules->does & VRAM__MHA_KEEPS)
+    *kept = vram__tensor_retain(s, in[1]);
   vram__tensor_release(s, in[1]); /* del q_scaled, k */
   vram__tensor_release(s, qkv[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
@@ -473,6 +565,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
+  p.causal = m->causal;
   size[0] = m->bsz;
   size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
@@ -514,13 +607,13 @@ static void vram__mha_inputs(vram__step *s, const vram__mha *m, const vram__tens
       in[i] = m->batch_first ? vram__torch_swap(s, x[i], 0, 1) : vram__tensor_retain(s, x[i]);
 }
 
-/* F._canonical_mask: a mask of bools becomes one of numbers. */
-static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram__tensor *x) {
-  if (n->nin < 4)
+/* F._canonical_mask: a mask of bools becomes one of numbers; NULL: there is none. */
+static vram__tensor vram__mha_mask(vram__step *s, const vram__tensor *mask, vram_dtype dt) {
+  if (!mask)
     return vram__tensor_none();
-  if (x[3].dt == VRAM_BOOL)
-    return vram__tensor_empty(s, vram__dims_dense(s, x[3].d), x[0].dt);
-  return vram__tensor_retain(s, x[3]);
+  if (mask->dt == VRAM_BOOL)
+    return vram__tensor_empty(s, vram__dims_dense(s, mask->d), dt);
+  return vram__tensor_retain(s, *mask);
 }
 
 /* The result of attention becomes rows and goes through out_proj. */
@@ -550,63 +643,202 @@ static void vram__mha_average_weights(vram__step *s, const vram__mha *m, vram__t
 /* The function itself, on [len,N,width]. */
 static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, vram__tensor mask,
                           vram__tensor *y) {
-  const int64_t dropout_p = s->train ? VRAM__INT(m->n, dropout, 0) : 0;
+  const int64_t dropout_p = s->train ? m->dropout_p : 0;
   const int packed = m->batched && !m->n->param[VRAM__MHA_KEY];
   const vram__tensor given = vram__tensor_retain(s, mask); /* the module's forward holds it */
-  vram__tensor qkv[3];
+  vram__tensor qkv[3], kept[4];
+  uint32_t i;
   if (packed && m->is_self)
     vram__mha_project_self(s, m, in, qkv);
   else if (packed && m->one_kv)
     vram__mha_project_encoder(s, m, in, qkv);
   else
     vram__mha_project_each(s, m, in, qkv);
+  if (m->causal && !m->need_weights) /* no mask is needed */
+    vram__tensor_replace(s, &mask, vram__tensor_none());
   if (mask.d && mask.d->ndim == 2)
     vram__tensor_replace(s, &mask, vram__torch_unsqueeze(s, mask, 0));
   vram__mha_add_bias_kv(s, m, qkv, &mask);
   vram__mha_split_heads(s, m, qkv);
   vram__mha_add_zero_attn(s, m, qkv, &mask);
+  for (i = 0; i < 4; i++)
+    kept[i] = i < 3 && (s->device.rules->does & VRAM__MHA_KEEPS) ? vram__tensor_retain(s, qkv[i])
+                                                                 : vram__tensor_none();
   if (m->need_weights)
-    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1]);
+    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1], &kept[3]);
   else
     y[0] = vram__mha_attend_sdpa(s, m, dropout_p, qkv, mask);
   vram__mha_project_out(s, m, &y[0]);
   if (m->need_weights)
     vram__mha_average_weights(s, m, &y[1]);
+  for (i = 0; i < 4; i++)
+    vram__tensor_release(s, kept[i]);
   vram__tensor_release(s, given);
   vram__tensor_release(s, mask);
   if (m->need_weights)
     vram__tensor_release(s, qkv[0]);
 }
 
+/* What is left of the module's forward where the native kernel does not run. Takes the mask. */
+static void vram__mha_attend(vram__step *s, vram__mha *m, const vram__tensor *x, vram__tensor mask,
+                             vram__tensor *y) {
+  vram__tensor in[3];
+  uint32_t i;
+  vram__mha_inputs(s, m, x, in);
+  vram__mha_run(s, m, in, mask, y);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, in[i]);
+  if (!m->batched)
+    vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
+  if (!m->batched && m->need_weights)
+    vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
+  if (m->batch_first)
+    vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
+}
+
 /* torch.nn.MultiheadAttention.forward */
 static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__mha m = vram__mha_of(n, x[0].d, x[1].d);
-  vram__tensor in[3], mask = vram__mha_mask(s, n, x);
-  uint32_t i;
+  vram__tensor mask = vram__mha_mask(s, n->nin > 3 ? &x[3] : NULL, x[0].dt);
   m.one_kv = s->name_of[n->in[1]->index] == s->name_of[n->in[2]->index];
   m.is_self = m.one_kv && s->name_of[n->in[0]->index] == s->name_of[n->in[1]->index];
   y[1] = vram__tensor_none();
-  if (vram__mha_is_native(s, &m, x)) {
+  if (vram__mha_is_native(s, &m, x) && !(n->nin > 3 && vram__dtype_is_float(x[3].dt))) {
     vram__mha_native(s, &m, x[0], mask, y);
     vram__tensor_release(s, mask);
-  } else {
-    vram__mha_inputs(s, &m, x, in);
-    vram__mha_run(s, &m, in, mask, y);
-    for (i = 0; i < 3; i++)
-      vram__tensor_release(s, in[i]);
-    if (!m.batched)
-      vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
-    if (!m.batched && m.need_weights)
-      vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
-    if (m.batch_first)
-      vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
-  }
+  } else
+    vram__mha_attend(s, &m, x, mask, y);
   if (n->nout < 2)
     vram__tensor_replace(s, &y[1], vram__tensor_none());
 }
 
+/* ---- torch.nn.TransformerEncoderLayer ---- */
+
+/* norm1 or norm2 of x, which is taken */
+static vram__tensor vram__encoder_norm(vram__step *s, const vram_node *layer, uint32_t slot,
+                                       vram__tensor x) {
+  int64_t attr[3];
+  vram_node n;
+  vram__tensor y;
+  attr[0] = VRAM__KEY_normalized_shape | 1 << 8;
+  attr[1] = x.d->v[x.d->ndim - 1u];
+  attr[2] = 0;
+  vram__memory_zero(&n, sizeof n);
+  n.op = VRAM_OP_layer_norm;
+  n.nin = 1;
+  n.nout = 1;
+  n.nparam = 2;
+  n.param = layer->param + slot;
+  n.attr = attr;
+  vram__forward_op(s, &n, &x, &y);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+static vram__tensor vram__encoder_linear(vram__step *s, const vram_node *n, uint32_t slot,
+                                         vram__tensor x) {
+  return vram__torch_linear(s, x, vram__mha_param(s, n, slot), vram__mha_param(s, n, slot + 1));
+}
+
+/* _transformer_encoder_layer_fwd (native/transformers/transformer.cpp): sums are in place, the
+   activation is a part of the product */
+static vram__tensor vram__encoder_native(vram__step *s, const vram__mha *m, vram__tensor src,
+                                         vram__tensor mask) {
+  const vram_node *n = m->n;
+  const int norm_first = VRAM__INT(n, norm_first, 0) != 0;
+  vram__tensor x = vram__tensor_retain(s, src), y[2], before;
+  if (norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM1, x);
+  y[1] = vram__tensor_none();
+  vram__mha_native(s, m, x, mask, y);
+  vram__tensor_release(s, x);
+  x = y[0];
+  vram__torch_add_(s, &x, src);
+  if (!norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM1, x);
+  before = vram__tensor_retain(s, x);
+  if (norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM2, x);
+  y[0] = vram__encoder_linear(s, n, VRAM__ENCODER_LINEAR1, x);
+  y[1] = vram__encoder_linear(s, n, VRAM__ENCODER_LINEAR2, y[0]);
+  vram__tensor_release(s, y[0]);
+  vram__tensor_release(s, x);
+  x = y[1];
+  vram__torch_add_(s, &x, before);
+  if (!norm_first)
+    x = vram__encoder_norm(s, n, VRAM__ENCODER_NORM2, x);
+  vram__tensor_release(s, before);
+  return x;
+}
+
+/* dropout(x) as the modules dropout, dropout1 and dropout2; takes x */
+static vram__tensor vram__encoder_dropout(vram__step *s, const vram__mha *m, vram__tensor x) {
+  vram__tensor y = vram__op_call_key(s, VRAM_OP_dropout, x, VRAM__KEY_p, m->dropout_p);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* _sa_block; takes x */
+static vram__tensor vram__encoder_attend(vram__step *s, vram__mha *m, vram__tensor x,
+                                         vram__tensor mask) {
+  vram__tensor in[3], y[2];
+  in[0] = in[1] = in[2] = x;
+  vram__mha_attend(s, m, in, vram__tensor_retain(s, mask), y);
+  vram__tensor_release(s, x);
+  return vram__encoder_dropout(s, m, y[0]);
+}
+
+/* _ff_block; takes x */
+static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__tensor x) {
+  const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
+  vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
+  vram__tensor_replace(
+      s, &y, vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+  y = vram__encoder_dropout(s, m, y);
+  vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
+  vram__tensor_release(s, x);
+  return vram__encoder_dropout(s, m, y);
+}
+
+/* x + block(norm(x)), or norm(x + block(x)); the first block is attention. Takes x. */
+static vram__tensor vram__encoder_block(vram__step *s, vram__mha *m, vram__tensor x,
+                                        vram__tensor mask, uint32_t norm) {
+  const int norm_first = VRAM__INT(m->n, norm_first, 0) != 0;
+  vram__tensor in = vram__tensor_retain(s, x), y, sum;
+  if (norm_first)
+    in = vram__encoder_norm(s, m->n, norm, in);
+  y = norm == VRAM__ENCODER_NORM1 ? vram__encoder_attend(s, m, in, mask)
+                                  : vram__encoder_feed(s, m, in);
+  sum = vram__op_call_binary(s, VRAM_OP_add, x, y);
+  vram__tensor_release(s, y);
+  if (!norm_first)
+    sum = vram__encoder_norm(s, m->n, norm, sum);
+  vram__tensor_release(s, x);
+  return sum;
+}
+
+static void vram__forward_encoder(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__mha m = vram__encoder_attention(n, x[0].d);
+  vram__tensor mask = vram__mha_mask(s, n->nin > 1 ? &x[1] : NULL, x[0].dt);
+  if (vram__mha_is_native(s, &m, x))
+    y[0] = vram__encoder_native(s, &m, x[0], mask);
+  else {
+    y[0] = vram__encoder_block(s, &m, vram__tensor_retain(s, x[0]), mask, VRAM__ENCODER_NORM1);
+    y[0] = vram__encoder_block(s, &m, y[0], mask, VRAM__ENCODER_NORM2);
+  }
+  vram__tensor_release(s, mask);
+}
+
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
-         "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
-         "frozen weights dtype");
+VRAM__OP(
+    multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+    "num_heads! bias dropout need_weights batch_first is_causal add_bias_kv add_zero_attn kdim "
+    "vdim frozen weights dtype");
+
+/* bias: of all its parts; dropout: 0.1 unless given */
+VRAM__OP(
+    transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
+    "num_heads! dim_feedforward activation norm_first bias dropout batch_first is_causal frozen "
+    "weights dtype");

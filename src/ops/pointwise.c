@@ -50,6 +50,10 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
       if (n->in[i]->dtype != dt)
         return vram__node_error(g, n, "lerp of different dtypes");
     return 1;
+  case VRAM_OP_addcdiv:
+    if (vram__kind_rank(n->in[1]->dtype) < 2 && vram__kind_rank(n->in[2]->dtype) < 2)
+      return vram__node_error(g, n, "a quotient of integers");
+    break;
   case VRAM_OP_logical_not:
     return 1;
   case VRAM_OP_sub:
@@ -77,7 +81,7 @@ static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t
   return vram__promote_get(&p);
 }
 
-static int vram__shape_bcast(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int inplace = (n->flags & VRAM__INPLACE) != 0;
   int64_t size[VRAM_MAX_AXES];
@@ -86,9 +90,12 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   if (!vram__bcast_fits(g, n, &first, &count))
     return 0;
   dt = vram__bcast_dtype(n, first, count);
-  if (dt == VRAM_BOOL && (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide ||
-                          vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
+  if (dt == VRAM_BOOL &&
+      (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
+       vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
+  if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
+    return vram__node_error(g, n, "complex numbers are not rounded");
   if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
@@ -277,9 +284,13 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
   if (list == VRAM__AUTOCAST_widest)
-    for (i = 0; i < nin; i++)
+    for (i = 0; i < nin; i++) { /* autocast_mode.h, prioritize */
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
+      else if (to != VRAM_F32 && in[i].dt != s->amp && vram__is_half(in[i].dt))
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                          "a tensor of autocast's other 16 bit dtype: PyTorch refuses");
+    }
   for (i = nin; i-- > 0;)
     if (in[i].dt != to) {
       in[i] = vram__autocast_cast(s, in[i], to);
@@ -431,14 +442,14 @@ VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scal
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
                    "scalar inplace rounding_mode",
                    "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
-VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE, 0,
-                   "scalar inplace", "");
+VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE,
+                   VRAM__OP_REAL, "scalar inplace", "");
 VRAM__OP_POINTWISE(pow, "pow", 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
                    "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
-VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, VRAM__OP_REAL, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
 VRAM__OP(where, "", 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
@@ -466,27 +477,33 @@ VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__O
                    "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
-VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
-                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
-                   "x0: where_rtl(compare_number(x0), grad, zero)");
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
+                   "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL,
+                   "min max inplace", "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, "eq", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ne, "ne not_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0,
+VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
          "scalar");
-VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor", 2, 2, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
+         "scalar");
+VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, VRAM__OP_REAL,
+         "scalar");
+VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0,
+         VRAM__OP_REAL, "scalar");
+VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor ~bitwise_xor ~xor", 2, 2, bcast,
+         BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
          0, 0, "");
-VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
+         bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, VRAM__OP_NUMBERS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
+    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");

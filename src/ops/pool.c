@@ -409,19 +409,22 @@ static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3,
-         VRAM__OP_FLOATS, "kernel_size! stride padding dilation ceil_mode return_indices");
+         VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
 VRAM__OP(avg_pool1d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         1 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad");
 VRAM__OP(avg_pool2d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         2 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(avg_pool3d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
-         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS,
+         3 | VRAM__POOL_AVERAGE, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
 VRAM__OP(adaptive_avg_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
          adaptive_avg_pool, each, AVG_POOL, 1, VRAM__OP_FLOATS, "output_size!");
@@ -430,32 +433,38 @@ VRAM__OP(adaptive_avg_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_
 VRAM__OP(adaptive_avg_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
          adaptive_avg_pool, each, AVG_POOL, 3, VRAM__OP_FLOATS, "output_size!");
 VRAM__OP(adaptive_max_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 1, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP(adaptive_max_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 2, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP(adaptive_max_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
-         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS, "output_size! return_indices");
+         adaptive_max_pool, each, MAX_POOL, 3, VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "output_size! return_indices");
 VRAM__OP_LINES(
-    lp_pool1d, "", 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool1d, "", 1, 1, same, none, NONE, 1, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool2d, "", 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool2d, "", 1, 1, same, none, NONE, 2, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool3d, "", 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool3d, "", 1, 1, same, none, NONE, 3, VRAM__OP_REAL,
+    "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP(fractional_max_pool2d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS,
+         fractional_max_pool, each, NONE, 2, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(fractional_max_pool3d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
-         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS,
+         fractional_max_pool, each, NONE, 3, VRAM__OP_FLOATS | VRAM__OP_REAL,
          "kernel_size! output_size output_ratio return_indices");
 VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3,
-         VRAM__OP_NUMBERS, "kernel_size! stride padding output_size");
+         VRAM__OP_NUMBERS | VRAM__OP_REAL, "kernel_size! stride padding output_size");

@@ -62,8 +62,10 @@ static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "offsets where nothing is split: two operands of three axes");
   if (a->ndim != b->ndim && o->v[0] != (a->ndim == 3 ? a : b)->v[0])
     return vram__node_error(g, n, "other offsets than groups");
-  if (n->in[0]->dtype != n->in[1]->dtype || !vram__dtype_is_float(n->in[0]->dtype))
+  if (n->in[0]->dtype != n->in[1]->dtype)
     return vram__node_error(g, n, "operands of different dtypes");
+  if (n->in[0]->dtype != VRAM_F32 && n->in[0]->dtype != VRAM_BF16 && n->in[0]->dtype != VRAM_F16)
+    return vram__node_error(g, n, "operands that are not f32, bf16 or f16");
   if (a->ndim == b->ndim)
     size[m++] = o->v[0];
   size[m++] = a->v[a->ndim - 2];
@@ -105,6 +107,12 @@ VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
   return VRAM__SAVED(f)[f->aux >> which & 1];
 }
 
+static void vram__product_refuse(vram__step *s, vram__tensor a) {
+  if (vram__kind_rank(a.dt) < 2)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "a product of integers: PyTorch has no kernel on this device");
+}
+
 /* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
 VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__tensor a,
                                           vram__tensor b) {
@@ -113,6 +121,7 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
   in[0] = a;
   in[1] = b;
   vram__refuse_unlike(s, in, 2);
+  vram__product_refuse(s, a);
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, in, 0, kind != VRAM__K_mv);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -463,6 +472,7 @@ static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x
   if (in[0].dt != in[1].dt)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
                       "vectors of different dtypes: PyTorch stops with an error");
+  vram__product_refuse(s, in[0]);
   y[0] = vram__torch_dot(s, in[0], in[1]);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)
@@ -489,6 +499,33 @@ static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups
     vram__upper_may_need(s, s->device.workspace[VRAM__CUBLAS] / 4);
 }
 
+/* GroupedMMUtils.h, check_valid_strides_and_return_transposed: rows or columns of whole 16 bytes.
+ */
+static void vram__grouped_refuse(vram__step *s, vram__tensor t) {
+  const uint32_t n = t.d->ndim;
+  const int64_t *z = t.d->v + n - 2, *st = VRAM__STRIDE(t.d) + n - 2;
+  const int64_t unit = 16 / (int64_t)vram__dtype_size(t.dt);
+  const int columns = st[0] == 1 && st[1] >= (z[0] > 1 ? z[0] : 1);
+  const int rows = !columns && st[1] == 1 && st[0] >= (z[1] > 1 ? z[1] : 1);
+  if ((!columns && !rows) || st[columns ? 1 : 0] % unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "grouped_mm of a matrix whose rows or columns are not multiples of 16 bytes "
+                      "apart: PyTorch refuses");
+}
+
+/* create_grouped_gemm_output_tensor: rows begin at multiples of 16 bytes. turned: columns do */
+static vram__tensor vram__grouped_empty(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                        int turned) {
+  const uint32_t last = d->ndim - 1u, row = turned ? last - 1 : last;
+  const int64_t unit = 16 / (int64_t)vram__dtype_size(dt);
+  int64_t stride[3];
+  stride[row] = 1;
+  stride[turned ? last : last - 1] = (d->v[row] + unit - 1) / unit * unit;
+  if (last == 2)
+    stride[0] = d->v[turned ? last : last - 1] * stride[turned ? last : last - 1];
+  return vram__tensor_empty(s, vram__dims_in(s, d->ndim, d->v, stride), dt);
+}
+
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,
                                           vram__tensor offsets, const vram_dims *d) {
   vram__tensor in[2], y;
@@ -496,13 +533,14 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   int64_t groups = a.d->ndim == 3 ? a.d->v[0] : b.d->ndim == 3 ? b.d->v[0] : offsets.d->v[0];
   in[0] = a;
   in[1] = b;
+  vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
   vram__save_factors(s, f, in, 0, 1);
   if (f) {
     vram__save_tensor(s, f, offsets);
     f->aux |= (uint64_t)groups << 2;
   }
-  y = vram__tensor_empty(s, d, a.dt);
+  y = vram__grouped_empty(s, d, a.dt, 0);
   vram__grouped_products(s, a, groups);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -510,6 +548,8 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
 
 static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
+  vram__grouped_refuse(s, x[0]);
+  vram__grouped_refuse(s, x[1]);
   y[0] = vram__torch_grouped(s, x[0], x[1], x[2], n->out[0].d);
 }
 
@@ -517,6 +557,8 @@ static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__te
 static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i;
+  if (f->node->op == VRAM_OP_grouped_mm)
+    vram__grouped_refuse(s, g);
   for (i = 2; i-- > 0;) {
     const vram_dims *d;
     const int64_t *st;
@@ -524,10 +566,7 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
       continue;
     d = vram__input_dims(s, f, i, NULL);
     st = VRAM__STRIDE(d) + d->ndim - 2;
-    if (st[0] == 1 && st[1] == d->v[d->ndim - 2])
-      to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), g.dt);
-    else
-      to[i] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    to[i] = vram__grouped_empty(s, d, g.dt, st[0] == 1 && st[1] == d->v[d->ndim - 2]);
     vram__grouped_products(s, g, (int64_t)(f->aux >> 2));
   }
 }
@@ -538,8 +577,10 @@ VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0,
          "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, VRAM__OP_FLOATS, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS, "");
-VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
-VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, VRAM__OP_FLOATS,
+         "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
+         VRAM__OP_FLOATS, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,

@@ -299,8 +299,10 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   s->cat = VRAM_CATEGORY_AUTOCAST;
   c->flat = vram__rnn_flat_empty(s, &c->r, c->dt);
   s->cat = category;
-  for (i = 0; i < c->n->nparam; i++) {
-    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &c->w[i], 1, 1, 0);
+  for (i = 0; i < c->n->nparam; i++) { /* copy_ of a view of each */
+    const vram__tensor w = vram__torch_view_as(s, c->w[i], c->w[i].d, VRAM__K_view, 0);
+    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &w, 1, 1, 0);
+    vram__tensor_release(s, w);
     c->w[i] = vram__tensor_alias(s, c->flat, c->w[i].d);
     c->w[i].dt = c->dt;
     vram__grad_fn_set_output(s, f, 0, &c->w[i]);
@@ -467,7 +469,8 @@ static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b,
   vram__tensor_release(s, x_copy);
 }
 
-/* _cudnn_rnn_backward_weight: gradients of the parameters are views of one buffer, as these are. */
+/* _cudnn_rnn_backward_weight: gradients of the parameters lie in one buffer, and none keeps it but
+   as its storage: the last one that is left there is added to in place. */
 static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b, vram__grad_fn *f,
                                       vram__tensor *to) {
   const vram_dtype dt = b->x.dt;
@@ -478,7 +481,7 @@ static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b
   for (i = 3; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
       const vram_dims *w = f->node->param[i - 3]->d;
-      to[i] = b->r.bias ? vram__tensor_view(s, flat, w) : vram__tensor_empty(s, w, dt);
+      to[i] = b->r.bias ? vram__tensor_alias(s, flat, w) : vram__tensor_empty(s, w, dt);
     }
   vram__cub_release(s, workspace);
   vram__tensor_release(s, flat);

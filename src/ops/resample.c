@@ -82,6 +82,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
     return 0;
   if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, hw))
     return 0;
+  if (!back && vram__kind_rank(n->in[0]->dtype) == 1)
+    return vram__node_error(g, n, "a tensor of integers");
   if (kernel[0] > 65535 || kernel[1] > 65535)
     return vram__node_error(g, n, "a window beyond 16 bits");
   area = kernel[0] * kernel[1];
@@ -239,12 +241,11 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
-  uint32_t i;
-  vram_dtype dt = x[0].dt;
-  if (s->amp) /* autocast: the widest */
-    dt = vram__promote2(x[0].dt, x[1].dt);
-  for (i = 0; i < 2; i++)
-    a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
+  uint32_t i, own;
+  a[0] = x[0];
+  a[1] = x[1];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, 2);
+  vram__refuse_unlike(s, a, 2);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, a[1]);
@@ -252,8 +253,9 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, a[0]);
-  vram__tensor_release(s, a[1]);
+  for (i = 0; i < 2; i++)
+    if (own >> i & 1)
+      vram__tensor_release(s, a[i]);
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -298,13 +300,15 @@ static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *t
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(interpolate, "", 1, 1, interpolate, SAME, none, interpolate, interpolate, each,
-         INTERPOLATE, 0, 0, "size scale_factor mode align_corners antialias");
+         INTERPOLATE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "size scale_factor mode align_corners antialias");
 VRAM__OP(pixel_shuffle, "pixel_shuffle!: x upscale_factor", 1, 1, pixel, SAME, none, pixel, pixel,
          each, SHUFFLE, VRAM__RESAMPLE_UP, 0, "upscale_factor!");
 VRAM__OP(pixel_unshuffle, "pixel_unshuffle!: x downscale_factor", 1, 1, pixel, SAME, none, pixel,
          pixel, each, SHUFFLE, 0, 0, "downscale_factor!");
 VRAM__OP(grid_sample, "grid_sampler: x grid", 2, 2, grid_sample, SAME, widest, grid_sample,
-         grid_sample, each, ANY, 0, 0, "mode padding_mode align_corners");
+         grid_sample, each, ANY, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
+         "mode padding_mode align_corners");
 VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:axes", 1, 1, fold,
          SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
 VRAM__OP(fold,

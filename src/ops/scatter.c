@@ -441,7 +441,7 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
          scatter_add, each, NONE, 0, 0, "dim! inplace");
 VRAM__OP(scatter_reduce, "scatter_reduce: x dim index src reduce include_self", 3, 3,
-         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, 0,
+         scatter_reduce, SAME, none, scatter_reduce, scatter_reduce, each, NONE, 0, VRAM__OP_REAL,
          "dim! reduce! include_self inplace");
 VRAM__OP(index_add, "index_add: x dim index source alpha", 3, 3, index_add, SAME, none,
          index_add_op, index_add_op, each, NONE, VRAM__INDEX_ADD, 0, "dim! alpha inplace");

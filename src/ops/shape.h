@@ -71,6 +71,7 @@ typedef struct vram__labels {
 
 /* pointwise.c */
 VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
@@ -78,7 +79,9 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
 /* fft.c */
 VRAM__FN vram_dtype vram__real_of(vram_dtype dt);
 
-static inline int vram__is_complex(vram_dtype dt) { return dt == VRAM_C64 || dt == VRAM_C128; }
+static inline int vram__is_complex(vram_dtype dt) {
+  return dt == VRAM_C64 || dt == VRAM_C128 || dt == VRAM_C32;
+}
 
 /* quantised.c */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n);

@@ -94,10 +94,10 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(softmax, "softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each, SOFTMAX,
-         0, VRAM__OP_FLOATS, "dim! dtype");
+         0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 2, same, SAME, none, softmax, softmax, each,
-         SOFTMAX, 0, VRAM__OP_FLOATS, "dim! dtype");
+         SOFTMAX, 0, VRAM__OP_FLOATS | VRAM__OP_REAL, "dim! dtype");
 VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0,
-         VRAM__OP_FLOATS, "tau hard dim eps");
-VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS, "dim! dtype",
-               "neg a x0; softmax y a dim=@ dtype=@");
+         VRAM__OP_FLOATS | VRAM__OP_REAL, "tau hard dim eps");
+VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, VRAM__OP_FLOATS | VRAM__OP_REAL,
+               "dim! dtype", "neg a x0; softmax y a dim=@ dtype=@");

@@ -38,7 +38,7 @@ static const vram__op_row *const vram__op_rows[] = {
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
-VRAM__FN uint16_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
+VRAM__FN uint32_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
 
 /* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
 VRAM__FN uint32_t vram__op_axes(const vram_node *n) { return vram__op_rows[n->op]->kind & 7; }
@@ -166,6 +166,14 @@ static inline void vram__backward_run(vram__step *s, vram__grad_fn *f, vram__ten
     vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
 }
 
+/* Does no gradient of f go anywhere? */
+static int vram__backward_is_idle(vram__grad_fn *f) {
+  uint32_t i = 0;
+  while (i < f->nin && !VRAM__EDGES(f)[i].fn)
+    i++;
+  return f->nin && i == f->nin;
+}
+
 /* The same where what f saved may be overwritten, or is to be recomputed. */
 static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
@@ -174,13 +182,17 @@ static VRAM__APART void vram__backward_checked(vram__step *s, vram__grad_fn *f, 
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  vram__backward_run(s, f, to);
-  /* recomputed tensors go when the record has run, not when it is released */
-  for (i = 0; f->frame && i < f->nsaved; i++)
-    if (VRAM__SAVED(f)[i].st) {
-      vram__storage_release(s, VRAM__SAVED(f)[i].st);
-      VRAM__SAVED(f)[i].st = 0;
+  if (!vram__backward_is_idle(f))
+    vram__backward_run(s, f, to);
+  /* recomputed tensors are variables of the record's function: they go when it has run, not when it
+     is released, and from the last one to the first */
+  for (i = f->frame ? f->nsaved : 0; i-- > 0;) {
+    vram__tensor *const t = VRAM__SAVED(f) + (vram__saves_list(f) ? f->nsaved - 1 - i : i);
+    if (t->st) {
+      vram__storage_release(s, t->st);
+      t->st = 0;
     }
+  }
 }
 
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {

@@ -96,24 +96,19 @@ static uint64_t vram__flops_deform(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* An input as torchvision's autocast has it: in fp32. */
+/* An input as torchvision's autocast has it: in fp32. Its kernels have no bf16. */
 static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
+  if (!s->amp && x.dt == VRAM_BF16 && x.d->numel)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "torchvision has no kernel for bf16 outside autocast");
   return s->amp ? vram__autocast_cast(s, x, VRAM_F32) : vram__tensor_retain(s, x);
-}
-
-/* The result in the dtype that the input had; what is cast is gone behind it. */
-static void vram__vision_done(vram__step *s, vram__tensor *y, vram_dtype dt, vram__tensor *in,
-                              uint32_t n) {
-  if (y->dt != dt)
-    vram__tensor_replace(s, y, vram__torch_cast(s, *y, dt));
-  while (n--)
-    vram__tensor_release(s, in[n]);
 }
 
 static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int align = vram__op_at(n->op)->kind == VRAM__ROI_ALIGN;
   vram__tensor in[2], bins = vram__tensor_none(), a, b;
   vram__grad_fn *f;
+  uint32_t i;
   in[0] = vram__vision_cast(s, x[0]);
   in[1] = vram__vision_cast(s, x[1]);
   f = vram__tape_record(s, n->op, in, 1, 1, 2);
@@ -129,13 +124,17 @@ static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x
   if (f && !align)
     vram__save_tensor(s, f, bins);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (!align && s->amp) { /* it is converted, too, and nobody has it */
-    a = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  a = vram__torch_cast(s, y[0], x[0].dt); /* the result in the dtype that the input had */
+  if (bins.d && s->amp) {                 /* this one too, and nobody has it */
+    b = vram__tensor_empty(s, n->out[0].d, x[0].dt);
     vram__tensor_release(s, bins);
-    bins = a;
+    bins = b;
   }
-  vram__vision_done(s, &y[0], x[0].dt, in, 2);
+  vram__tensor_release(s, y[0]);
   vram__tensor_release(s, bins);
+  y[0] = a;
 }
 
 static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -151,7 +150,7 @@ static void vram__backward_roi(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  vram__tensor in[5], c[5], none[2], cast[2], out, buffer, columns;
+  vram__tensor in[5], own[5], c[5], none[2], cast[2], out, buffer, columns;
   const vram_dims *d = n->out[0].d, *w = x[2].d;
   vram__grad_fn *f;
   vram__deform k;
@@ -167,7 +166,12 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
     in[i == 1 || i == 2 ? 3 - i : i] = vram__vision_cast(s, x[i == 1 || i == 2 ? 3 - i : i]);
   cast[0] = k.mask ? vram__tensor_none() : vram__vision_cast(s, none[0]);
   cast[1] = k.bias ? vram__tensor_none() : vram__vision_cast(s, none[1]);
-  f = vram__tape_record(s, n->op, in, n->nin, 1, 5);
+  own[0] = in[0]; /* the function's inputs */
+  own[1] = in[2];
+  own[2] = in[1];
+  own[3] = k.mask ? in[k.mask] : cast[0];
+  own[4] = k.bias ? in[k.bias] : cast[1];
+  f = vram__tape_record(s, n->op, own, 5, 1, 5);
   for (i = 0; i < n->nin; i++)
     c[i] = vram__tensor_contiguous(s, in[i]);
   out = vram__tensor_empty(s, d, in[0].dt);
@@ -184,36 +188,40 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor_release(s, out);
   for (i = n->nin; i-- > 0;)
     vram__tensor_release(s, c[i]);
-  for (i = 0; f && i < n->nin; i++)
-    vram__save_tensor(s, f, in[i]);
-  for (i = 0; f && i < 2; i++)
-    if (cast[i].d)
-      vram__save_tensor(s, f, cast[i]);
+  for (i = 0; f && i < 5; i++)
+    vram__save_tensor(s, f, own[i]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__vision_done(s, &y[0], x[0].dt, in, n->nin);
+  for (i = n->nin; i-- > 0;)
+    vram__tensor_release(s, in[i]);
+  vram__tensor_replace(s, &y[0], vram__torch_cast(s, y[0], x[0].dt));
   for (i = 2; i-- > 0;) {
     vram__tensor_release(s, cast[i]);
     vram__tensor_release(s, none[i]);
   }
 }
 
+/* Where input i of a deformable convolution is among the function's: the weight stands before the
+   offsets, the mask before the bias. */
+static uint32_t vram__deform_input(const vram__deform *k, uint32_t i) {
+  return i == 1 || i == 2 ? 3 - i : i && i == k->mask ? 3 : i && i == k->bias ? 4 : i;
+}
+
 /* backward_gradient_inputs: of the input, the offsets and the mask, whoever wants them */
 static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad_fn *f,
                                 vram__tensor *made) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const int64_t each = k->parallel * k->out[0] * k->out[1];
   vram__tensor columns, part = vram__tensor_none();
   int64_t b;
   made[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x), g.dt);
-  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[1].d), g.dt);
-  made[2] = vram__tensor_empty(s,
-                               k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[k->mask].d)
-                                       : vram__dims_2d(s, x->v[0], 1),
-                               g.dt);
+  made[1] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[2].d), g.dt);
+  made[2] = vram__tensor_empty(
+      s, k->mask ? vram__dims_contiguous(s, VRAM__SAVED(f)[3].d) : vram__dims_2d(s, x->v[0], 1),
+      g.dt);
   columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
   for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
-    if (k->parallel > 1) /* the images of a part side by side */
+    if (k->parallel > 1 && w->v[0] > 1) /* the images of a part side by side */
       part = vram__tensor_empty(s, vram__dims_2d(s, w->v[0] / k->groups, each), g.dt);
     if (g.d->numel)
       vram__blas_workspace(s, VRAM__CUBLAS);
@@ -225,14 +233,14 @@ static void vram__deform_inputs(vram__step *s, const vram__deform *k, vram__grad
 /* backward_gradient_parameters: of the weight */
 static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vram__grad_fn *f) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[2].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const int64_t each = k->parallel * k->out[0] * k->out[1];
   const vram_dims *group = vram__dims_2d(s, w->v[0] / k->groups, w->v[1] * w->v[2] * w->v[3]);
   vram__tensor made = vram__tensor_empty(s, vram__dims_contiguous(s, w), g.dt), buffer, columns, t,
                u;
   int64_t b;
   buffer = vram__tensor_none();
-  if (k->parallel > 1)
+  if (k->parallel > 1 && w->v[0] > 1)
     buffer = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
   columns = vram__tensor_empty(s, vram__dims_2d(s, x->v[1] * w->v[2] * w->v[3], each), g.dt);
   for (b = 0; k->parallel && b < x->v[0] / k->parallel * k->groups && !s->failed; b++) {
@@ -240,8 +248,8 @@ static vram__tensor vram__deform_weight(vram__step *s, const vram__deform *k, vr
     if (g.d->numel)
       vram__blas_workspace(s, VRAM__CUBLAS);
     u = vram__tensor_empty(s, group, g.dt);
-    vram__tensor_release(s, t);
     vram__tensor_release(s, u);
+    vram__tensor_release(s, t);
   }
   vram__tensor_release(s, columns);
   vram__tensor_release(s, buffer);
@@ -255,7 +263,7 @@ static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor 
   uint32_t i;
   vram__deform_of((vram_graph *)0, f->node, &k);
   for (i = 0; i < f->node->nin; i++)
-    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[i]);
+    c[i] = vram__tensor_contiguous(s, VRAM__SAVED(f)[vram__deform_input(&k, i)]);
   vram__deform_inputs(s, &k, f, made);
   made[3] = vram__deform_weight(s, &k, f);
   value = vram__tensor_sum(s, grad, 1u | 4u | 8u, 0, g.dt);
@@ -267,20 +275,13 @@ static void vram__backward_deform(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__tensor_release(s, c[i]);
   vram__tensor_release(s, grad);
   to[0] = made[0];
-  to[1] = made[1];
-  to[2] = made[3];
-  if (k.mask)
-    to[k.mask] = made[2];
-  else
-    vram__tensor_release(s, made[2]);
-  if (k.bias)
-    to[k.bias] = made[4];
-  else
-    vram__tensor_release(s, made[4]);
-  for (i = 0; i < f->node->nin; i++) /* something more holds what these functions give */
+  to[1] = made[3];
+  to[2] = made[1];
+  to[3] = made[2];
+  to[4] = made[4];
+  for (i = 0; i < 5; i++) /* something more holds what these functions give */
     if (to[i].st)
       vram__slot_at(s, to[i].st)->shown = 1;
-  vram__gradients_drop_unwanted(s, f, to);
 }
 
 #endif /* VRAM_NO_STEP */

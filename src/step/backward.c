@@ -61,6 +61,10 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       vram__slot *slot;
       if (!t->d)
         continue;
+      if (!edge->fn) { /* nobody wants it: it goes with the others */
+        seen |= VRAM__GRADIENTS_LEFT;
+        continue;
+      }
       slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
       if (t->d == slot->d && t->dt == slot->dt && !slot->g.d && !(seen & VRAM__GRADIENTS_LEFT))
         slot->g = *t;
@@ -78,7 +82,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
 static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (s->gin[i].d)
+    if (s->gin[i].d && edge[i].fn)
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
@@ -87,7 +91,7 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d)
+    if (gin[i].d && edge[i].fn)
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
   for (i = 0; i < n; i++)
     if (gin[i].d) {

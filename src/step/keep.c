@@ -46,11 +46,16 @@ VRAM__FN void vram__keep_before(vram__step *s) {
   }
 }
 
-/* A `keep` line: its variables take their values, and what they held goes. */
+/* A `keep` line: its variables take their values, and what they held goes. Those of an evaluation
+   are others, which go at its end. */
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
+    return;
+  for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
+    s->variable[s->name_of[n->in[i]->index]].refs++;
+  if (s->phase == VRAM_PHASE_EVALUATION)
     return;
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;

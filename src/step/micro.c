@@ -107,7 +107,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
 }
 
 /* The tape, which grew from there, has been played and goes. */
-static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
   uint32_t i;
   s->used = tape;
   s->tape.last = 0;
@@ -229,9 +229,11 @@ static void vram__rounds_count(vram__step *s, const vram__milestone *then,
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
 
-VRAM__FN void vram__micro_batches(vram__step *s) {
-  const uint32_t count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
-  const uint64_t tape = s->used;
+/* last: the graph of the last one, NULL: it is one of the others. */
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
+  const uint32_t all = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
+  const uint32_t count = all - (last != NULL);
+  const uint64_t tape = s->tape.begin = s->used;
   int fold = count > 3 && vram__micro_batches_foldable(s);
   vram__milestone past[VRAM__ROUND_MOST + 1];
   vram__tensor loss = vram__tensor_none();
@@ -254,6 +256,13 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
       fold = 0;
     } else if (known < VRAM__ROUND_MOST)
       known++;
+  }
+  if (last && !s->failed) {
+    if (count)
+      vram__micro_batch_forget(s, tape, &loss);
+    vram__epoch_batch(s, last);
+    if (!s->failed)
+      vram__micro_batch(s, &loss, !count);
   }
   s->loss = loss;
 }

@@ -59,7 +59,8 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+/* Of a step of that graph alone. */
+static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_checkpoint *b;
   const vram_node *m;
@@ -93,6 +94,15 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  return n;
+}
+
+VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+  uint64_t n = vram__step_graph_bytes(g, o);
+  if (o && o->train && o->last_batch)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
+  if (o && o->train && o->evaluation)
+    n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->evaluation, o));
   return n;
 }
 
@@ -282,32 +292,34 @@ static void vram__step_put_before(vram__step *s) {
   vram__peak_note(s);
 }
 
-/* From zero_grad to what is left after the optimizer. */
-static void vram__step_play(vram__step *s, uint32_t how) {
-  const vram__category_bytes before = s->count.category;
-  const uint64_t blocks = s->count.blocks, upper = blocks + s->count.extra;
+/* What there was before the step. */
+typedef struct vram__step_before {
+  vram__category_bytes category;
+  uint64_t blocks, upper;
+} vram__step_before;
+
+/* From the first forward pass to what is left after the optimizer. before: NULL behind another
+   step; last: the graph of the last micro-batch, where it is another one. */
+static void vram__step_play_one(vram__step *s, const vram__step_before *before,
+                                const vram_graph *last, uint32_t how) {
   vram__replay *run = s->replay;
-  vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
-    vram__live_collect(s);
-  if (run)
-    run->body = run->ntape;
-  vram__zero_grad(s);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
-  vram__micro_batches(s);
+  vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
-  if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
-    vram__gradients_had(s, &before, blocks, upper);
+  if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
+    vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep)
     vram__optim_now(s);
   if (s->train && !s->failed)
     vram__average_update(s);
+  if (s->train && !s->failed && s->o->zero_grad_end)
+    vram__zero_grad_last(s);
   if (run)
     run->after = run->ntape;
-  if (s->phase == VRAM_PHASE_OPTIMIZER)
+  if (s->phase != VRAM_PHASE_END)
     vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     if (s->loss.st && !s->g->nbackward) /* its history was played, or never will be */
@@ -316,6 +328,45 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
+}
+
+/* One more step behind another one. */
+static void vram__step_play_next(vram__step *s, const vram_graph *g, const vram_graph *last,
+                                 uint32_t how) {
+  vram__tensor none = vram__tensor_none();
+  if (s->failed)
+    return;
+  vram__micro_batch_forget(s, s->tape.begin, &none);
+  vram__epoch_batch(s, g);
+  if (s->failed)
+    return;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  s->leaf.taken = s->nbackward = 0;
+  s->saved_most = 0;
+  vram__zero_grad_first(s);
+  vram__step_play_one(s, NULL, last, how);
+}
+
+/* The step, and what the options let come behind it. */
+static void vram__step_play(vram__step *s, uint32_t how) {
+  const vram_graph *const g = s->g, *last = s->o->first_step ? NULL : s->o->last_batch;
+  vram__step_before before;
+  before.category = s->count.category;
+  before.blocks = s->count.blocks;
+  before.upper = s->count.blocks + s->count.extra;
+  vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
+  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+    vram__live_collect(s);
+  if (s->replay)
+    s->replay->body = s->replay->ntape;
+  vram__zero_grad(s);
+  vram__step_play_one(s, &before, NULL, how);
+  if (s->train && last)
+    vram__step_play_next(s, g, last, how);
+  if (s->train && s->o->evaluation && !s->failed)
+    vram__evaluate(s);
+  if (s->train && last)
+    vram__step_play_next(s, g, NULL, how);
   if (s->count.at_peak)
     vram__peak_note(s);
 }
@@ -415,6 +466,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__epoch_misuse(g, o))
+    return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);
 }
 

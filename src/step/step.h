@@ -100,7 +100,13 @@ VRAM__FN void vram__step_begin(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
-VRAM__FN void vram__micro_batches(vram__step *s);
+VRAM__FN void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss);
+VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
+
+/* epoch.c */
+VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__evaluate(vram__step *s);
+VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
@@ -110,6 +116,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
 /* train.c */
 VRAM__FN void vram__zero_grad_now(vram__step *s);
 VRAM__FN void vram__zero_grad(vram__step *s);
+VRAM__FN void vram__zero_grad_first(vram__step *s);
+VRAM__FN void vram__zero_grad_last(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,

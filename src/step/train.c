@@ -10,6 +10,32 @@ VRAM__FN void vram__zero_grad_now(vram__step *s) {
   }
 }
 
+/* Gradients go: of the caller's inputs, then of the parameters. */
+VRAM__FN void vram__zero_grad_first(vram__step *s) {
+  uint32_t i;
+  for (i = s->leaf.parameters; i < s->leaf.count; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
+  }
+  if (!s->o->zero_grad_late && !s->g->nzero_grad)
+    vram__zero_grad_now(s);
+}
+
+/* zero_grad() behind the optimizer's step. */
+VRAM__FN void vram__zero_grad_last(vram__step *s) {
+  uint32_t i;
+  vram__phase_end(s, VRAM_PHASE_ZERO_GRAD);
+  for (i = 0; i < s->leaf.parameters; i++) {
+    vram__leaf *l = s->leaf.at + i;
+    if (!l->grad.d)
+      continue;
+    vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+    l->let_go = s->leaf.past[i].let_go = 1;
+    s->leaf.past[i].had = 0;
+  }
+}
+
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
 VRAM__FN void vram__zero_grad(vram__step *s) {
@@ -42,14 +68,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == 1)
     vram__live_collect(s);
-  if (!s->leaf.known)
-    return;
-  for (i = s->leaf.parameters; i < s->leaf.count; i++) { /* the caller's inputs lose theirs first */
-    vram__tensor_release(s, s->leaf.at[i].grad);
-    s->leaf.at[i].grad = vram__tensor_none();
-  }
-  if (!s->o->zero_grad_late && !s->g->nzero_grad)
-    vram__zero_grad_now(s);
+  if (s->leaf.known)
+    vram__zero_grad_first(s);
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {

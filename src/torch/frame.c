@@ -6,14 +6,18 @@ VRAM__FN vram__frame *vram__frame_at(const vram__step *s, uint32_t f) {
   return (vram__frame *)(void *)(s->mem + (uint64_t)f * 8);
 }
 
-/* One thing less that holds the call; the last one lets its inputs go. */
+/* One thing less that holds the call; the last one lets its inputs go: first what its function
+   refers to (_CheckpointFrame.recompute_fn), then its arguments from the last one on
+   (input_saver). */
 VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
   uint32_t i;
   if (--c->alive)
     return;
+  for (i = c->own > c->range->nnamed ? c->own : c->range->nnamed; i < c->range->narg; i++)
+    vram__tensor_release(s, c->arg[i]);
   if (c->inputs)
     vram__grad_fn_release(s, c->inputs);
-  for (i = c->own; i < c->range->narg; i++)
+  for (i = c->range->nnamed; i-- > c->own;)
     vram__tensor_release(s, c->arg[i]);
 }
 

@@ -4,7 +4,7 @@
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
 VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vram__tensor *in,
                                           uint32_t nin, uint32_t nout, uint32_t room) {
-  uint32_t i;
+  uint32_t i, wants;
   vram__grad_fn *f;
   if (!s->grad)
     return NULL;
@@ -15,8 +15,11 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   f = vram__tape_record_raw(s, kind, nin, nout, room);
   if (!f)
     return NULL;
+  wants = i;
   for (i = 0; i < nin; i++)
     vram__tape_edge_from(s, f, i, in[i]);
+  if (!VRAM__EDGES(f)[wants].fn) /* a view made under no_grad wants a gradient and has no history */
+    s->tape.stale = 1;
   if (s->call.again)
     vram__frame_stop_early(s, f);
   return f;
@@ -99,10 +102,16 @@ static void vram__saved_reset(vram__step *s, vram__grad_fn *f) {
     vram__frame_release(s, vram__frame_at(s, f->frame));
 }
 
+/* Is what f saves in a list? Lists of indices, and torch::autograd::Function (torchvision's). */
+VRAM__FN int vram__saves_list(const vram__grad_fn *f) {
+  return f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put ||
+         (f->kind >= VRAM_OP_roi_align && f->kind <= VRAM_OP_deform_conv2d);
+}
+
 /* The same of a record that goes itself: C++ destroys its members from the last to the first, but
    what is in a list from its first to its last. */
 static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
-  const int list = f->kind == VRAM_OP_index || f->kind == VRAM_OP_index_put;
+  const int list = vram__saves_list(f);
   uint32_t i, j;
   for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Training loops as people write them, on a device or a pretended one.
-usage: loops.py     prints the rows of tests/golden/loops/loops.txt: text, options of vram estimate, and of the fourth step for
-each phase the requested bytes at its end and the most within it. The texts beside it say what each loop does.
+usage: loops.py [TEXT]     prints the rows of tests/golden/loops/loops.txt: text, options of vram estimate, and of the fourth step for
+each phase the requested bytes at its end and the most within it, and of loops with several batches the reserved bytes,
+too. TEXT: only the rows that have it. The texts beside it say what each loop does.
 """
 
-import contextlib, gc
+import contextlib, gc, sys
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
@@ -13,7 +14,7 @@ class Marks:
     """the counters of a step by phase; of micro-batches the last end and the highest peak"""
 
     def __init__(self):
-        self.rows = {}
+        self.rows, self.reserved = {}, 0
         torch.cuda.reset_peak_memory_stats()
 
     def __call__(self, phase=None):
@@ -24,6 +25,7 @@ class Marks:
                 s["requested_bytes.all.current"],
                 max(most, s["requested_bytes.all.peak"]),
             )
+        self.reserved = max(self.reserved, s["reserved_bytes.all.peak"])
         torch.cuda.reset_peak_memory_stats()
 
 
@@ -79,6 +81,63 @@ def decoder(amp=None, late=False, accumulate=1, hidden=False, train=True):
     return marks.rows
 
 
+def epochs(amp=None, accumulate=1, late=False, end=False, last=0, evaluation=0):
+    """epochs whose last batch is a smaller one, a model that is evaluated behind each of them (or each step)"""
+    net = Decoder().cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    scaler = torch.amp.GradScaler("cuda", enabled=amp == torch.float16)
+    x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
+    target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
+    marks = Marks()
+    logits = loss = None
+
+    def step(size):
+        nonlocal logits, loss
+        if not late and not end:
+            optimizer.zero_grad()
+        marks()
+        for k in range(accumulate):
+            n = size if k == accumulate - 1 else 4
+            with autocast(amp):
+                logits = net(x[:n])[0]
+                loss = F.cross_entropy(logits.view(-1, 5003), target[: n * 61])
+            marks("forward")
+            if late and not k:
+                optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            marks("backward")
+        scaler.step(optimizer)
+        scaler.update()
+        marks("optimizer")
+        if end:
+            optimizer.zero_grad()
+        marks()
+
+    def evaluate():
+        net.eval()
+        with torch.no_grad(), autocast(amp):
+            x = torch.zeros(evaluation, 61, dtype=torch.long, device="cuda")
+            target = torch.zeros(evaluation * 61, dtype=torch.long, device="cuda")
+            logits = net(x)[0]
+            loss = F.cross_entropy(logits.view(-1, 5003), target)
+        net.train()
+
+    for k in range(3 if last else 4):
+        if last:
+            step(4)
+        if k == (2 if last else 3):
+            marks = Marks()
+        for n in [4, last] if last else [4]:
+            step(n)
+        if evaluation:
+            evaluate()
+            marks("evaluation")
+    if last:
+        step(4)
+    reserved = torch.cuda.memory_reserved()
+    return {**marks.rows, "reserved": (reserved, marks.reserved)}
+
+
 class Net(nn.Module):
     def __init__(self, width, layers):
         super().__init__()
@@ -116,7 +175,11 @@ def distill(amp=None):
 class Branch(nn.Module):
     def __init__(self):
         super().__init__()
-        self.a, self.aux, self.y = nn.Linear(300, 500), nn.Linear(500, 700), nn.Linear(500, 10)
+        self.a, self.aux, self.y = (
+            nn.Linear(300, 500),
+            nn.Linear(500, 700),
+            nn.Linear(500, 10),
+        )
 
     def forward(self, x):
         g = F.gelu(self.a(x))
@@ -153,7 +216,10 @@ class Frozen(nn.Module):
 
     def __init__(self, reentrant):
         super().__init__()
-        self.embedding, self.reentrant = nn.Embedding(1003, 96).requires_grad_(False), reentrant
+        self.embedding, self.reentrant = (
+            nn.Embedding(1003, 96).requires_grad_(False),
+            reentrant,
+        )
         self.first, self.second = nn.Linear(96, 96), nn.Linear(96, 96)
         self.head = nn.Linear(96, 1003, bias=False)
 
@@ -198,7 +264,11 @@ def leaf(amp=None, late=False, accumulate=1, reentrant=None):
 
 def generator():
     return nn.Sequential(
-        *(nn.ConvTranspose2d(20, 16, 4, 1, 0, bias=False), nn.BatchNorm2d(16), nn.ReLU(True)),
+        *(
+            nn.ConvTranspose2d(20, 16, 4, 1, 0, bias=False),
+            nn.BatchNorm2d(16),
+            nn.ReLU(True),
+        ),
         *(nn.ConvTranspose2d(16, 3, 4, 2, 1, bias=False), nn.Tanh()),
     )
 
@@ -338,7 +408,13 @@ def galore(dtype=None):
     net = Decoder().cuda().to(dtype)
     inner = [linear.weight for linear in net.linear]
     rest = [p for p in net.parameters() if all(p is not q for q in inner)]
-    projected = {"params": inner, "rank": 16, "update_proj_gap": 200, "scale": 0.25, "proj_type": "std"}
+    projected = {
+        "params": inner,
+        "rank": 16,
+        "update_proj_gap": 200,
+        "scale": 0.25,
+        "proj_type": "std",
+    }
     optimizer = galore_torch.GaLoreAdamW([{"params": rest}, projected], no_deprecation_warning=True)
     x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
     target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
@@ -391,7 +467,11 @@ LOOPS = (
     ("branch --train adamw", branch, {}),
     ("leaf --train adamw", leaf, {}),
     ("leaf --train adamw --amp bf16", leaf, {"amp": torch.bfloat16}),
-    ("leaf --train adamw --zero-grad-late --accumulate 3", leaf, {"late": True, "accumulate": 3}),
+    (
+        "leaf --train adamw --zero-grad-late --accumulate 3",
+        leaf,
+        {"late": True, "accumulate": 3},
+    ),
     ("leaf_again --train adamw", leaf, {"reentrant": False}),
     (
         "leaf_again --train adamw --amp bf16 --accumulate 2",
@@ -399,9 +479,17 @@ LOOPS = (
         {"reentrant": False, "amp": torch.bfloat16, "accumulate": 2},
     ),
     ("leaf_reentrant --train adamw", leaf, {"reentrant": True}),
-    ("adversarial --train adam", lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1)), {}),
+    (
+        "adversarial --train adam",
+        lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1)),
+        {},
+    ),
     ("tasks --train adamw", lambda: training(Tasks, (8, 64), (8,)), {}),
-    ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
+    (
+        "leaf_reentrant --train adamw --accumulate 2",
+        leaf,
+        {"reentrant": True, "accumulate": 2},
+    ),
     ("decoder --train adamw --optimizer-in-backward", in_backward, {}),
     (
         "decoder --train adamw --optim-impl loop --optimizer-in-backward --accumulate 2",
@@ -414,7 +502,28 @@ LOOPS = (
         {"amp": torch.bfloat16},
     ),
     ("decoder --train galore_adamw --galore-rank 16", galore, {}),
-    ("decoder --train galore_adamw --galore-rank 16 --dtype bf16", galore, {"dtype": torch.bfloat16}),
+    (
+        "decoder --train galore_adamw --galore-rank 16 --dtype bf16",
+        galore,
+        {"dtype": torch.bfloat16},
+    ),
+    ("decoder --train adamw --last-batch 3", epochs, {"last": 3}),
+    ("decoder --train adamw --eval-batch 9", epochs, {"evaluation": 9}),
+    (
+        "decoder --train adamw --zero-grad-end --eval-batch 9",
+        epochs,
+        {"evaluation": 9, "end": True},
+    ),
+    (
+        "decoder --train adamw --zero-grad-late --last-batch 1 --eval-batch 4 --amp bf16",
+        epochs,
+        {"late": True, "last": 1, "evaluation": 4, "amp": torch.bfloat16},
+    ),
+    (
+        "decoder --train adamw --accumulate 3 --last-batch 3 --eval-batch 9 --amp fp16",
+        epochs,
+        {"accumulate": 3, "last": 3, "evaluation": 9, "amp": torch.float16},
+    ),
     ("decoder --train lomo", lomo, {}),
     ("decoder --train lomo --dtype bf16", lomo, {"dtype": torch.bfloat16}),
 )
@@ -427,6 +536,8 @@ if __name__ == "__main__":
         f"# Written by tests/measured/loops.py; do not edit. Source: PyTorch {torch.__version__} (host code)."
     )
     for name, loop, options in LOOPS:
+        if not all(text in name for text in sys.argv[1:]):
+            continue
         rows = loop(**options)
         gc.collect()
         print(name, "|", *(f"{p} {end} {most}" for p, (end, most) in rows.items()))
