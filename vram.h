@@ -1849,6 +1849,7 @@
 #define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
 #define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
+#define vram_graph_freeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_freeze)
 #define vram_graph_infer VRAM__JOIN(VRAM_NAMESPACE, vram_graph_infer)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
@@ -1859,6 +1860,8 @@
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
+#define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
@@ -2511,7 +2514,9 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name, */
   uint32_t nmade;                               /* and `requires_grad` lines */
-  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
+  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
+  uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
+  uint32_t nscaled, nupdate;                    /* of GradScaler */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -2592,14 +2597,27 @@ VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32
    changes. */
 VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* A whole training step by calls. backward: v.backward(retain_graph=retain) here, instead of one
-   backward from the first output behind the forward pass. zero_grad, step: here an optimizer drops
+enum {
+  VRAM_BACKWARD_RETAIN = 1, /* retain_graph=True */
+  VRAM_BACKWARD_SCALE = 2   /* GradScaler.scale(v).backward(): then steps are GradScaler's, too */
+};
+
+/* A whole training step by calls. backward: v.backward() here, how: the bits above, instead of one
+   backward from the first output behind the forward pass. update: GradScaler.update(); without it
+   that comes behind the last step. zero_grad, step: here an optimizer drops
    the gradients of its parameters, or makes its step, instead of one for all at the begin and the
    end. names: its modules or parameters (nodes of these names, or whose names go on behind a
    point), with spaces between; NULL: all. */
-VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain);
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how);
+VRAM_API vram_result vram_graph_update(vram_graph *g);
 VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names);
 VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names);
+
+/* For the nodes from here on these weights want no gradient (requires_grad_(False)), or want one
+   again; what backward of earlier nodes gives they still take. names: as above. A step begins with
+   all of them as their nodes say it. */
+VRAM_API vram_result vram_graph_freeze(vram_graph *g, const char *names);
+VRAM_API vram_result vram_graph_unfreeze(vram_graph *g, const char *names);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
@@ -7812,8 +7830,13 @@ enum {
   VRAM__OP_requires_grad,
   VRAM__OP_backward,
   VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_scaled,   /* both of what GradScaler scales */
+  VRAM__OP_scaled_retained,
   VRAM__OP_zero_grad,
+  VRAM__OP_update, /* GradScaler's */
   VRAM__OP_step,
+  VRAM__OP_freeze,
+  VRAM__OP_unfreeze,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -8129,7 +8152,8 @@ typedef struct vram__parser {
 } vram__parser;
 
 /* training.c */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how);
+VRAM__FN vram_node *vram__training_update(vram_graph *g);
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname);
 
@@ -8756,7 +8780,7 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
   uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
-  const uint16_t traits = vram__op_traits(p->node);
+  const uint32_t traits = vram__op_traits(p->node);
   if (*sum > (uint64_t)VRAM_MAX_BYTES)
     return;
   *sum += bytes;
@@ -9289,7 +9313,7 @@ static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
 /* The node, its outputs and its lists in one piece, all zero but for what r has; NULL: no memory.
  */
 static vram_node *vram__node_take(vram_graph *g, const vram__request *r) {
-  const uint16_t traits = vram__op_at(r->op)->traits;
+  const uint32_t traits = vram__op_at(r->op)->traits;
   const uint32_t slots = (traits & VRAM__OP_OWNS ? 2u : 0) + (traits & VRAM__OP_RUNNING ? 3u : 0);
   const uint64_t bytes = sizeof(vram_node) + r->nout * (uint64_t)sizeof(vram_value) +
                          ((uint64_t)r->nin + slots) * sizeof(void *);
@@ -9745,30 +9769,35 @@ VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
   return count;
 }
 
-/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step
- */
+/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step,
+   weights that are frozen for a part of it */
 
 /* v.backward() */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain) {
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how) {
+  const int retain = (how & VRAM_BACKWARD_RETAIN) != 0, scale = (how & VRAM_BACKWARD_SCALE) != 0;
   vram_node *n;
   if (g->checkpoint_open)
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
   if (g->error.code)
     return NULL;
-  n = vram__node_drop(g, retain ? VRAM__OP_retained : VRAM__OP_backward, &v, 1);
+  n = vram__node_drop(g, (uint32_t)(VRAM__OP_backward + retain + 2 * scale), &v, 1);
   if (n)
     n->flags |= VRAM__DROPS;
   g->nbackward++;
+  g->nscaled += scale != 0;
   return n;
 }
 
-/* A `zero_grad` or `step` line. What it names are modules or parameters, which need not be there
-   yet: the node's inputs are values that nothing makes and that have only their names. */
+/* A `zero_grad`, `step`, `freeze` or `unfreeze` line. What it names are modules or parameters,
+   which need not be there yet: the node's inputs are values that nothing makes and that have only
+   their names. */
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname) {
   vram_value *in[64];
   vram_node *n;
   uint32_t i;
+  if (g->checkpoint_open && op >= VRAM__OP_freeze)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "weights are frozen inside a checkpoint block");
   if (nname > 64)
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 names");
   for (i = 0; i < nname && !g->error.code; i++) {
@@ -9788,16 +9817,37 @@ VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const 
     n->flags |= VRAM__DROPS;
   if (op == VRAM__OP_step)
     g->nstep++;
-  else
+  else if (op == VRAM__OP_zero_grad)
     g->nzero_grad++;
+  else
+    g->nfrozen++;
   return n;
 }
 
-VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain) {
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how) {
   if (!v)
     vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
   else
-    vram__training_backward(g, v, retain);
+    vram__training_backward(g, v, how);
+  return g->error.code;
+}
+
+/* GradScaler.update() */
+VRAM__FN vram_node *vram__training_update(vram_graph *g) {
+  vram_node *n;
+  if (g->checkpoint_open)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "update inside a checkpoint block");
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, VRAM__OP_update, NULL, 0);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  g->nupdate++;
+  return n;
+}
+
+VRAM_API vram_result vram_graph_update(vram_graph *g) {
+  vram__training_update(g);
   return g->error.code;
 }
 
@@ -9828,6 +9878,14 @@ VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names) {
 
 VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names) {
   return vram__training_names(g, VRAM__OP_step, names);
+}
+
+VRAM_API vram_result vram_graph_freeze(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_freeze, names);
+}
+
+VRAM_API vram_result vram_graph_unfreeze(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_unfreeze, names);
 }
 
 /* >>model/size    numbers, sizes and dtypes of the text form */
@@ -11029,12 +11087,12 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
-/* `backward NAME retain=1` */
+/* `backward NAME retain=1 scale=1` */
 static int vram__backward_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *v;
   vram_node *n;
-  int retain = 0;
+  int how = 0;
   if (p->blocks)
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
   if (!vram__parse_token(p))
@@ -11042,22 +11100,38 @@ static int vram__backward_line(vram__parser *p) {
   v = vram__parse_value(p, p->token);
   if (!v)
     return 0;
-  if (vram__parse_token(p)) {
-    retain = vram__parse_word_is(p, "retain=1");
-    if ((!retain && !vram__parse_word_is(p, "retain=0")) || vram__parse_token(p))
+  while (vram__parse_token(p))
+    if (vram__parse_word_is(p, "retain=1"))
+      how |= VRAM_BACKWARD_RETAIN;
+    else if (vram__parse_word_is(p, "scale=1"))
+      how |= VRAM_BACKWARD_SCALE;
+    else if (!vram__parse_word_is(p, "retain=0") && !vram__parse_word_is(p, "scale=0"))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                               "retain=1 or nothing");
-  }
+                               "retain=1, scale=1 or nothing");
   if (p->names_only)
     return 1;
-  n = vram__training_backward(p->g, v, retain);
+  n = vram__training_backward(p->g, v, how);
   if (!n)
     return vram__parse_located(p, at);
   n->line = p->line;
   return 1;
 }
 
-/* A `zero_grad` or `step` line. */
+static int vram__parse_update(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *n;
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token, "nothing");
+  if (p->names_only)
+    return 1;
+  n = vram__training_update(p->g);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->line = p->line;
+  return 1;
+}
+
+/* A `zero_grad`, `step`, `freeze` or `unfreeze` line. */
 static int vram__parameters_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram__span name[64];
@@ -11387,6 +11461,10 @@ static int vram__parse_zero_grad(vram__parser *p) {
   return vram__parameters_line(p, VRAM__OP_zero_grad);
 }
 static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
+static int vram__parse_freeze(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_freeze); }
+static int vram__parse_unfreeze(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_unfreeze);
+}
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
@@ -11398,6 +11476,9 @@ static const struct {
     {"backward", vram__backward_line},
     {"zero_grad", vram__parse_zero_grad},
     {"step", vram__parse_step},
+    {"update", vram__parse_update},
+    {"freeze", vram__parse_freeze},
+    {"unfreeze", vram__parse_unfreeze},
     {"model", vram__model_line},
     {"rules", vram__rules_line},
     {"dim", vram__dim_line},
@@ -12235,6 +12316,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  uint32_t *found_inf;      /* storages that it has of each optimizer until its update */
+  uint32_t nfound_inf;
+  uint32_t nsteps;    /* `step` lines so far */
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
@@ -32499,10 +32583,12 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),
-                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"),
-                                            VRAM__NO_OP("backward"),      VRAM__NO_OP("zero_grad"),
-                                            VRAM__NO_OP("step"),          VRAM__NO_OP("end")};
+static const vram__op_row vram__no_ops[] = {
+    VRAM__NO_OP("drop"),     VRAM__NO_OP("keep"),      VRAM__NO_OP("requires_grad"),
+    VRAM__NO_OP("backward"), VRAM__NO_OP("backward"),  VRAM__NO_OP("backward"),
+    VRAM__NO_OP("backward"), VRAM__NO_OP("zero_grad"), VRAM__NO_OP("update"),
+    VRAM__NO_OP("step"),     VRAM__NO_OP("freeze"),    VRAM__NO_OP("unfreeze"),
+    VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
@@ -32515,7 +32601,12 @@ static const vram__op_row *const vram__op_rows[] = {
     vram__no_ops + 4,
     vram__no_ops + 5,
     vram__no_ops + 6,
-    vram__no_ops + 7};
+    vram__no_ops + 7,
+    vram__no_ops + 8,
+    vram__no_ops + 9,
+    vram__no_ops + 10,
+    vram__no_ops + 11,
+    vram__no_ops + 12};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -32731,6 +32822,8 @@ typedef struct vram__optim_config {
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
+  uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
+                             that comes with the step */
   uint32_t *ids;          /* scratch of vram__optim_ids() numbers; NULL: only counted */
   const vram__total *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
@@ -32819,6 +32912,8 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__unfreeze_all(vram__step *s);
 VRAM__FN void vram__training_end(vram__step *s);
 VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
@@ -32946,8 +33041,9 @@ typedef struct vram__optim_row {
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
   X(DENOM, 16, "denom")                                                                            \
-  X(MATRIX, 32, "matrix") X(LARGE, 64, "large") X(LOW_PRECISION, 128, "low_precision")             \
-      X(ONCE, 256, "once") X(PROJECTED, 512, "projected")
+  X(MATRIX, 32, "matrix")                                                                          \
+  X(LARGE, 64, "large") X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once")                \
+      X(PROJECTED, 512, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -34558,6 +34654,20 @@ VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_pa
   vram__optim_finish(&r, out);
 }
 
+/* What is left of a call's variables, the last one, stays. */
+static uint32_t vram__optim_leave_last(vram__optim_run *r, const vram__optim_call *call) {
+  uint32_t i = r->code.names;
+  while (i > call->first_name) {
+    vram__optim_held *h = &r->held[--i];
+    if (h->head != VRAM__OPTIM_NIL) {
+      const uint32_t storage = r->c->ids[2 * (size_t)h->head];
+      vram__optim_clear(h);
+      return storage;
+    }
+  }
+  return 0;
+}
+
 /* One step: p are the parameters that have a gradient, in the optimizer's order. With several
    parameter groups: one call per group. */
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -34577,6 +34687,8 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
       vram__optim_play_init(&r, r.row->init);
     vram__optim_play_body(&r);
+    if (c->found_inf)
+      *c->found_inf = vram__optim_leave_last(&r, &scaler);
     vram__optim_return(&r, &scaler);
     vram__optim_return(&r, &grads);
   }
@@ -35055,6 +35167,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__requires_grad_line(s, n);
     else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
       vram__training_line(s, n);
+    else if (n->op == VRAM__OP_freeze || n->op == VRAM__OP_unfreeze)
+      vram__freeze_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -35066,6 +35180,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 }
 
 VRAM__FN void vram__forward(vram__step *s) {
+  if (s->g->nfrozen)
+    vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
@@ -36269,8 +36385,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
            "blocks)";
-  if (g->nstep > 1 && o->amp == VRAM_F16)
-    return "GradScaler with several step lines";
+  if (g->nupdate && !g->nstep)
+    return "an update line without a step line";
   return NULL;
 }
 
@@ -36288,11 +36404,52 @@ static int vram__line_names(const vram_node *n, const vram_param *p) {
   return !n->nin;
 }
 
-/* The leaf that p is; NULL: none. */
-static vram__leaf *vram__leaf_of(const vram__step *s, const vram_param *p) {
-  const vram__tensor t = s->param[p->index];
-  const uint32_t fn = t.st & VRAM__LEAF ? t.st : t.st ? vram__slot_at(s, t.st)->fn : 0;
-  return p->kind == VRAM__PARAM && (fn & VRAM__LEAF) ? s->leaf.at + (fn & ~VRAM__LEAF) : NULL;
+/* The leaf that p is, if the line names it. Leaves are numbered as the trainable parameters are,
+   which *count counts. */
+static vram__leaf *vram__leaf_named(const vram__step *s, const vram_node *n, const vram_param *p,
+                                    uint32_t *count) {
+  vram__leaf *const l = s->leaf.at + *count;
+  if (p->kind != VRAM__PARAM)
+    return NULL;
+  ++*count;
+  return vram__line_names(n, p) ? l : NULL;
+}
+
+/* p wants gradients, which arrive at that leaf, or wants none. */
+static void vram__param_want(vram__step *s, const vram_param *p, const vram__leaf *l, int wants) {
+  const uint32_t leaf = VRAM__LEAF | (uint32_t)(l - s->leaf.at);
+  vram__tensor *t = s->param + p->index;
+  if (!p->is_value)
+    t->st = wants ? leaf : VRAM__OWN_WEIGHTS;
+  else if (t->st) {
+    vram__slot_at(s, t->st)->fn = wants ? leaf : 0;
+    vram__slot_at(s, t->st)->req = wants != 0;
+  }
+}
+
+/* A `freeze` or `unfreeze` line, also where nothing is trained: autocast keeps no copy of a frozen
+   weight. */
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0, count = 0;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram__leaf *l = vram__leaf_named(s, n, p, &count);
+    found += l != NULL;
+    if (l)
+      vram__param_want(s, p, l, n->op == VRAM__OP_unfreeze);
+  }
+  if (!found && s->train)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL,
+                      "a freeze or unfreeze line that names no trainable parameter");
+}
+
+/* A step begins with no weight frozen by such lines. */
+VRAM__FN void vram__unfreeze_all(vram__step *s) {
+  const vram_param *p;
+  uint32_t count = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      vram__param_want(s, p, s->leaf.at + count++, 1);
 }
 
 /* Storages that records still hold for backward are the saved ones; others no longer are. */
@@ -36317,7 +36474,10 @@ static int vram__is_training_line(const vram_node *n) {
 
 /* The phase of line n begins. Between it and another such line is no part of a forward pass. */
 static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase phase) {
-  if (vram__is_training_line(vram__node_before(n)))
+  const vram_node *before = vram__node_before(n);
+  while (before && (before->op == VRAM__OP_freeze || before->op == VRAM__OP_unfreeze))
+    before = vram__node_before(before);
+  if (vram__is_training_line(before))
     s->phase = phase;
   else
     vram__phase_end(s, phase);
@@ -36326,6 +36486,7 @@ static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase p
 static void vram__backward_here(vram__step *s, const vram_node *n) {
   vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
   const uint64_t cast = vram__autocast_leave(s);
+  int scaled;
   if (cast > s->r->autocast_cache_bytes)
     s->r->autocast_cache_bytes = cast;
   vram__history_refresh(s, t);
@@ -36347,9 +36508,10 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   s->gin = vram__backward_room(s);
   if (s->failed)
     return;
-  s->tape.retain = n->op == VRAM__OP_retained;
-  s->node = s->scaler ? n->in[0]->node : NULL;
-  if (s->scaler)
+  s->tape.retain = n->op == VRAM__OP_retained || n->op == VRAM__OP_scaled_retained;
+  scaled = s->g->nscaled ? n->op >= VRAM__OP_scaled : s->scaler;
+  s->node = scaled ? n->in[0]->node : NULL;
+  if (scaled)
     vram__scaled_backward(s, *t);
   else
     vram__backward(s, *t);
@@ -36360,10 +36522,10 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
 
 static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
-  uint32_t found = 0;
+  uint32_t found = 0, at = 0;
   vram__training_phase(s, n, VRAM_PHASE_ZERO_GRAD);
   for (p = s->g->param_first; p; p = p->next) {
-    vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    vram__leaf *l = vram__leaf_named(s, n, p, &at);
     found += l != NULL;
     if (!l || s->o->keep_grads)
       continue;
@@ -36383,12 +36545,24 @@ static int vram__training_goes_on(const vram_node *n) {
   return n != NULL;
 }
 
+/* GradScaler.update(): what it noted of each optimizer goes, the first one's last. */
+static void vram__scaler_update(vram__step *s) {
+  while (s->nfound_inf)
+    vram__optim_free(s, s->found_inf[--s->nfound_inf]);
+}
+
+static void vram__update_here(vram__step *s, const vram_node *n) {
+  vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
+  vram__scaler_update(s);
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
+}
+
 static void vram__step_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
-  uint32_t found = 0, count = 0;
+  uint32_t found = 0, at = 0, count = 0;
   vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
   for (p = s->g->param_first; p; p = p->next) {
-    const vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    const vram__leaf *l = vram__leaf_named(s, n, p, &at);
     found += l != NULL;
     if (!l || !l->grad.d)
       continue;
@@ -36399,6 +36573,8 @@ static void vram__step_here(vram__step *s, const vram_node *n) {
     vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a step line that names no trainable parameter");
   else
     vram__optim_step_now(s, count, count == s->leaf.parameters);
+  if (!s->g->nupdate && ++s->nsteps == s->g->nstep)
+    vram__scaler_update(s);
   vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
@@ -36409,6 +36585,8 @@ VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
     vram__zero_grad_here(s, n);
   else if (n->op == VRAM__OP_step)
     vram__step_here(s, n);
+  else if (n->op == VRAM__OP_update)
+    vram__update_here(s, n);
   else
     vram__backward_here(s, n);
   s->grad = grad;
@@ -36417,6 +36595,8 @@ VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
 
 /* The step has been played, but for an optimizer that the text does not name. */
 VRAM__FN void vram__training_end(vram__step *s) {
+  vram__scaler_update(s); /* where the last update stands in front of a step */
+  s->nsteps = 0;
   if (s->phase == VRAM_PHASE_FORWARD)
     vram__phase_end(s, VRAM_PHASE_FORWARD);
   if (s->saved_most > s->r->saved_bytes)
@@ -36988,6 +37168,8 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   }
   c.first_step = s->o->first_step != 0;
+  if (s->scaler && s->found_inf)
+    c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
   c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
@@ -38029,7 +38211,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
-  n += vram__keep_bytes(g) * 2;
+  n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
          (uint64_t)g->nmade * 2 * sizeof(vram__tensor);
@@ -38207,6 +38389,9 @@ static int vram__step_take_arrays(vram__step *s) {
   if (s->call.levels) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
+  if (g->nstep > 1 || g->nupdate) {
+    VRAM__TAKE(s->found_inf, uint32_t, g->nstep);
+  }
   if (!vram__keep_take(s))
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
@@ -38228,7 +38413,9 @@ static void vram__step_put_before(vram__step *s) {
   vram__step_begin(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
-  s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
+  s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
+              s->leaf.parameters; /* it goes with an optimizer */
+  s->watched |= s->scaler && s->found_inf;
   vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
@@ -46685,7 +46872,7 @@ static int vram__lower_reduce(vram__low *l, const vram_node *n) {
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
   uint64_t params = 0;
-  const uint16_t traits = vram__op_traits(n);
+  const uint32_t traits = vram__op_traits(n);
   uint8_t noise = (traits & VRAM__OP_VARIES) != 0;
   uint32_t i;
   const int own = vram__low_claim(l, n);

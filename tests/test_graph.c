@@ -247,6 +247,13 @@ static void calls(void) {
   EQUAL(g.last->nin, 2);
   EQUAL(vram_graph_backward(&g, y[0], 1), VRAM_OK);
   EQUAL(g.nzero_grad + g.nstep + g.nbackward, 3);
+  EQUAL(vram_graph_freeze(&g, "a.b"), VRAM_OK);
+  EQUAL(vram_graph_unfreeze(&g, NULL), VRAM_OK);
+  EQUAL(g.last->nin, 0);
+  EQUAL(g.nfrozen, 2);
+  EQUAL(vram_graph_backward(&g, y[1], VRAM_BACKWARD_SCALE), VRAM_OK);
+  EQUAL(vram_graph_update(&g), VRAM_OK);
+  EQUAL(g.nscaled + g.nupdate, 2);
   EQUAL(vram_graph_drop(&g, y, 70), VRAM_OK);
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   memset(&o, 0, sizeof o);

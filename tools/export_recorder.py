@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 import export_checkpoint, export_device, export_found, export_linalg, export_native, export_quantised
-import export_training
+import export_recurrent, export_training
 from export_custom import Measured, bytes_of, measure, storage_order
 from export_device import autocast
 from export_rows import (
@@ -163,7 +163,7 @@ def result_values(r):
     return list(r.values()) if isinstance(r, dict) else r
 
 
-class Recorder(export_found.Found, export_linalg.Linalg, TorchFunctionMode):
+class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurrent, TorchFunctionMode):
     same = staticmethod(Same.apply)
 
     def __init__(self, module, inputs, buffers_are_inputs=False):
@@ -900,21 +900,30 @@ class Recorder(export_found.Found, export_linalg.Linalg, TorchFunctionMode):
         self.emit("view", [a[0][0]], r, {"shape": shape_text(r.shape)})
 
     def op_contiguous(self, a, r, _):
-        if a[1].get("memory_format", torch.contiguous_format) is not torch.contiguous_format or len(a[0]) > 1:
-            self.note("contiguous in another memory format")
-        self.emit("contiguous", [a[0][0]], r)
+        self.in_format(a[0][0], r, a[1].get("memory_format", *a[0][1:]) if a[1] or a[0][1:] else None)
+
+    def in_format(self, x, r, memory_format):
+        """x contiguous, or with its channels last: a view of what is contiguous with them last"""
+        if memory_format in (torch.channels_last, torch.channels_last_3d) and not x.is_contiguous(
+            memory_format=memory_format
+        ):
+            n = x.dim()
+            last = self.made("permute", [self.ref(x)], {"dims": list_text([0, *range(2, n), 1])})
+            dense = self.made("contiguous", [last], {})
+            self.emit("permute", [dense], r, {"dims": list_text([0, n - 1, *range(1, n - 1)])})
+        elif memory_format in (None, torch.contiguous_format):
+            self.emit("contiguous", [x], r)
+        else:
+            self.emit("view", [x], r, {"shape": shape_text(r.shape)}, name="contiguous")  # it is so already
 
     def op_clone(self, a, r, _):
-        if a[1].get("memory_format", torch.preserve_format) is torch.contiguous_format:
-            self.note("clone with memory_format=contiguous_format")
-        self.emit("clone", [a[0][0]], r)
+        again = a[1].get("memory_format") is torch.contiguous_format and not a[0][0].is_contiguous()
+        self.emit("contiguous" if again else "clone", [a[0][0]], r)
 
     def op_requires_grad(self, a, r, _):
         """a value becomes a leaf; inputs say it themselves"""
         if id(r) in self.params and r.requires_grad != self.had_grad:
-            self.note(
-                "weights that want a gradient in one part of the step alone: written as they are at its end"
-            )
+            export_training.toggled(self, r)
         known = id(r) in self.names and not any(r is t for t in self.inputs.values())
         if self.grad and known and r.requires_grad and not self.had_grad:
             self.nodes.append(Node("requires_grad", [], [self.ref(r)], {}))
@@ -934,7 +943,11 @@ class Recorder(export_found.Found, export_linalg.Linalg, TorchFunctionMode):
             self.create("empty", (other,), {}, r)
             return
         dtype = kwargs.get("dtype") or next((v for v in args[1:3] if isinstance(v, torch.dtype)), None)
-        if kwargs.get("memory_format") not in (None, torch.preserve_format):
+        memory_format = kwargs.get("memory_format")
+        if memory_format not in (None, torch.preserve_format):
+            if x.dtype == r.dtype and not kwargs.get("copy"):
+                self.in_format(x, r, memory_format)
+                return
             self.note("to(memory_format=)")
         if kwargs.get("copy") and x.dtype == r.dtype:
             self.emit("clone", [x], r)
@@ -1310,63 +1323,6 @@ class Recorder(export_found.Found, export_linalg.Linalg, TorchFunctionMode):
 
     def op_triplet_margin_loss(self, a, r, _):
         self.loss("triplet_margin_loss", a, r, [a["x"], a["positive"], a["negative"]])
-
-    # ---- recurrent modules: one op
-    def recurrent(self, m, args, kwargs, r):
-        op = RNN[type(m).__name__]
-        if op == "embedding_bag":
-            for p in m.parameters():
-                self.params_in_modules.add(id(p))
-            self.emit(
-                op,
-                list(args),
-                r,
-                {
-                    "num_embeddings": m.num_embeddings,
-                    "embedding_dim": m.embedding_dim,
-                    "mode": None if m.mode == "mean" else m.mode,
-                },
-                True,
-            )
-            self.nodes[-1].stats = [id(p) for p in m.parameters()]
-            return
-        x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
-        keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
-        states = [] if h is None else list(h) if isinstance(h, (tuple, list)) else [h]
-        if not op.endswith("_cell"):
-            keys.update(
-                {
-                    "num_layers": m.num_layers if m.num_layers > 1 else None,
-                    "batch_first": 1 if m.batch_first else None,
-                    "dropout": m.dropout or None,
-                    "bidirectional": 1 if m.bidirectional else None,
-                    "proj_size": getattr(m, "proj_size", 0) or None,
-                }
-            )
-        if getattr(m, "nonlinearity", "tanh") != "tanh":
-            keys["nonlinearity"] = m.nonlinearity
-        if not isinstance(x, torch.Tensor):
-            self.custom(op, m.forward, args, kwargs, r, "a packed sequence")
-            return
-        if op.endswith("_cell"):
-            flat = list(r) if isinstance(r, (tuple, list)) else [r]
-        else:
-            flat = [r[0]] + (list(r[1]) if isinstance(r[1], (tuple, list)) else [r[1]])
-        for p in m.parameters():
-            self.params_in_modules.add(id(p))
-        if any(not p.requires_grad for p in m.parameters()):
-            keys["frozen"] = 1
-        first = self.rnn_name.get(id(m))
-        if first:
-            keys["weights"] = first
-        suffix = ["", ".hn", ".cn"] if not op.endswith("_cell") else ["", ".c"]
-        n = (
-            self.emit(op, [x] + states, flat, keys, True, outs=suffix)
-            if len(flat) > 1
-            else self.emit(op, [x] + states, flat[0], keys, True)
-        )
-        n.stats = [id(p) for p in m.parameters()]
-        self.rnn_name.setdefault(id(m), n.outs[0])
 
 
 for d in "123":

@@ -235,7 +235,8 @@ def write(rec, name, comment, keep=False):
         if n.outs and "weights" not in keys and any(o in rank for o in n.stats):
             ranks[n.outs[0]] = min(rank[o] for o in n.stats if o in rank)
         outs = [",".join(n.outs)] if n.outs else []
-        text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
+        if n.op:  # weights that are frozen from begin to end need no line
+            text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))
         if k + 1 in taken and k + 1 < len(rec.nodes):

@@ -309,36 +309,6 @@ def conv_vae():
     return ConvVAE(), {"x": torch.zeros(8, 3, 32, 32)}
 
 
-class Gan(nn.Module):
-    """a whole step with two optimizers, hinge loss, spectral norm"""
-
-    def __init__(self, c=32):
-        super().__init__()
-        sn = torch.nn.utils.parametrizations.spectral_norm
-        up = lambda a, b: [nn.Upsample(scale_factor=2), nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(True)]
-        self.G = nn.Sequential(*up(16, 2 * c), *up(2 * c, c), nn.Conv2d(c, 3, 3, padding=1), nn.Tanh())
-        layers = [sn(nn.Conv2d(3, c, 4, 2, 1)), nn.LeakyReLU(0.1, True), sn(nn.Conv2d(c, 2 * c, 4, 2, 1))]
-        self.D = nn.Sequential(*layers, nn.LeakyReLU(0.1, True), nn.Flatten(), sn(nn.Linear(128 * c, 1)))
-        self.g = torch.optim.Adam(self.G.parameters(), 2e-4, (0.0, 0.9))
-        self.d = torch.optim.Adam(self.D.parameters(), 2e-4, (0.0, 0.9))
-
-    def forward(self, real, z):
-        fake = self.G(z)
-        self.d.zero_grad()
-        loss = F.relu(1 - self.D(real)).mean() + F.relu(1 + self.D(fake.detach())).mean()
-        loss.backward()
-        self.d.step()
-        self.g.zero_grad()
-        loss = -self.D(fake).mean()
-        loss.backward()
-        self.g.step()
-        return loss
-
-
-def gan_step():
-    return Gan(), {"real": torch.zeros(4, 3, 32, 32), "z": torch.zeros(4, 16, 8, 8)}
-
-
 class Fcos(nn.Module):
     """an anchor-free head over a small pyramid: focal loss, GIoU, centerness"""
 
