@@ -24975,8 +24975,10 @@ static void vram__backward_triangle(vram__step *s, vram__grad_fn *f, vram__tenso
 static void vram__forward_diag(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, n->nin, 1, 0);
-  vram_dtype dt = n->out[0].dtype;
-  y[0] = vram__tensor_empty(s, n->out[0].d, vram__kind_rank(dt) < 2 ? dt : x[0].dt);
+  vram_dtype dt = vram__kind_rank(n->out[0].dtype) < 2 ? n->out[0].dtype : x[0].dt;
+  if (n->op == VRAM_OP_trace && s->amp && vram__is_half(dt)) /* the sum of a diagonal */
+    dt = VRAM_F32;
+  y[0] = vram__tensor_empty(s, n->out[0].d, dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -25019,7 +25021,7 @@ VRAM__OP(triu, "triu: x diagonal?", 1, 1, triangle, SAME, none, triangle, triang
          "diagonal");
 VRAM__OP(diag, "diag: x diagonal?", 1, 1, diag, SAME, none, diag, diag, each, NONE, 0, 0,
          "diagonal");
-VRAM__OP(trace, "trace: x", 1, 1, trace, SAME, none, diag, trace, each, NONE, 0, 0, "");
+VRAM__OP(trace, "trace: x", 1, 1, trace, SAME, opt32, diag, trace, each, NONE, 0, 0, "");
 VRAM__OP(block_diag, "", 1, 64, block_diag, SAME, none, diag, block_diag, each, NONE, 0, 0, "");
 
 /* >>ops/linalg    matrices solved, inverted, decomposed: what ATen asks cuSOLVER and cuBLAS for.
