@@ -107,7 +107,7 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
   uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
-  const uint16_t traits = vram__op_traits(p->node);
+  const uint32_t traits = vram__op_traits(p->node);
   if (*sum > (uint64_t)VRAM_MAX_BYTES)
     return;
   *sum += bytes;

@@ -41,7 +41,7 @@ static const int64_t *vram__graph_keys(vram_graph *g, const vram__keys *keys) {
 /* The node, its outputs and its lists in one piece, all zero but for what r has; NULL: no memory.
  */
 static vram_node *vram__node_take(vram_graph *g, const vram__request *r) {
-  const uint16_t traits = vram__op_at(r->op)->traits;
+  const uint32_t traits = vram__op_at(r->op)->traits;
   const uint32_t slots = (traits & VRAM__OP_OWNS ? 2u : 0) + (traits & VRAM__OP_RUNNING ? 3u : 0);
   const uint64_t bytes = sizeof(vram_node) + r->nout * (uint64_t)sizeof(vram_value) +
                          ((uint64_t)r->nin + slots) * sizeof(void *);

@@ -400,7 +400,7 @@ static int vram__lower_reduce(vram__low *l, const vram_node *n) {
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
   uint64_t params = 0;
-  const uint16_t traits = vram__op_traits(n);
+  const uint32_t traits = vram__op_traits(n);
   uint8_t noise = (traits & VRAM__OP_VARIES) != 0;
   uint32_t i;
   const int own = vram__low_claim(l, n);
