@@ -1849,6 +1849,7 @@
 #define vram_graph_checkpoint_end VRAM__JOIN(VRAM_NAMESPACE, vram_graph_checkpoint_end)
 #define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
 #define vram_graph_dtype VRAM__JOIN(VRAM_NAMESPACE, vram_graph_dtype)
+#define vram_graph_freeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_freeze)
 #define vram_graph_infer VRAM__JOIN(VRAM_NAMESPACE, vram_graph_infer)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
@@ -1859,6 +1860,8 @@
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
+#define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
@@ -2240,6 +2243,11 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 
 /* The versions of PyTorch that there are rules for, oldest first. */
 #define VRAM_TORCH_VERSIONS(X)                                                                     \
+  X(1_10, "torch-1.10")                                                                            \
+  X(1_11, "torch-1.11")                                                                            \
+  X(1_12, "torch-1.12")                                                                            \
+  X(1_13, "torch-1.13")                                                                            \
+  X(2_0, "torch-2.0")                                                                              \
   X(2_1, "torch-2.1")                                                                              \
   X(2_2, "torch-2.2")                                                                              \
   X(2_3, "torch-2.3")                                                                              \
@@ -2256,7 +2264,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(2_14, "torch-2.14")                                                                            \
   X(2_15, "torch-2.15")
 
-#define VRAM_TORCH_RANGE "torch-2.1 to torch-2.15"
+#define VRAM_TORCH_RANGE "torch-1.10 to torch-2.15"
 
 typedef enum vram_rules {
   VRAM_RULES_TORCH, /* PyTorch eager: the version that the model's text names, else the newest */
@@ -2285,36 +2293,41 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
   X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) X(erfc) \
   X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
-  X(addcdiv) X(fmax) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
+  X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) X(digamma) \
+  X(entr) X(cross) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
   X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
   X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) \
   X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
   X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
   X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(cumsum) X(cumprod) X(histc) X(diff) X(topk) X(sort) X(argmax) \
-  X(argmin) X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) \
-  X(one_hot) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
-  X(masked_scatter) X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) \
-  X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
-  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
-  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) \
-  X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(pad) X(max_pool1d) \
-  X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) \
-  X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) \
-  X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) \
-  X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) \
-  X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) \
-  X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
-  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
-  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
-  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
-  X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
-  X(view_as_complex) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
-  X(batch_norm) X(instance_norm) X(weight_norm) X(scaled_dot_product_attention) \
-  X(multi_head_attention) X(transformer_encoder_layer) X(lstm) X(gru) X(rnn) X(lstm_cell) \
-  X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) \
-  X(huber_loss) X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) \
-  X(ctc_loss) X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
+  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
+  X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
+  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
+  X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
+  X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) \
+  X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) X(pairwise_distance) X(cdist) \
+  X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) \
+  X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) X(ps_roi_align) \
+  X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) X(block_diag) X(matrix_exp) \
+  X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) X(eigh) X(qr) X(svd) X(pad) \
+  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
+  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
+  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
+  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
+  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
+  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
+  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
+  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
+  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
+  X(log_softmax) X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) \
+  X(view_as_real) X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
+  X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
+  X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
+  X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
+  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
+  X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2351,7 +2364,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
   X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
-  X(dim_feedforward, I) X(activation, W) X(norm_first, B)
+  X(dim_feedforward, I) X(activation, W) X(norm_first, B) X(left, B)      \
+  X(full_matrices, B)
 
 /* clang-format on */
 
@@ -2500,7 +2514,9 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name, */
   uint32_t nmade;                               /* and `requires_grad` lines */
-  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
+  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
+  uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
+  uint32_t nscaled, nupdate;                    /* of GradScaler */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -2581,14 +2597,27 @@ VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32
    changes. */
 VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* A whole training step by calls. backward: v.backward(retain_graph=retain) here, instead of one
-   backward from the first output behind the forward pass. zero_grad, step: here an optimizer drops
+enum {
+  VRAM_BACKWARD_RETAIN = 1, /* retain_graph=True */
+  VRAM_BACKWARD_SCALE = 2   /* GradScaler.scale(v).backward(): then steps are GradScaler's, too */
+};
+
+/* A whole training step by calls. backward: v.backward() here, how: the bits above, instead of one
+   backward from the first output behind the forward pass. update: GradScaler.update(); without it
+   that comes behind the last step. zero_grad, step: here an optimizer drops
    the gradients of its parameters, or makes its step, instead of one for all at the begin and the
    end. names: its modules or parameters (nodes of these names, or whose names go on behind a
    point), with spaces between; NULL: all. */
-VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain);
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how);
+VRAM_API vram_result vram_graph_update(vram_graph *g);
 VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names);
 VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names);
+
+/* For the nodes from here on these weights want no gradient (requires_grad_(False)), or want one
+   again; what backward of earlier nodes gives they still take. names: as above. A step begins with
+   all of them as their nodes say it. */
+VRAM_API vram_result vram_graph_freeze(vram_graph *g, const char *names);
+VRAM_API vram_result vram_graph_unfreeze(vram_graph *g, const char *names);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its
@@ -7745,7 +7774,8 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+#define VRAM__CHECKPOINTED                                                                         \
+  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
                                  */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
@@ -7800,8 +7830,13 @@ enum {
   VRAM__OP_requires_grad,
   VRAM__OP_backward,
   VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_scaled,   /* both of what GradScaler scales */
+  VRAM__OP_scaled_retained,
   VRAM__OP_zero_grad,
+  VRAM__OP_update, /* GradScaler's */
   VRAM__OP_step,
+  VRAM__OP_freeze,
+  VRAM__OP_unfreeze,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -8117,7 +8152,8 @@ typedef struct vram__parser {
 } vram__parser;
 
 /* training.c */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how);
+VRAM__FN vram_node *vram__training_update(vram_graph *g);
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname);
 
@@ -9733,30 +9769,35 @@ VRAM_API uint32_t vram_node_recomputed(const vram_node *n) {
   return count;
 }
 
-/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step
- */
+/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step,
+   weights that are frozen for a part of it */
 
 /* v.backward() */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain) {
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how) {
+  const int retain = (how & VRAM_BACKWARD_RETAIN) != 0, scale = (how & VRAM_BACKWARD_SCALE) != 0;
   vram_node *n;
   if (g->checkpoint_open)
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
   if (g->error.code)
     return NULL;
-  n = vram__node_drop(g, retain ? VRAM__OP_retained : VRAM__OP_backward, &v, 1);
+  n = vram__node_drop(g, (uint32_t)(VRAM__OP_backward + retain + 2 * scale), &v, 1);
   if (n)
     n->flags |= VRAM__DROPS;
   g->nbackward++;
+  g->nscaled += scale != 0;
   return n;
 }
 
-/* A `zero_grad` or `step` line. What it names are modules or parameters, which need not be there
-   yet: the node's inputs are values that nothing makes and that have only their names. */
+/* A `zero_grad`, `step`, `freeze` or `unfreeze` line. What it names are modules or parameters,
+   which need not be there yet: the node's inputs are values that nothing makes and that have only
+   their names. */
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname) {
   vram_value *in[64];
   vram_node *n;
   uint32_t i;
+  if (g->checkpoint_open && op >= VRAM__OP_freeze)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "weights are frozen inside a checkpoint block");
   if (nname > 64)
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 names");
   for (i = 0; i < nname && !g->error.code; i++) {
@@ -9776,16 +9817,37 @@ VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const 
     n->flags |= VRAM__DROPS;
   if (op == VRAM__OP_step)
     g->nstep++;
-  else
+  else if (op == VRAM__OP_zero_grad)
     g->nzero_grad++;
+  else
+    g->nfrozen++;
   return n;
 }
 
-VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain) {
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how) {
   if (!v)
     vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
   else
-    vram__training_backward(g, v, retain);
+    vram__training_backward(g, v, how);
+  return g->error.code;
+}
+
+/* GradScaler.update() */
+VRAM__FN vram_node *vram__training_update(vram_graph *g) {
+  vram_node *n;
+  if (g->checkpoint_open)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "update inside a checkpoint block");
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, VRAM__OP_update, NULL, 0);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  g->nupdate++;
+  return n;
+}
+
+VRAM_API vram_result vram_graph_update(vram_graph *g) {
+  vram__training_update(g);
   return g->error.code;
 }
 
@@ -9816,6 +9878,14 @@ VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names) {
 
 VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names) {
   return vram__training_names(g, VRAM__OP_step, names);
+}
+
+VRAM_API vram_result vram_graph_freeze(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_freeze, names);
+}
+
+VRAM_API vram_result vram_graph_unfreeze(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_unfreeze, names);
 }
 
 /* >>model/size    numbers, sizes and dtypes of the text form */
@@ -11017,12 +11087,12 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
-/* `backward NAME retain=1` */
+/* `backward NAME retain=1 scale=1` */
 static int vram__backward_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *v;
   vram_node *n;
-  int retain = 0;
+  int how = 0;
   if (p->blocks)
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
   if (!vram__parse_token(p))
@@ -11030,22 +11100,38 @@ static int vram__backward_line(vram__parser *p) {
   v = vram__parse_value(p, p->token);
   if (!v)
     return 0;
-  if (vram__parse_token(p)) {
-    retain = vram__parse_word_is(p, "retain=1");
-    if ((!retain && !vram__parse_word_is(p, "retain=0")) || vram__parse_token(p))
+  while (vram__parse_token(p))
+    if (vram__parse_word_is(p, "retain=1"))
+      how |= VRAM_BACKWARD_RETAIN;
+    else if (vram__parse_word_is(p, "scale=1"))
+      how |= VRAM_BACKWARD_SCALE;
+    else if (!vram__parse_word_is(p, "retain=0") && !vram__parse_word_is(p, "scale=0"))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                               "retain=1 or nothing");
-  }
+                               "retain=1, scale=1 or nothing");
   if (p->names_only)
     return 1;
-  n = vram__training_backward(p->g, v, retain);
+  n = vram__training_backward(p->g, v, how);
   if (!n)
     return vram__parse_located(p, at);
   n->line = p->line;
   return 1;
 }
 
-/* A `zero_grad` or `step` line. */
+static int vram__parse_update(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *n;
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token, "nothing");
+  if (p->names_only)
+    return 1;
+  n = vram__training_update(p->g);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->line = p->line;
+  return 1;
+}
+
+/* A `zero_grad`, `step`, `freeze` or `unfreeze` line. */
 static int vram__parameters_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram__span name[64];
@@ -11375,6 +11461,10 @@ static int vram__parse_zero_grad(vram__parser *p) {
   return vram__parameters_line(p, VRAM__OP_zero_grad);
 }
 static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
+static int vram__parse_freeze(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_freeze); }
+static int vram__parse_unfreeze(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_unfreeze);
+}
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
@@ -11386,6 +11476,9 @@ static const struct {
     {"backward", vram__backward_line},
     {"zero_grad", vram__parse_zero_grad},
     {"step", vram__parse_step},
+    {"update", vram__parse_update},
+    {"freeze", vram__parse_freeze},
+    {"unfreeze", vram__parse_unfreeze},
     {"model", vram__model_line},
     {"rules", vram__rules_line},
     {"dim", vram__dim_line},
@@ -11667,11 +11760,19 @@ enum {
   VRAM__FLASH_1 = 2048,
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
-  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
-                               for heads of a multiple of 8 */
+  VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
+  /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+  VRAM__CAST_GRAD = 32768,
+  /* attention.cu, native_multi_head_attention_cuda: fused kernels only for heads of a multiple of 8
+   */
+  VRAM__MHA_EIGHTS = 16384,
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 32768
+  VRAM__CUDNN_9_8 = 131072,
+  VRAM__SOFTMAX_INPUT =
+      262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
+  VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
+  VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
 };
 
 /* How attention of ordinary ops is composed. */
@@ -12216,6 +12317,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  uint32_t *found_inf;      /* storages that it has of each optimizer until its update */
+  uint32_t nfound_inf;
+  uint32_t nsteps;    /* `step` lines so far */
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
@@ -12858,13 +12962,18 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
+#define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
+#define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
-#define VRAM__DOES_2_7 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
+#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_7 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_8 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
-#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_11 \
+    (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
+     VRAM__COSINE_EPS)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
 #define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
@@ -12872,6 +12981,19 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named. */
 static const vram__rules vram__rules_rows[] = {
+    /* up to 2.0 from PyTorch's sources, not measured: softmax keeps its input */
+    {VRAM_RULES_TORCH_1_10, VRAM__DOES_1_10, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* softmax keeps its result only */
+    {VRAM_RULES_TORCH_1_11, VRAM__DOES_1_11, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* optimizers run by lists of parameters */
+    {VRAM_RULES_TORCH_2_0, VRAM__DOES_2_0, "11.7", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* Adam works in one list beside the states */
     {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
@@ -12892,7 +13014,11 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuDNN 9.8 */
+    {VRAM_RULES_TORCH_2_8, VRAM__DOES_2_8, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -12903,7 +13029,9 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16;
+       autocast's copies of weights have gradients under no_grad, too; cosine_similarity's eps is a
+       tensor */
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
@@ -12941,10 +13069,14 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_1_10
+#undef VRAM__DOES_1_11
+#undef VRAM__DOES_2_0
 #undef VRAM__DOES_2_2
 #undef VRAM__DOES_2_1
 #undef VRAM__DOES_2_4
 #undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_8
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
@@ -14740,11 +14872,13 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
-      uint8_t cat = s->cat, grad = s->grad;
+      const uint8_t cat = s->cat, grad = s->grad;
+      const int on = (s->device.rules->does & VRAM__CAST_GRAD) != 0;
       s->cat = VRAM_CATEGORY_AUTOCAST;
-      s->grad = s->train;
+      if (on)
+        s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
-      if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
+      if (c->t.st && (on || grad))
         vram__slot_at(s, c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;
@@ -15567,6 +15701,7 @@ typedef struct vram__labels {
 
 /* pointwise.c */
 VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
@@ -15919,6 +16054,7 @@ static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram
    x0 x1 x2  the inputs, which are saved for it     y       the output, saved
    buffer    an empty extra output, saved           grad    the gradient of the output
    zero      a number that is a tensor              zeros   zeros like grad, in the input's dtype
+   nothing   zeros of the input's own sizes
    neg(a)    and its like: a new tensor from a kernel of a alone
    scaled(a) and its like: from a kernel of a and a number
    mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
@@ -15952,6 +16088,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_HAND_ON,
        VRAM__CODE_ZERO,
        VRAM__CODE_ZEROS,
+       VRAM__CODE_NOTHING,
        VRAM__CODE_ZEROS_LIKE,
        VRAM__CODE_UNARY,
        VRAM__CODE_NUMBER,
@@ -15989,6 +16126,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"grad", VRAM__CODE_GRAD, 0},
     {"zero", VRAM__CODE_ZERO, 0},
     {"zeros", VRAM__CODE_ZEROS, 0},
+    {"nothing", VRAM__CODE_NOTHING, 0},
     {"neg", VRAM__CODE_UNARY, 1},
     {"exp", VRAM__CODE_UNARY, 1},
     {"log", VRAM__CODE_UNARY, 1},
@@ -16323,6 +16461,11 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
     vram__input_dims(s, f, q->at, &t.dt);
     vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
     break;
+  case VRAM__CODE_NOTHING:
+    q->n++;
+    t.d = vram__input_dims(s, f, q->at, &t.dt);
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    break;
   case VRAM__CODE_ZEROS_LIKE:
     t = q->stack[q->n - 1];
     vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
@@ -16475,6 +16618,10 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
       if (n->in[i]->dtype != dt)
         return vram__node_error(g, n, "lerp of different dtypes");
     return 1;
+  case VRAM_OP_addcdiv:
+    if (vram__kind_rank(n->in[1]->dtype) < 2 && vram__kind_rank(n->in[2]->dtype) < 2)
+      return vram__node_error(g, n, "a quotient of integers");
+    break;
   case VRAM_OP_logical_not:
     return 1;
   case VRAM_OP_sub:
@@ -16502,7 +16649,7 @@ static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t
   return vram__promote_get(&p);
 }
 
-static int vram__shape_bcast(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int inplace = (n->flags & VRAM__INPLACE) != 0;
   int64_t size[VRAM_MAX_AXES];
@@ -16921,12 +17068,12 @@ VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0
          "scalar");
 VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0,
          VRAM__OP_REAL, "scalar");
-VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor", 2, 2, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor ~bitwise_xor ~xor", 2, 2, bcast,
+         BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
          0, 0, "");
-VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
+         bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
     logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
     VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
@@ -16982,6 +17129,41 @@ static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
   while (n--)
     vram__tensor_release(s, t[n]);
+}
+
+static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d), n->out[0].dtype);
+  y[0].dt = vram__step_dtype(s, y[0].dt);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sinc_backward: grad (x cos x - sin x) / x^2 of pi times the input, 0 where that is 0 */
+static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[9];
+  uint32_t n = 0;
+  const vram__tensor once = vram__pointwise_empty_number(s, x);
+  const vram__tensor square = vram__pointwise_empty2(s, x, x);
+  const vram__tensor scaled = vram__pointwise_empty_number(s, square);
+  vram__tensor zero, where;
+  vram__tensor_release(s, square);
+  for (n = 0; n < 5; n++) /* cos, its product, sin, the difference, the quotient */
+    t[n] = vram__pointwise_empty1(s, x);
+  t[n] = vram__pointwise_empty2(s, g, t[n - 1]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  zero = vram__tensor_empty(s, s->scalar, x.dt);
+  where = vram__tensor_empty(s, vram__dims_pointwise_number(s, scaled.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, scaled, t[5]);
+  vram__tensor_release(s, where);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, t[5]);
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, once);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -17040,6 +17222,24 @@ VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, VRAM__OP_RE
                    "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
                    "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
                    "where_rtl(compare(x0, x1), scaled(grad), grad)))");
+VRAM__OP(sinc, "sinc special_sinc: x", 1, 1, same, FLOAT, none, sinc, sinc, each, NONE, 0, 0, "");
+VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
+                   "compare(compare_number(x1), compare_number(x0)))");
+VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "compare(compare_number(x1), compare_number(x0)))");
+VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
+VRAM__OP_POINTWISE(heaviside, "heaviside", 2, 2, bcast, SAME, none, NONE, 0, "", "");
+VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, powered(x0))");
+VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "", "x0: mul(grad, neg(shifted(log(x0))))");
+VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
+                   "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
 
 /* >>ops/view    ops whose output is a view */
 
@@ -17320,9 +17520,9 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     per = v[0];
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  for (pieces = 0; left > 0 || !pieces; pieces++) {
-    int64_t z = c > 1 ? (pieces < c ? v[pieces] : 0) : per < left ? per : left;
-    if (z < 0 || z > left || (!z && left))
+  for (pieces = 0; c > 1 ? pieces < c : left > 0 || !pieces; pieces++) {
+    int64_t z = c > 1 ? v[pieces] : per < left ? per : left;
+    if (z < 0 || z > left || (c == 1 && !z && left))
       return vram__node_error(g, n, "sections that do not make up the axis");
     size[a] = z;
     left -= z;
@@ -17331,7 +17531,7 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     if (pieces >= 65535)
       return vram__node_error(g, n, "too many pieces");
   }
-  if (c > 1 && pieces != c)
+  if (left)
     return vram__node_error(g, n, "sections that do not make up the axis");
   k = n->nout;
   if (pieces != k) {
@@ -18225,7 +18425,10 @@ static int vram__shape_create(vram_graph *g, vram_node *n) {
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   vram_dtype dt =
       n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
-  return vram__node_out(g, n, 0, c, v, dt);
+  if (v)
+    return vram__node_out(g, n, 0, c, v, dt);
+  return n->nin ? vram__node_out_dims(n, 0, n->in[0]->d, dt)
+                : vram__node_error(g, n, "neither shape= nor a tensor whose shape it takes");
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
@@ -18245,7 +18448,8 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
-  y[0] = vram__tensor_empty(s, n->out[0].d, dt);
+  const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -18263,22 +18467,22 @@ static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(zeros, "zeros eye zeros_like new_zeros", 0, 1, create, SAME, none, create, none, each,
-         NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(ones, "ones ones_like new_ones", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES, "shape! dtype");
+         VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none, create, none,
-         each, NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         each, NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
          "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape! dtype");
+         "shape dtype");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
@@ -18360,6 +18564,19 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
+}
+
+/* var_mean, std_mean, aminmax: two results alike */
+static int vram__shape_two(vram_graph *g, vram_node *n) {
+  return vram__shape_reduce(g, n) &&
+         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d, n->out[0].dtype));
+}
+
+static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
+  if (!vram__shape_reduce(g, n))
+    return 0;
+  n->out[0].dtype = VRAM_I64;
+  return 1;
 }
 
 #ifndef VRAM_NO_STEP
@@ -18633,7 +18850,139 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
   vram__tensor_release(s, x);
 }
 
+static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
+  vram__tensor mean;
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  mean = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  if (f) {
+    f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
+    vram__save_tensor(s, f, x[0]);
+    if (vram__op_at(n->op)->kind == VRAM__REDUCE_STD)
+      vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = mean;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, mean);
+}
+
+/* var_mean_backward, std_mean_backward: the gradient of the variance, and the mean's */
+static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor of_var = vram__tensor_none(), of_mean;
+  if (VRAM__SLOTS(f)[0].g.d)
+    vram__backward_var(s, f, to);
+  if (!VRAM__SLOTS(f)[1].g.d)
+    return;
+  of_mean =
+      vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[1].g.dt);
+  if (!to[0].d) {
+    to[0] = of_mean;
+    return;
+  }
+  of_var = to[0];
+  to[0] = vram__pointwise_empty2(s, of_var, of_mean);
+  vram__tensor_release(s, of_var);
+  vram__tensor_release(s, of_mean);
+}
+
+/* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
+static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const uint32_t nd = x[0].d->ndim, mask = vram__dim_mask(n, nd);
+  const int pair = vram__node_list(n, VRAM__KEY_dim, NULL) != NULL;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  vram__tensor i = vram__tensor_none();
+  if (pair) {
+    y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+    i = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), VRAM_I64);
+    if (n->op == VRAM_OP_mode && nd && !(mask >> (nd - 1) == 1 && (x[0].d->flags & VRAM__CONTIG)))
+      vram__workspace_use(s, vram__dims_bytes_of(x[0].d, x[0].dt));
+  } else {
+    const int64_t all = (int64_t)x[0].d->numel;
+    const vram_dims *row = vram__dims_in(s, 1, &all, NULL);
+    const vram__tensor c = vram__tensor_contiguous(s, x[0]);
+    const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
+    const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
+    uint32_t nan;
+    vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
+    vram__tensor_release(s, places);
+    vram__tensor_release(s, c);
+    nan = vram__cub_hold(s, 1);
+    y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
+    vram__cub_release(s, nan);
+    vram__tensor_release(s, sorted);
+  }
+  if (f) {
+    f->aux = mask;
+    if (pair)
+      vram__save_tensor(s, f, i);
+    else {
+      vram__save_tensor(s, f, x[0]);
+      vram__save_tensor(s, f, y[0]);
+    }
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1)
+    y[1] = i;
+  else
+    vram__tensor_release(s, i);
+}
+
+static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 3);
+  vram__tensor most;
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  most = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  if (f) {
+    f->aux = mask;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, most);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = most;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, most);
+}
+
+/* aminmax_backward: scale_grad_by_count of both, the second added to the first */
+static void vram__backward_aminmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const uint32_t mask = (uint32_t)f->aux;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    vram__tensor y = VRAM__SAVED(f)[2 - i], g = VRAM__SLOTS(f)[i].g, m, count, q, t;
+    if (!g.d)
+      continue;
+    y = vram__dims_kept(s, y, x.d, mask);
+    g = vram__dims_kept(s, g, x.d, mask);
+    m = vram__reduce_compared(s, x, y);
+    count = vram__tensor_sum(s, m, mask, 1, VRAM_I64);
+    q = vram__pointwise_empty2(s, g, count);
+    t = vram__pointwise_empty2(s, q, m);
+    vram__tensor_release(s, q);
+    vram__tensor_release(s, count);
+    if (to[0].d)
+      vram__tensor_release(s, t);
+    else
+      to[0] = t;
+    vram__tensor_release(s, m);
+  }
+}
+
 /* torch.linalg.vector_norm with ord 2 */
+
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
@@ -18749,6 +19098,20 @@ VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, RE
          "dim keepdim dtype");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
+VRAM__OP(var_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, 0, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(std_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, VRAM__REDUCE_STD, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(aminmax, "", 1, 1, two, SAME, none, aminmax, aminmax, each, NONE, VRAM__REDUCE_EXTREME, 0,
+         "dim keepdim");
+VRAM__OP(kthvalue, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
+         0, "k! dim! keepdim");
+VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT, 0,
+         "dim! keepdim");
+VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
+         0, "dim keepdim");
+VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
+               VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");
 
 /* >>ops/scan    cumsum, cumprod, histc, diff */
 
@@ -18894,6 +19257,63 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, g);
 }
 
+static void vram__forward_logcumsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  uint32_t a = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  y[0] = vram__scan(s, x[0], a, x[0].dt);
+  if (f) {
+    f->aux = a;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* exp(reverse_logcumsumexp(t - result) + x) */
+static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor apart = vram__pointwise_empty2(s, t, VRAM__SAVED(f)[1]);
+  const vram__tensor turned = vram__pointwise_empty1(s, apart);
+  const vram__tensor sum = vram__scan(s, turned, (uint32_t)f->aux, turned.dt);
+  const vram__tensor back = vram__pointwise_empty1(s, sum);
+  vram__tensor all, y;
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, turned);
+  all = vram__pointwise_empty2(s, back, x);
+  y = vram__pointwise_empty1(s, all);
+  vram__tensor_release(s, all);
+  vram__tensor_release(s, back);
+  vram__tensor_release(s, apart);
+  return y;
+}
+
+/* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
+static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
+  const vram__tensor positive = vram__pointwise_empty1(s, g);
+  const vram__tensor log = vram__pointwise_empty1(s, positive);
+  vram__tensor part[2], sum[2];
+  uint32_t i;
+  vram__tensor_release(s, positive);
+  for (i = 0; i < 2; i++) {
+    const vram__tensor where =
+        vram__tensor_empty(s, vram__dims_pointwise_number(s, g.d), VRAM_BOOL);
+    part[i] = vram__pointwise_empty1(s, log);
+    vram__tensor_release(s, where);
+  }
+  for (i = 0; i < 2; i++)
+    sum[i] = vram__logcumsumexp_part(s, f, part[i]);
+  to[0] = vram__pointwise_empty2(s, sum[0], sum[1]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, sum[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, part[i]);
+  vram__tensor_release(s, log);
+  vram__tensor_release(s, least);
+}
+
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
 static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
@@ -18952,6 +19372,8 @@ VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cu
 VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0,
          VRAM__OP_NUMBERS | VRAM__OP_REAL, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
+VRAM__OP(logcumsumexp, "logcumsumexp: x dim", 1, 1, cumsum, SAME, none, logcumsumexp, logcumsumexp,
+         each, NONE, 0, VRAM__OP_FLOATS, "dim!");
 
 /* >>ops/sort    sort, topk, argmax, argmin */
 
@@ -19135,6 +19557,22 @@ static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *
     vram__tensor_release(s, y[1]);
 }
 
+/* ScanKernels.cpp: a running extreme and where it was */
+static void vram__forward_cummax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  const vram_dims *d = vram__dims_contiguous(s, x[0].d);
+  y[0] = vram__tensor_empty(s, d, x[0].dt);
+  y[1] = vram__tensor_empty(s, d, VRAM_I64);
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[1]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout < 2)
+    vram__tensor_release(s, y[1]);
+}
+
 /* topk, sort: the gradient is written into zeros at the places of the values */
 static void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
@@ -19163,6 +19601,72 @@ VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, non
          VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
          VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
+VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
+
+/* >>ops/search    searchsorted, bucketize, isin (ATen/native/BucketizationUtils.h) */
+
+enum { VRAM__SEARCH_BUCKETIZE = 1 };
+
+/* searchsorted: sorted rows, values; bucketize: values, one sorted row. The result has the values'
+   sizes. */
+static int vram__shape_search(vram_graph *g, vram_node *n) {
+  const uint32_t bucketize = vram__op_at(n->op)->kind == VRAM__SEARCH_BUCKETIZE;
+  const vram_dims *row = n->in[bucketize]->d, *values = n->in[!bucketize]->d;
+  uint32_t i;
+  if (!row->ndim || (bucketize && row->ndim != 1))
+    return vram__node_error(g, n, "no sorted row");
+  for (i = 0; row->ndim > 1 && i + 1 < row->ndim; i++)
+    if (values->ndim != row->ndim || values->v[i] != row->v[i])
+      return vram__node_error(g, n, "sorted rows and values of different sizes");
+  return vram__node_out_dims(n, 0, values, vram__graph_key_dtype(g, n, VRAM_I64));
+}
+
+static int vram__shape_isin(vram_graph *g, vram_node *n) {
+  (void)g;
+  return vram__node_out_dims(n, 0, n->in[0]->d, VRAM_BOOL);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Both contiguous and of one dtype: searchsorted_maybe_trim_input_tensors */
+static void vram__forward_search(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  const uint32_t values = vram__op_at(n->op)->kind == VRAM__SEARCH_BUCKETIZE ? 0 : 1;
+  const vram_dtype dt = vram__promote_pair(x[0], x[1]);
+  vram__tensor whole[2], cast[2];
+  uint32_t i;
+  y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[values].d),
+                            vram__step_key_dtype(s, n, VRAM_I64));
+  for (i = 0; i < 2; i++)
+    whole[i] = vram__tensor_contiguous(s, x[i ? !values : values]);
+  for (i = 0; i < 2; i++)
+    cast[i] = vram__tensor_to(s, whole[i], dt);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, cast[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, whole[i]);
+}
+
+/* TensorCompare.cpp: of few elements to look for, every pair is compared. Many are sorted first,
+   which takes what the values decide: the exporter has no word for that. */
+static void vram__forward_isin(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  const uint64_t few = x[1].d->numel, all = x[0].d->numel;
+  uint32_t pairs;
+  (void)n;
+  y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_BOOL);
+  pairs = vram__cub_hold(s, vram__product_or_overflow(few, all));
+  vram__workspace_use(s, all);
+  vram__cub_release(s, pairs);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(searchsorted, "", 2, 2, search, SAME, none, search, none, each, NONE, 0, 0, "dtype");
+VRAM__OP(bucketize, "", 2, 2, search, SAME, none, search, none, each, NONE, VRAM__SEARCH_BUCKETIZE,
+         0, "dtype");
+VRAM__OP(isin, "", 2, 2, isin, SAME, none, isin, none, each, NONE, 0, 0, "");
 
 /* >>ops/index    gather, scatter, indexing, masks, one_hot */
 
@@ -19336,6 +19840,10 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
   if (size[i] < 1)
     return vram__node_error(g, n, "num_classes must be at least 1");
   return vram__node_out(g, n, 0, x->ndim + 1u, size, VRAM_I64);
+}
+
+static int vram__shape_take(vram_graph *g, vram_node *n) {
+  return vram__index_dtype(g, n, 1) && vram__node_out_dims(n, 0, n->in[1]->d, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -19746,6 +20254,7 @@ VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
          NONE, 0, 0, "count");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");
 
 /* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
  */
@@ -21140,8 +21649,10 @@ VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0,
          "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, VRAM__OP_FLOATS, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS, "");
-VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
-VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, VRAM__OP_FLOATS,
+         "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
+         VRAM__OP_FLOATS, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,
@@ -21849,7 +22360,9 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt));
+  eps = s->device.rules->does & VRAM__COSINE_EPS
+            ? vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt))
+            : vram__tensor_none();
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);
@@ -24398,13 +24911,54 @@ VRAM__OP(ps_roi_pool, "", 2, 2, roi, SAME, none, roi, roi, each, NONE, VRAM__ROI
 VRAM__OP(deform_conv2d, "", 3, 5, deform, SAME, none, deform, deform, deform, NONE, 0, 0,
          "stride padding dilation");
 
-/* >>ops/triangle    matrices with one triangle set to zero (ATen/native/cuda/TriangularOps.cu) */
+/* >>ops/triangle    triangles and diagonals of matrices (ATen/native/cuda/TriangularOps.cu) */
 
 static int vram__shape_triangle(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   if (x->ndim < 2)
     return vram__node_error(g, n, "fewer than two axes: no matrix");
   return vram__node_out(g, n, 0, x->ndim, x->v, n->in[0]->dtype);
+}
+
+/* diag: of a matrix, or the matrix of a diagonal */
+static int vram__shape_diag(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t k = VRAM__INT(n, diagonal, 0), away = k < 0 ? -k : k;
+  int64_t size[2], rows, columns;
+  if (!x->ndim || x->ndim > 2 || away < 0 || away > VRAM__MAX_UNITS)
+    return vram__node_error(g, n, "neither a matrix nor a vector, or a diagonal too far away");
+  if (x->ndim == 1) {
+    size[0] = size[1] = x->v[0] + away;
+    return vram__node_out(g, n, 0, 2, size, n->in[0]->dtype);
+  }
+  rows = x->v[0] - (k < 0 ? away : 0);
+  columns = x->v[1] - (k > 0 ? away : 0);
+  size[0] = rows < columns ? rows : columns;
+  if (size[0] < 0)
+    size[0] = 0;
+  return vram__node_out(g, n, 0, 1, size, n->in[0]->dtype);
+}
+
+static int vram__shape_trace(vram_graph *g, vram_node *n) {
+  if (n->in[0]->d->ndim != 2)
+    return vram__node_error(g, n, "the trace of what is no matrix");
+  return vram__node_out(g, n, 0, 0, NULL,
+                        vram__kind_rank(n->in[0]->dtype) < 2 ? VRAM_I64 : n->in[0]->dtype);
+}
+
+static int vram__shape_block_diag(vram_graph *g, vram_node *n) {
+  int64_t size[2] = {0, 0};
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    const vram_dims *x = n->in[i]->d;
+    if (x->ndim != 2 || n->in[i]->dtype != n->in[0]->dtype)
+      return vram__node_error(g, n, "blocks that are no matrices of one dtype");
+    size[0] += x->v[0]; /* below 2^59 each, and vram__graph_dims looks at the product */
+    size[1] += x->v[1];
+    if (size[0] > VRAM__MAX_UNITS || size[1] > VRAM__MAX_UNITS)
+      return vram__node_error(g, n, "too many rows or columns");
+  }
+  return vram__node_out(g, n, 0, 2, size, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -24425,12 +24979,821 @@ static void vram__backward_triangle(vram__step *s, vram__grad_fn *f, vram__tenso
   to[0] = vram__triangle_of(s, VRAM__SLOTS(f)[0].g);
 }
 
+static void vram__forward_diag(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, n->nin, 1, 0);
+  vram_dtype dt = n->out[0].dtype;
+  y[0] = vram__tensor_empty(s, n->out[0].d, vram__kind_rank(dt) < 2 ? dt : x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* diagonal_backward writes into zeros; the gradient of a vector is the diagonal itself. */
+static void vram__backward_diag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  int64_t stride;
+  if (d->ndim > 1) {
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
+  stride = VRAM__STRIDE(g.d)[0] + VRAM__STRIDE(g.d)[1];
+  to[0] = vram__tensor_view(s, g, vram__dims_in(s, 1, d->v, &stride));
+}
+
+/* trace_backward: zeros, and the numbers of the diagonal's places */
+static void vram__backward_trace(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const int64_t n = d->v[0] < d->v[1] ? d->v[0] : d->v[1];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM__SLOTS(f)[0].g.dt);
+  vram__workspace_use(s, 8 * (uint64_t)n);
+}
+
+/* each block's part of the gradient */
+static void vram__backward_block_diag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  uint32_t i;
+  for (i = 0; i < f->nin; i++)
+    if (vram__input_wanted(f, i))
+      to[i] = vram__tensor_view(
+          s, g, vram__dims_in(s, 2, vram__input_dims(s, f, i, NULL)->v, VRAM__STRIDE(g.d)));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(tril, "tril: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
          "diagonal");
 VRAM__OP(triu, "triu: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
          "diagonal");
+VRAM__OP(diag, "diag: x diagonal?", 1, 1, diag, SAME, none, diag, diag, each, NONE, 0, 0,
+         "diagonal");
+VRAM__OP(trace, "trace: x", 1, 1, trace, SAME, none, diag, trace, each, NONE, 0, 0, "");
+VRAM__OP(block_diag, "", 1, 64, block_diag, SAME, none, diag, block_diag, each, NONE, 0, 0, "");
+
+/* >>ops/linalg    matrices solved, inverted, decomposed: what ATen asks cuSOLVER and cuBLAS for.
+   How much memory cuSOLVER wants of its own only its library knows, at run time */
+
+/* PyTorch has these for matrices of f32 and f64. */
+static int vram__linalg_fits(vram_graph *g, const vram_node *n, int square) {
+  const vram_dims *d = n->in[0]->d;
+  const vram_dtype dt = n->in[0]->dtype;
+  uint32_t i;
+  if (d->ndim < 2)
+    return vram__node_error(g, n, "no matrix: fewer than two axes");
+  if (square && d->v[d->ndim - 1] != d->v[d->ndim - 2])
+    return vram__node_error(g, n, "a matrix that is not square");
+  for (i = 0; i < n->nin; i++)
+    if (n->in[i]->dtype != dt)
+      return vram__node_error(g, n, "operands of different dtypes");
+  if (dt != VRAM_F32 && dt != VRAM_F64 && dt != VRAM_DTYPE_MODEL)
+    return vram__node_error(g, n, "matrices that are not f32 or f64");
+  g->extra += 8192;
+  return 1;
+}
+
+static int vram__shape_square(vram_graph *g, vram_node *n) {
+  return vram__linalg_fits(g, n, 1) && vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* a b: the matrix, and what stands on the other side; `left` 0: x a = b */
+static int vram__shape_solve_triangular(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES];
+  vram_dims of_a, of_b;
+  uint32_t m = 0;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  if (b->ndim < 2 || b->v[b->ndim - (VRAM__INT(n, left, 1) ? 2u : 1u)] != a->v[a->ndim - 1])
+    return vram__node_error(g, n, "another side of other sizes");
+  vram__memory_copy(&of_a, a, vram__dims_bytes(a->ndim));
+  vram__memory_copy(&of_b, b, vram__dims_bytes(b->ndim));
+  of_a.ndim = (uint8_t)(a->ndim - 2);
+  of_b.ndim = (uint8_t)(b->ndim - 2);
+  if (!vram__dims_broadcast(&m, size, &of_a) || !vram__dims_broadcast(&m, size, &of_b))
+    return vram__node_error(g, n, "batches that do not broadcast");
+  size[m++] = b->v[b->ndim - 2];
+  size[m++] = b->v[b->ndim - 1];
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+/* a b: as many matrices b as a, or vectors */
+static int vram__shape_solve(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  for (i = 0; i + 1 < a->ndim; i++)
+    if (i >= b->ndim || b->v[i] != a->v[i])
+      break;
+  if (i + 1 < a->ndim || (b->ndim != a->ndim && b->ndim + 1u != a->ndim))
+    return vram__node_error(g, n, "another side of other sizes");
+  return vram__node_out_dims(n, 0, b, n->in[0]->dtype);
+}
+
+/* One value for each matrix; slogdet: the sign and the logarithm */
+static int vram__shape_det(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 1))
+    return 0;
+  for (i = 0; i < 2 && i < n->nout; i++)
+    if ((i == 0 || n->op == VRAM_OP_slogdet) &&
+        !vram__node_out(g, n, i, d->ndim - 2u, d->v, n->in[0]->dtype))
+      return 0;
+  return 1;
+}
+
+/* eigenvalues and eigenvectors */
+static int vram__shape_eigh(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  if (!vram__linalg_fits(g, n, 1) || !vram__node_out(g, n, 0, d->ndim - 1u, d->v, n->in[0]->dtype))
+    return 0;
+  return n->nout < 2 || vram__node_out_dims(n, 1, d, n->in[0]->dtype);
+}
+
+/* qr: Q and R, reduced; svd: U, S and Vh, of which full_matrices are square */
+static int vram__shape_decomposed(vram_graph *g, vram_node *n) {
+  const vram_dims *d = n->in[0]->d;
+  const uint32_t e = d->ndim, svd = n->op == VRAM_OP_svd;
+  int64_t size[VRAM_MAX_AXES], rows, columns, k;
+  uint32_t i;
+  if (!vram__linalg_fits(g, n, 0))
+    return 0;
+  rows = d->v[e - 2];
+  columns = d->v[e - 1];
+  k = rows < columns ? rows : columns;
+  for (i = 0; i < e; i++)
+    size[i] = d->v[i];
+  size[e - 1] = svd && VRAM__INT(n, full_matrices, 1) ? rows : k;
+  if (!vram__node_out(g, n, 0, e, size, n->in[0]->dtype))
+    return 0;
+  size[e - 2] = k;
+  if (svd && n->nout > 1 && !vram__node_out(g, n, 1, e - 1, size, n->in[0]->dtype))
+    return 0;
+  size[e - 2] = svd && VRAM__INT(n, full_matrices, 1) ? columns : k;
+  size[e - 1] = columns;
+  return n->nout < 2 + svd || vram__node_out(g, n, 1 + svd, e, size, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* So many matrices of so many rows and columns. */
+typedef struct vram__matrices {
+  uint64_t batch, e; /* e: bytes a value */
+  int64_t rows, columns;
+} vram__matrices;
+
+static vram__matrices vram__matrices_of(vram__step *s, const vram_node *n, vram__tensor x) {
+  vram__matrices m;
+  m.rows = x.d->v[x.d->ndim - 2];
+  m.columns = x.d->v[x.d->ndim - 1];
+  m.batch = x.d->numel ? x.d->numel / ((uint64_t)m.rows * (uint64_t)m.columns) : 0;
+  m.e = vram__dtype_size(x.dt);
+  if (m.e < 4)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "matrices in 16 bits: PyTorch has no kernel for them");
+  return m;
+}
+
+/* The batch axes of d and one or two more; matrices are stored by columns, as LAPACK has them. */
+static const vram_dims *vram__dims_of_batch(vram__step *s, const vram_dims *d, uint32_t more,
+                                            int64_t rows, int64_t columns) {
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t i, n = d->ndim - 2u;
+  for (i = 0; i < n; i++)
+    size[i] = d->v[i];
+  if (more > 1)
+    size[n++] = columns;
+  if (more)
+    size[n++] = rows;
+  d = vram__dims_in(s, n, size, NULL);
+  return more > 1 ? vram__dims_swapped(s, d, n - 2, n - 1) : d;
+}
+
+static vram__tensor vram__matrix_empty(vram__step *s, vram__tensor like, int64_t rows,
+                                       int64_t columns) {
+  return vram__tensor_empty(s, vram__dims_of_batch(s, like.d, 2, rows, columns), like.dt);
+}
+
+/* What a function of cuSOLVER wants of its own, which nothing here can ask it. LAPACK's functions
+   of these names want at most `elements` and some rows of blocks, here of 256. */
+static void vram__solver_workspace(vram__step *s, const vram__matrices *m, uint64_t elements) {
+  const uint64_t longer = (uint64_t)(m->rows > m->columns ? m->rows : m->columns);
+  const uint64_t n = vram__sum_or_overflow(elements, vram__product_or_overflow(longer, 256));
+  if (n < (uint64_t)VRAM_MAX_BYTES / 16)
+    vram__upper_may_need(s, n * (m->e / 4) + (UINT64_C(1) << 18));
+  else
+    s->failed = VRAM_ERR_OVERFLOW;
+}
+
+/* Two lists of pointers, one a matrix, and cuBLAS's workspace. */
+static void vram__pointers_and_blas(vram__step *s, uint64_t batch) {
+  const uint32_t a = vram__cub_hold(s, 8 * batch), b = vram__cub_hold(s, 8 * batch);
+  vram__blas_workspace(s, VRAM__CUBLAS);
+  vram__cub_release(s, b);
+  vram__cub_release(s, a);
+}
+
+/* BatchLinearAlgebra.cpp, triangular_solve_kernel */
+static void vram__triangular(vram__step *s, uint64_t batch, int64_t n) {
+  if (!batch)
+    return;
+  if (batch <= 8 && n >= 64)
+    vram__blas_workspace(s, VRAM__CUBLAS);
+  else
+    vram__pointers_and_blas(s, batch);
+}
+
+/* get_lu_factor_solver_backend: cuBLAS takes many small matrices at once, cuSOLVER one after the
+   other. */
+static void vram__lu_factor(vram__step *s, const vram__matrices *m) {
+  const uint64_t n = (uint64_t)m->rows;
+  uint64_t root = 1, most = (m->e > 4 ? 2200u : 8400u) * m->batch;
+  uint32_t list;
+  if (!m->batch)
+    return;
+  while (m->e > 4 && (root + 1) * (root + 1) <= m->batch)
+    root++;
+  if (m->batch > 2)
+    most = (m->e > 4 ? 16600u : 18600u) * m->batch * root;
+  if (m->batch == 1 || n > most / (n ? n : 1)) {
+    vram__solver_workspace(s, m, n * n);
+    return;
+  }
+  list = vram__cub_hold(s, 8 * m->batch);
+  vram__blas_workspace(s, VRAM__CUBLAS);
+  vram__cub_release(s, list);
+}
+
+/* lu_solve_kernel where it permutes the rows and solves twice */
+static void vram__lu_solve_triangular(vram__step *s, const vram__matrices *m, uint64_t bytes,
+                                      int turned, int flat) {
+  const uint64_t n = 8 * (uint64_t)m->rows;
+  uint32_t t[4] = {0, 0, 0, 0};
+  t[0] = vram__cub_hold(s, n);
+  if (!flat) {
+    t[1] = vram__cub_hold(s, n * m->batch);
+    vram__cub_release(s, t[0]);
+    t[0] = t[1];
+    t[1] = 0;
+  }
+  if (!turned) {
+    t[1] = vram__cub_hold(s, n);
+    t[2] = vram__cub_hold(s, n * m->batch);
+    t[3] = vram__cub_hold(s, bytes);
+  }
+  vram__triangular(s, m->batch, m->rows);
+  vram__triangular(s, m->batch, m->rows);
+  if (turned)
+    vram__workspace_use(s, bytes);
+  vram__cub_release(s, t[3]);
+  vram__cub_release(s, t[2]);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
+/* lu_solve_kernel: b, which is overwritten, has k columns. turned: with the matrix transposed */
+static void vram__lu_solve(vram__step *s, const vram__matrices *m, vram__tensor b, int64_t k,
+                           int turned) {
+  const int64_t n = m->rows;
+  const int few = m->batch <= 2;
+  int looped = 0, batched;
+  if (!b.d->numel)
+    return;
+  if (n == k)
+    batched = n <= 16;
+  else if (n <= 8)
+    batched = 1;
+  else if (n <= 64) {
+    looped = few && (k <= 64 || turned || n <= 32);
+    batched = k <= 8;
+  } else {
+    looped = n <= 128 && few && k <= 2;
+    batched = n <= 128 && k <= 2;
+  }
+  if (looped)
+    vram__workspace_use(s, 4);
+  else if (batched)
+    vram__pointers_and_blas(s, m->batch);
+  else
+    vram__lu_solve_triangular(s, m, vram__dims_bytes_of(b.d, b.dt), turned, m->batch == 1);
+}
+
+/* _linalg_check_errors: has any matrix failed? */
+static void vram__infos_check(vram__step *s, vram__tensor infos) {
+  uint32_t any = vram__cub_hold(s, 1);
+  if (!infos.d->ndim)
+    vram__workspace_use(s, 1);
+  else
+    vram__reduce_scratch(s, infos, (1u << infos.d->ndim) - 1, VRAM_BOOL, 1, 4);
+  vram__cub_release(s, any);
+}
+
+static vram__tensor vram__infos_empty(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_of_batch(s, x.d, 0, 0, 0), VRAM_I32);
+}
+
+/* at::matmul in a formula of autograd */
+static vram__tensor vram__plain_matmul(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint8_t grad = s->grad;
+  vram__tensor y;
+  s->grad = 0;
+  y = vram__torch_matmul(s, a, b);
+  s->grad = grad;
+  return y;
+}
+
+static vram__tensor vram__like_contiguous(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* The matrix broadcast to all batches, copied unless its rows or columns lie as they are. */
+static uint32_t vram__triangular_operand(vram__step *s, vram__tensor a, uint64_t batch) {
+  const uint64_t matrix =
+      (uint64_t)a.d->v[a.d->ndim - 1] * (uint64_t)a.d->v[a.d->ndim - 1] * vram__dtype_size(a.dt);
+  const int lies =
+      (a.d->flags & VRAM__CONTIG) || (vram__tensor_turned(s, a).d->flags & VRAM__CONTIG);
+  return lies && a.d->numel * vram__dtype_size(a.dt) == matrix * batch
+             ? 0
+             : vram__cub_hold(s, vram__product_or_overflow(matrix, batch));
+}
+
+static vram__tensor vram__triangular_call(vram__step *s, vram__tensor a, const vram_dims *d,
+                                          vram_dtype dt) {
+  const int64_t n = a.d->v[a.d->ndim - 1], *z = d->v + d->ndim - 2;
+  const uint64_t batch = d->numel ? d->numel / ((uint64_t)z[0] * (uint64_t)z[1]) : 0;
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_of_batch(s, d, 2, z[0], z[1]), dt);
+  const uint32_t copy = batch ? vram__triangular_operand(s, a, batch) : 0;
+  vram__triangular(s, batch, n);
+  vram__cub_release(s, copy);
+  return y;
+}
+
+/* ---- cholesky ---- */
+
+static void vram__forward_cholesky(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor infos;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  infos = vram__infos_empty(s, x[0]);
+  if (m.batch == 1)
+    vram__solver_workspace(s, &m, x[0].d->numel);
+  else
+    vram__workspace_use(s, 8 * m.batch);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, cholesky_backward */
+static void vram__backward_cholesky(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, l = VRAM__SAVED(f)[0];
+  const vram__tensor p = vram__plain_matmul(s, vram__tensor_turned(s, l), g);
+  const vram__tensor t = vram__like_contiguous(s, p);
+  vram__tensor lower, sum, half, a;
+  vram__tensor_release(s, p);
+  lower = vram__like_contiguous(s, t);
+  sum = vram__pointwise_empty2(s, t, vram__tensor_turned(s, lower));
+  half = vram__pointwise_empty_number(s, sum);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, lower);
+  a = vram__triangular_call(s, l, half.d, half.dt);
+  vram__tensor_release(s, half);
+  to[0] = vram__triangular_call(s, l, a.d, a.dt);
+  vram__tensor_release(s, a);
+}
+
+/* ---- solve_triangular ---- */
+
+static void vram__forward_solve_triangular(vram__step *s, const vram_node *n, vram__tensor *x,
+                                           vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 2);
+  vram__matrices_of(s, n, x[0]);
+  y[0] = vram__triangular_call(s, x[0], n->out[0].d, x[0].dt);
+  if (f) {
+    f->aux = VRAM__INT(n, left, 1) != 0;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* linalg_solve_triangular_backward */
+static void vram__backward_solve_triangular(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, a = VRAM__SAVED(f)[0], x = VRAM__SAVED(f)[1];
+  const vram__tensor b = vram__triangular_call(s, vram__tensor_turned(s, a), g.d, g.dt);
+  vram__tensor p, q;
+  if (vram__input_wanted(f, 0)) {
+    const vram__tensor turned = vram__tensor_turned(s, x);
+    p = f->aux ? vram__plain_matmul(s, b, turned) : vram__plain_matmul(s, turned, b);
+    q = vram__pointwise_empty1(s, p);
+    vram__tensor_release(s, p);
+    to[0] = vram__like_contiguous(s, q);
+    vram__tensor_release(s, q);
+  }
+  if (vram__input_wanted(f, 1))
+    to[1] = b;
+  else
+    vram__tensor_release(s, b);
+}
+
+/* ---- inv, solve, det, slogdet: by LU ---- */
+
+/* LU and pivots of x. */
+typedef struct vram__lu {
+  vram__tensor lu, pivots, infos;
+} vram__lu;
+
+static vram__lu vram__lu_empty(vram__step *s, vram__tensor x, const vram__matrices *m) {
+  vram__lu t;
+  t.lu = vram__matrix_empty(s, x, m->rows, m->columns);
+  t.pivots = vram__tensor_empty(s, vram__dims_of_batch(s, x.d, 1, m->rows, 0), VRAM_I32);
+  t.infos = vram__tensor_none();
+  return t;
+}
+
+static void vram__forward_inv(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor infos;
+  vram__lu t;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  infos = vram__infos_empty(s, x[0]);
+  t = vram__lu_empty(s, x[0], &m);
+  vram__lu_factor(s, &m);
+  vram__lu_solve(s, &m, y[0], m.columns, 0);
+  vram__tensor_release(s, t.pivots);
+  vram__tensor_release(s, t.lu);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* -inverse^T (grad inverse^T) */
+static void vram__backward_inv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor turned = vram__tensor_turned(s, VRAM__SAVED(f)[0]);
+  const vram__tensor p = vram__plain_matmul(s, VRAM__SLOTS(f)[0].g, turned);
+  const vram__tensor q = vram__plain_matmul(s, turned, p);
+  to[0] = vram__pointwise_empty1(s, q);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
+}
+
+static int64_t vram__solve_columns(const vram_dims *a, const vram_dims *b) {
+  return b->ndim < a->ndim ? 1 : b->v[b->ndim - 1];
+}
+
+/* b by columns; vectors are as they are */
+static vram__tensor vram__solve_empty(vram__step *s, vram__tensor a, const vram_dims *b) {
+  return b->ndim < a.d->ndim ? vram__tensor_empty(s, vram__dims_contiguous(s, b), a.dt)
+                             : vram__matrix_empty(s, a, a.d->v[a.d->ndim - 1], b->v[b->ndim - 1]);
+}
+
+static void vram__forward_solve(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 4);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int64_t k = vram__solve_columns(x[0].d, x[1].d);
+  uint32_t vector = 0;
+  vram__tensor infos;
+  vram__lu t;
+  y[0] = vram__solve_empty(s, x[0], x[1].d);
+  t = vram__lu_empty(s, x[0], &m);
+  infos = vram__infos_empty(s, x[0]);
+  vram__lu_factor(s, &m);
+  if (x[1].d->ndim < x[0].d->ndim)
+    vector = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
+  vram__lu_solve(s, &m, y[0], k, 0);
+  vram__cub_release(s, vector);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__save_and_release(s, f, t.lu);
+  vram__save_and_release(s, f, t.pivots);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* linalg_solve_backward */
+static void vram__backward_solve(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, a = VRAM__SAVED(f)[0];
+  const vram__matrices m = vram__matrices_of(s, f->node, a);
+  const vram__tensor b = vram__solve_empty(s, a, g.d);
+  vram__tensor x = VRAM__SAVED(f)[3], left = b, p;
+  vram__lu_solve(s, &m, b, vram__solve_columns(a.d, g.d), 1);
+  if (vram__input_wanted(f, 0)) {
+    if (g.d->ndim < a.d->ndim) {
+      left.d = vram__dims_unsqueezed(s, b.d, b.d->ndim);
+      x.d = vram__dims_unsqueezed(s, x.d, x.d->ndim);
+    }
+    p = vram__plain_matmul(s, left, vram__tensor_turned(s, x));
+    to[0] = vram__pointwise_empty1(s, p);
+    vram__tensor_release(s, p);
+  }
+  if (vram__input_wanted(f, 1))
+    to[1] = b;
+  else
+    vram__tensor_release(s, b);
+}
+
+/* How often rows were exchanged, in t[0] (8 bytes a matrix), of int32 pivots. */
+static uint32_t vram__exchanges(vram__step *s, const vram__matrices *m) {
+  const uint64_t n = (uint64_t)m->rows;
+  const uint32_t row = vram__cub_hold(s, 4 * n), differ = vram__cub_hold(s, n * m->batch);
+  const uint32_t count = vram__cub_hold(s, 8 * m->batch);
+  vram__workspace_use(s, 8 * n * m->batch);
+  vram__cub_release(s, differ);
+  vram__cub_release(s, row);
+  return count;
+}
+
+static void vram__forward_det(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int log = n->op == VRAM_OP_slogdet;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, log ? 2 : 1, 4);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const vram_dims *d = vram__dims_of_batch(s, x[0].d, 0, 0, 0);
+  vram__tensor sign = vram__tensor_none();
+  uint32_t product, exchanges, i;
+  vram__lu t;
+  for (i = 0; i < (log ? 2u : 1u); i++) {
+    vram__tensor r = vram__tensor_empty(s, d, x[0].dt);
+    if (i == 0 && log)
+      sign = r;
+    if (i < n->nout)
+      y[i] = r;
+    else
+      sign = r;
+  }
+  t = vram__lu_empty(s, x[0], &m);
+  t.infos = vram__infos_empty(s, x[0]);
+  vram__lu_factor(s, &m);
+  if (!log) {
+    product = vram__cub_hold(s, m.e * m.batch);
+    exchanges = vram__exchanges(s, &m);
+    vram__cub_release(s, exchanges);
+    vram__cub_release(s, product);
+  } else {
+    exchanges = vram__exchanges(s, &m);
+    product = vram__cub_hold(s, m.e * m.batch * (uint64_t)m.rows);
+    vram__workspace_use(s, m.e * m.batch);
+    vram__cub_release(s, product);
+    vram__cub_release(s, exchanges);
+    vram__workspace_use(s, m.e * m.batch * (uint64_t)m.rows);
+  }
+  vram__tensor_release(s, t.infos);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__save_and_release(s, f, t.lu);
+  vram__save_and_release(s, f, t.pivots);
+  if (f)
+    vram__save_tensor(s, f, log ? sign : y[0]);
+  for (i = 0; i < n->nout; i++)
+    vram__grad_fn_set_output(s, f, i, &y[i]);
+  if (log && n->nout < 2) /* of which only the sign is wanted */
+    vram__tensor_release(s, sign);
+}
+
+/* linalg_det_backward, slogdet_backward: what is solved for is a diagonal matrix */
+static void vram__backward_det(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__matrices m = vram__matrices_of(s, f->node, x);
+  const uint64_t one = m.e * m.batch, n = (uint64_t)m.rows;
+  const int turned = !(x.d->flags & VRAM__CONTIG);
+  uint32_t t[6] = {0, 0, 0, 0, 0, 0}, i;
+  vram__tensor whole;
+  if (f->kind == VRAM_OP_slogdet) {
+    whole = vram__like_contiguous(s, x);
+  } else {
+    t[0] = vram__cub_hold(s, one);
+    whole = vram__like_contiguous(s, x);
+    t[1] = vram__cub_hold(s, n * m.batch); /* where is the diagonal 0? */
+    t[2] = vram__cub_hold(s, m.e);
+    t[3] = vram__cub_hold(s, m.e);
+    t[4] = vram__cub_hold(s, one * n);
+    vram__cub_release(s, t[3]);
+    vram__cub_release(s, t[2]);
+    t[5] = vram__cub_hold(s, one * n * n);
+    t[2] = vram__cub_hold(s, one * n * n); /* LU without zeros on the diagonal */
+    vram__cub_release(s, t[5]);
+    vram__cub_release(s, t[4]);
+    vram__cub_release(s, t[1]);
+    t[1] = t[2];
+  }
+  to[0] = vram__matrix_empty(s, x, m.rows, m.columns);
+  vram__lu_solve(s, &m, to[0], m.columns, turned);
+  for (i = 2; i-- > 1;)
+    vram__cub_release(s, t[i]);
+  vram__tensor_release(s, whole);
+  vram__cub_release(s, t[0]);
+}
+
+/* ---- eigh, qr, svd ---- */
+
+static void vram__forward_eigh(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor vectors = vram__matrix_empty(s, x[0], m.rows, m.columns), infos;
+  y[0] = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, m.rows, 0), x[0].dt);
+  infos = vram__infos_empty(s, x[0]);
+  vram__solver_workspace(s, &m, vram__product_or_overflow(x[0].d->numel, 4));
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  if (f) {
+    vram__save_tensor(s, f, y[0]);
+    vram__save_tensor(s, f, vectors);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = vectors;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, vectors);
+}
+
+/* linalg_eig_backward of a symmetric matrix */
+static void vram__backward_eigh(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor v = VRAM__SAVED(f)[1], turned = vram__tensor_turned(s, v);
+  vram__tensor p, apart, q;
+  if (!VRAM__SLOTS(f)[1].g.d) { /* of the values alone */
+    p = vram__pointwise_empty1(s, v);
+    to[0] = vram__plain_matmul(s, p, turned);
+    vram__tensor_release(s, p);
+    return;
+  }
+  p = vram__plain_matmul(s, turned, VRAM__SLOTS(f)[1].g);
+  apart = vram__like_contiguous(s, v);
+  q = vram__pointwise_empty2(s, p, apart);
+  vram__tensor_release(s, apart);
+  vram__tensor_release(s, vram__like_contiguous(s, v));
+  apart = vram__plain_matmul(s, q, turned);
+  to[0] = vram__plain_matmul(s, v, apart);
+  vram__tensor_release(s, apart);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
+}
+
+/* geqrf_kernel and orgqr */
+static void vram__forward_qr(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 0);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int64_t k = m.rows < m.columns ? m.rows : m.columns;
+  const uint64_t sixteenth = (uint64_t)m.rows / 16;
+  vram__tensor r, tau;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, k);
+  r = vram__matrix_empty(s, x[0], k, m.columns);
+  tau = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, k, 0), x[0].dt);
+  if (m.rows <= 256 && m.batch >= (sixteenth > 2 ? sixteenth : 2))
+    vram__pointers_and_blas(s, m.batch);
+  else
+    vram__workspace_use(s, 4);
+  vram__solver_workspace(s, &m, (uint64_t)m.rows * (uint64_t)m.columns);
+  vram__workspace_use(s, 4);
+  vram__tensor_release(s, tau);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = r;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, r);
+}
+
+/* svd_cusolver: small matrices are decomposed whole, and their first columns taken. */
+static void vram__forward_svd(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 3, 0);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  const int full = VRAM__INT(n, full_matrices, 1) != 0;
+  const int64_t k = m.rows < m.columns ? m.rows : m.columns;
+  const int64_t longer = m.rows < m.columns ? m.columns : m.rows;
+  vram__tensor v, values, infos, copy;
+  uint32_t whole = 0;
+  y[0] = vram__matrix_empty(s, x[0], m.rows, full ? m.rows : k);
+  v = vram__tensor_turned(s, vram__matrix_empty(s, x[0], m.columns, full ? m.columns : k));
+  values = vram__tensor_empty(s, vram__dims_of_batch(s, x[0].d, 1, k, 0), x[0].dt);
+  infos = vram__infos_empty(s, x[0]);
+  copy = vram__matrix_empty(s, x[0], m.rows, m.columns);
+  if (longer <= 32 && !full && m.rows != m.columns)
+    whole = vram__cub_hold(s, m.e * m.batch * (uint64_t)longer * (uint64_t)longer);
+  vram__solver_workspace(s, &m,
+                         vram__product_or_overflow(5 * (longer <= 32 ? m.batch : 1),
+                                                   (uint64_t)longer * (uint64_t)longer));
+  vram__cub_release(s, whole);
+  vram__tensor_release(s, copy);
+  vram__infos_check(s, infos);
+  vram__tensor_release(s, infos);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = values;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, values);
+  if (n->nout > 2) {
+    y[2] = v;
+    vram__grad_fn_set_output(s, f, 2, &y[2]);
+  } else
+    vram__tensor_release(s, v);
+}
+
+static void vram__backward_decomposed(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "the gradient of this decomposition is not known here: use a `custom` line");
+}
+
+/* ---- matrix_exp ---- */
+
+/* The largest column sum of each matrix: 1-norm. */
+static vram__tensor vram__norm1(vram__step *s, vram__tensor a) {
+  const vram__tensor positive = vram__pointwise_empty1(s, a);
+  const vram__tensor sum = vram__tensor_sum(s, positive, 1u << (a.d->ndim - 2), 0, a.dt);
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_of_batch(s, a.d, 0, 0, 0), a.dt);
+  vram__workspace_use(s, 8 * y.d->numel);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, positive);
+  return y;
+}
+
+/* LinearAlgebra.cpp, mexp: the matrices whose norm asks for the same polynomial are taken out and
+   put back together. How many terms it takes the values decide; this is the shortest one, and the
+   upper bound knows the longest (T18, with its powers and combinations). */
+static vram__tensor vram__mexp(vram__step *s, vram__tensor a, vram__tensor *norm) {
+  const uint64_t n = (uint64_t)a.d->v[a.d->ndim - 1], e = vram__dtype_size(a.dt);
+  const uint64_t batch = a.d->numel / (n * n), bytes = a.d->numel * e;
+  vram__tensor y;
+  uint32_t t[4], one;
+  *norm = vram__norm1(s, a);
+  y = vram__tensor_empty(s, vram__dims_dense(s, a.d), a.dt);
+  vram__upper_may_need(s, vram__product_or_overflow(a.d->numel * (e / 4), 24));
+  t[0] = vram__cub_hold(s, 8 * batch);
+  t[1] = vram__cub_hold(s, bytes);
+  t[2] = vram__cub_hold(s, 2 * bytes);
+  one = vram__cub_hold(s, e);
+  vram__workspace_use(s, n * n * e);
+  vram__cub_release(s, one);
+  t[3] = vram__cub_hold(s, bytes);
+  vram__cub_release(s, t[2]);
+  vram__cub_release(s, t[3]);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+  return y;
+}
+
+static void vram__forward_matrix_exp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__matrices m = vram__matrices_of(s, n, x[0]);
+  vram__tensor norm = vram__tensor_none();
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  if (m.rows == 1 || !m.batch)
+    y[0] = vram__pointwise_empty1(s, x[0]);
+  else
+    y[0] = vram__mexp(s, x[0], &norm);
+  vram__tensor_release(s, norm);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* differential_analytic_matrix_function: the exponential of [x grad; 0 x], whose corner it is */
+static void vram__backward_matrix_exp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const uint32_t nd = x.d->ndim;
+  vram__tensor whole, y, norm;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < nd; i++)
+    size[i] = i + 2 < nd ? x.d->v[i] : 2 * x.d->v[i];
+  whole = vram__tensor_empty(s, vram__dims_in(s, nd, size, NULL), x.dt);
+  y = vram__mexp(s, whole, &norm);
+  vram__tensor_release(s, norm);
+  vram__tensor_release(s, whole);
+  for (i = nd - 2; i < nd; i++)
+    size[i] = x.d->v[i];
+  to[0] = vram__tensor_view(s, y, vram__dims_in(s, nd, size, VRAM__STRIDE(y.d)));
+  vram__tensor_release(s, y);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(matrix_exp, "matrix_exp linalg_matrix_exp: x", 1, 1, square, SAME, none, matrix_exp,
+         matrix_exp, each, NONE, 0, 0, "");
+VRAM__OP(cholesky, "", 1, 1, square, SAME, none, cholesky, cholesky, each, NONE, 0, 0, "");
+VRAM__OP(solve_triangular, "", 2, 2, solve_triangular, SAME, none, solve_triangular,
+         solve_triangular, each, NONE, 0, 0, "left");
+VRAM__OP(inv, "linalg_inv inverse: x", 1, 1, square, SAME, none, inv, inv, each, NONE, 0, 0, "");
+VRAM__OP(solve, "", 2, 2, solve, SAME, none, solve, solve, each, NONE, 0, 0, "");
+VRAM__OP(det, "det linalg_det: x", 1, 1, det, SAME, none, det, det, each, NONE, 0, 0, "");
+VRAM__OP(slogdet, "", 1, 1, det, SAME, none, det, det, each, NONE, 0, 0, "");
+VRAM__OP(eigh, "", 1, 1, eigh, SAME, none, eigh, eigh, each, NONE, 0, 0, "");
+VRAM__OP(qr, "", 1, 1, decomposed, SAME, none, qr, decomposed, each, NONE, 0, 0, "");
+VRAM__OP(svd, "", 1, 1, decomposed, SAME, none, svd, decomposed, each, NONE, 0, 0, "full_matrices");
 
 /* >>ops/pad    padding */
 
@@ -25733,12 +27096,16 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
                                           vram_dtype dt) {
   const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
   vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
-  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
+  const uint32_t keeps_input = (s->device.rules->does & VRAM__SOFTMAX_INPUT) != 0;
+  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1 + keeps_input);
   y = vram__tensor_empty(s, vram__dims_contiguous(s, in.d), dt);
   copy = vram__norm_format_copy(s, in, 0);
   vram__tensor_release(s, copy);
-  if (f)
+  if (f) {
     vram__save_tensor(s, f, y);
+    if (keeps_input)
+      vram__save_tensor(s, f, in);
+  }
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_release(s, in);
   return y;
@@ -25930,6 +27297,15 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
     size[i++] = 2;
   }
   return vram__node_out(g, n, 0, i, size, vram__real_of(dt));
+}
+
+static int vram__shape_angle(vram_graph *g, vram_node *n) {
+  const vram_dtype dt = n->in[0]->dtype;
+  (void)g;
+  return vram__node_out_dims(n, 0, n->in[0]->d,
+                             vram__is_complex(dt)      ? vram__real_of(dt)
+                             : vram__kind_rank(dt) < 2 ? VRAM_F32
+                                                       : dt);
 }
 
 static int vram__shape_complex(vram_graph *g, vram_node *n) {
@@ -26271,6 +27647,78 @@ static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor
     }
 }
 
+static void vram__forward_polar(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 1);
+  const vram_dims *d[2];
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* polar_backward: real parts of conj(grad) sgn(result), conj(grad) i result */
+static void vram__backward_polar(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
+  vram__tensor of[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    const vram__tensor factor = vram__pointwise_empty1(s, y);
+    const vram__tensor conjugated = vram__pointwise_empty1(s, g);
+    of[i] = vram__pointwise_empty2(s, conjugated, factor);
+    vram__tensor_release(s, conjugated);
+    vram__tensor_release(s, factor);
+  }
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i)) {
+      const vram_dims *d = vram__input_dims(s, f, i, NULL);
+      const vram__tensor part = vram__complex_real(s, of[i]);
+      to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
+                                        : vram__tensor_sum_to(s, part, d);
+      vram__tensor_release(s, part);
+    } else
+      vram__tensor_release(s, of[i]);
+}
+
+static void vram__forward_angle(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  vram__tensor whole = vram__tensor_none();
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  if (vram__is_complex(x[0].dt)) /* the kernel gives complex numbers */
+    whole = vram__pointwise_empty1(s, x[0]);
+  y[0] =
+      vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                         whole.d ? vram__real_of(x[0].dt) : vram__step_dtype(s, n->out[0].dtype));
+  vram__tensor_release(s, whole);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* angle_backward: where(x == 0, 0, grad x / |x|^2 i); of real numbers zeros */
+static void vram__backward_angle(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[7];
+  uint32_t n = 0;
+  if (!vram__is_complex(x.dt)) {
+    to[0] = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+    return;
+  }
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), g.dt);
+  vram__tensor_release(s, vram__pointwise_empty1(s, x));
+  t[n++] = vram__pointwise_empty1(s, t[0]);
+  t[n++] = vram__pointwise_empty2(s, g, x);
+  t[n++] = vram__pointwise_empty2(s, t[2], t[1]);
+  t[n++] = vram__pointwise_empty_number(s, t[3]);
+  t[n++] = vram__tensor_empty(s, s->scalar, x.dt);
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty1(s, t[4]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(fft, "", 1, 1, fft, SAME, none, fft, fft, each, NONE, VRAM__FFT_C2C, 0, "dim size");
@@ -26283,6 +27731,8 @@ VRAM__OP(view_as_real, "view_as_real", 1, 1, complex_part, SAME, none, complex_p
          none, NONE, VRAM__PART_VIEW_AS_REAL, 0, "");
 VRAM__OP(view_as_complex, "view_as_complex", 1, 1, complex_part, SAME, none, complex_part,
          complex_part, none, NONE, VRAM__PART_VIEW_AS_COMPLEX, 0, "");
+VRAM__OP(polar, "polar: x angle", 2, 2, complex, SAME, none, polar, polar, each, NONE, 0, 0, "");
+VRAM__OP(angle, "angle: x", 1, 1, angle, SAME, none, angle, angle, each, NONE, 0, 0, "");
 
 /* >>ops/norm    layer, RMS, group and local response normalisation */
 
@@ -28324,7 +29774,7 @@ enum {
 typedef struct vram__mha {
   const vram_node *n;
   int64_t heads, bsz, tgt_len, src_len, embed_dim, dropout_p;
-  int batched, batch_first, need_weights;
+  int batched, batch_first, need_weights, causal;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
 
@@ -28335,6 +29785,7 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batched = q->ndim == 3;
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
+  m.causal = VRAM__INT(n, is_causal, 0) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
   m.dropout_p = VRAM__INT(n, dropout, 0);
   m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
@@ -28344,13 +29795,16 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   return m;
 }
 
-/* F.multi_head_attention_forward, _mha_shape_check */
-static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m,
-                                const vram_value *value) {
-  const vram_dims *mask = value->d;
-  const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
-                                   : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
-                                         mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
+/* F.multi_head_attention_forward, _mha_shape_check; value: the mask, which stands at that place */
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m, uint32_t at) {
+  const vram_value *value = n->nin > at ? n->in[at] : NULL;
+  const vram_dims *mask = value ? value->d : NULL;
+  int fits;
+  if (!mask)
+    return m->causal ? vram__node_error(g, n, "is_causal=1 needs the mask that it is about") : 1;
+  fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
+                         : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
+                               mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
   if (!fits || (value->dtype != VRAM_BOOL && vram__kind_rank(value->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
@@ -28411,7 +29865,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
   if (n->nout > 1 && !m.need_weights)
     return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m, n->in[3]))
+  if (!vram__shape_mha_mask(g, n, &m, 3))
     return 0;
   if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
@@ -28485,7 +29939,7 @@ static int vram__shape_encoder(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "activation must be relu or gelu");
   if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
     return vram__node_error(g, n, "dropout must be 0 to 1");
-  if (n->nin > 1 && !vram__shape_mha_mask(g, n, &m, n->in[1]))
+  if (!vram__shape_mha_mask(g, n, &m, 1))
     return 0;
   if (!vram__shape_encoder_params(g, n, m.embed_dim) ||
       !vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
@@ -28857,6 +30311,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
+  p.causal = m->causal;
   size[0] = m->bsz;
   size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
@@ -28945,6 +30400,8 @@ static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, v
     vram__mha_project_encoder(s, m, in, qkv);
   else
     vram__mha_project_each(s, m, in, qkv);
+  if (m->causal && !m->need_weights) /* no mask is needed */
+    vram__tensor_replace(s, &mask, vram__tensor_none());
   if (mask.d && mask.d->ndim == 2)
     vram__tensor_replace(s, &mask, vram__torch_unsqueeze(s, mask, 0));
   vram__mha_add_bias_kv(s, m, qkv, &mask);
@@ -29082,8 +30539,7 @@ static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__
   const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
   vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
   vram__tensor_replace(
-      s, &y,
-      vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+      s, &y, vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
   y = vram__encoder_dropout(s, m, y);
   vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
   vram__tensor_release(s, x);
@@ -29122,14 +30578,16 @@ static void vram__forward_encoder(vram__step *s, const vram_node *n, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
-         "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
-         "frozen weights dtype");
+VRAM__OP(
+    multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+    "num_heads! bias dropout need_weights batch_first is_causal add_bias_kv add_zero_attn kdim "
+    "vdim frozen weights dtype");
 
 /* bias: of all its parts; dropout: 0.1 unless given */
-VRAM__OP(transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
-         "num_heads! dim_feedforward activation norm_first bias dropout batch_first frozen weights "
-         "dtype");
+VRAM__OP(
+    transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
+    "num_heads! dim_feedforward activation norm_first bias dropout batch_first is_causal frozen "
+    "weights dtype");
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
@@ -31136,10 +32594,12 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
-static const vram__op_row vram__no_ops[] = {VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),
-                                            VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"),
-                                            VRAM__NO_OP("backward"),      VRAM__NO_OP("zero_grad"),
-                                            VRAM__NO_OP("step"),          VRAM__NO_OP("end")};
+static const vram__op_row vram__no_ops[] = {
+    VRAM__NO_OP("drop"),     VRAM__NO_OP("keep"),      VRAM__NO_OP("requires_grad"),
+    VRAM__NO_OP("backward"), VRAM__NO_OP("backward"),  VRAM__NO_OP("backward"),
+    VRAM__NO_OP("backward"), VRAM__NO_OP("zero_grad"), VRAM__NO_OP("update"),
+    VRAM__NO_OP("step"),     VRAM__NO_OP("freeze"),    VRAM__NO_OP("unfreeze"),
+    VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
@@ -31152,7 +32612,12 @@ static const vram__op_row *const vram__op_rows[] = {
     vram__no_ops + 4,
     vram__no_ops + 5,
     vram__no_ops + 6,
-    vram__no_ops + 7};
+    vram__no_ops + 7,
+    vram__no_ops + 8,
+    vram__no_ops + 9,
+    vram__no_ops + 10,
+    vram__no_ops + 11,
+    vram__no_ops + 12};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -31368,6 +32833,8 @@ typedef struct vram__optim_config {
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
+  uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
+                             that comes with the step */
   uint32_t *ids;          /* scratch of vram__optim_ids() numbers; NULL: only counted */
   const vram__total *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
@@ -31456,6 +32923,8 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__unfreeze_all(vram__step *s);
 VRAM__FN void vram__training_end(vram__step *s);
 VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 
@@ -31582,11 +33051,10 @@ typedef struct vram__optim_row {
   X(FIRST_STEP, 2, "first_step")                                                                   \
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
-  X(MATRIX, 16, "matrix")                                                                          \
-  X(LARGE, 32, "large")                                                                            \
-  X(LOW_PRECISION, 64, "low_precision")                                                            \
-  X(ONCE, 128, "once")                                                                             \
-  X(PROJECTED, 256, "projected")
+  X(DENOM, 16, "denom")                                                                            \
+  X(MATRIX, 32, "matrix")                                                                          \
+  X(LARGE, 64, "large") X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once")                \
+      X(PROJECTED, 512, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -31694,9 +33162,9 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable; of the parameter: matrix (two axes or more), large (4,096 elements or
-              more), low_precision (f16, bf16), once (the first time that it is asked), projected
-              (GaLore projects its gradient) */
+              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
+              time that it is asked), projected (GaLore projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
@@ -31727,7 +33195,8 @@ static const char vram__adam_foreach[] =
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
     "}"
-    "exp_avg_sq_sqrt = new(param);";
+    "exp_avg_sq_sqrt = new(param);"
+    "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
     "if capturable {"                                                              \
@@ -32472,7 +33941,11 @@ typedef struct vram__optim_run {
 } vram__optim_run;
 
 static uint8_t vram__optim_impl(const vram__optim_config *c, const vram__optim_row *row) {
-  return c->impl ? c->impl : row->by_default;
+  if (c->impl)
+    return c->impl;
+  if (row->by_default == VRAM_OPTIM_IMPL_FOREACH && (c->device->rules->does & VRAM__OPTIM_LOOPS))
+    return VRAM_OPTIM_IMPL_LOOP;
+  return row->by_default;
 }
 
 /* The recipe of one step; NULL: there is no such implementation. */
@@ -33139,6 +34612,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_FUSED;
   if (c->capturable)
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
+  if (c->device->rules->does & VRAM__OPTIM_DENOM)
+    r->code.options |= VRAM__OPTIM_IF_DENOM;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -33190,6 +34665,20 @@ VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_pa
   vram__optim_finish(&r, out);
 }
 
+/* What is left of a call's variables, the last one, stays. */
+static uint32_t vram__optim_leave_last(vram__optim_run *r, const vram__optim_call *call) {
+  uint32_t i = r->code.names;
+  while (i > call->first_name) {
+    vram__optim_held *h = &r->held[--i];
+    if (h->head != VRAM__OPTIM_NIL) {
+      const uint32_t storage = r->c->ids[2 * (size_t)h->head];
+      vram__optim_clear(h);
+      return storage;
+    }
+  }
+  return 0;
+}
+
 /* One step: p are the parameters that have a gradient, in the optimizer's order. With several
    parameter groups: one call per group. */
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -33209,6 +34698,8 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
       vram__optim_play_init(&r, r.row->init);
     vram__optim_play_body(&r);
+    if (c->found_inf)
+      *c->found_inf = vram__optim_leave_last(&r, &scaler);
     vram__optim_return(&r, &scaler);
     vram__optim_return(&r, &grads);
   }
@@ -33687,6 +35178,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__requires_grad_line(s, n);
     else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
       vram__training_line(s, n);
+    else if (n->op == VRAM__OP_freeze || n->op == VRAM__OP_unfreeze)
+      vram__freeze_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -33698,6 +35191,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 }
 
 VRAM__FN void vram__forward(vram__step *s) {
+  if (s->g->nfrozen)
+    vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
@@ -34901,8 +36396,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
            "blocks)";
-  if (g->nstep > 1 && o->amp == VRAM_F16)
-    return "GradScaler with several step lines";
+  if (g->nupdate && !g->nstep)
+    return "an update line without a step line";
   return NULL;
 }
 
@@ -34920,11 +36415,52 @@ static int vram__line_names(const vram_node *n, const vram_param *p) {
   return !n->nin;
 }
 
-/* The leaf that p is; NULL: none. */
-static vram__leaf *vram__leaf_of(const vram__step *s, const vram_param *p) {
-  const vram__tensor t = s->param[p->index];
-  const uint32_t fn = t.st & VRAM__LEAF ? t.st : t.st ? vram__slot_at(s, t.st)->fn : 0;
-  return p->kind == VRAM__PARAM && (fn & VRAM__LEAF) ? s->leaf.at + (fn & ~VRAM__LEAF) : NULL;
+/* The leaf that p is, if the line names it. Leaves are numbered as the trainable parameters are,
+   which *count counts. */
+static vram__leaf *vram__leaf_named(const vram__step *s, const vram_node *n, const vram_param *p,
+                                    uint32_t *count) {
+  vram__leaf *const l = s->leaf.at + *count;
+  if (p->kind != VRAM__PARAM)
+    return NULL;
+  ++*count;
+  return vram__line_names(n, p) ? l : NULL;
+}
+
+/* p wants gradients, which arrive at that leaf, or wants none. */
+static void vram__param_want(vram__step *s, const vram_param *p, const vram__leaf *l, int wants) {
+  const uint32_t leaf = VRAM__LEAF | (uint32_t)(l - s->leaf.at);
+  vram__tensor *t = s->param + p->index;
+  if (!p->is_value)
+    t->st = wants ? leaf : VRAM__OWN_WEIGHTS;
+  else if (t->st) {
+    vram__slot_at(s, t->st)->fn = wants ? leaf : 0;
+    vram__slot_at(s, t->st)->req = wants != 0;
+  }
+}
+
+/* A `freeze` or `unfreeze` line, also where nothing is trained: autocast keeps no copy of a frozen
+   weight. */
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0, count = 0;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram__leaf *l = vram__leaf_named(s, n, p, &count);
+    found += l != NULL;
+    if (l)
+      vram__param_want(s, p, l, n->op == VRAM__OP_unfreeze);
+  }
+  if (!found && s->train)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL,
+                      "a freeze or unfreeze line that names no trainable parameter");
+}
+
+/* A step begins with no weight frozen by such lines. */
+VRAM__FN void vram__unfreeze_all(vram__step *s) {
+  const vram_param *p;
+  uint32_t count = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      vram__param_want(s, p, s->leaf.at + count++, 1);
 }
 
 /* Storages that records still hold for backward are the saved ones; others no longer are. */
@@ -34949,7 +36485,10 @@ static int vram__is_training_line(const vram_node *n) {
 
 /* The phase of line n begins. Between it and another such line is no part of a forward pass. */
 static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase phase) {
-  if (vram__is_training_line(vram__node_before(n)))
+  const vram_node *before = vram__node_before(n);
+  while (before && (before->op == VRAM__OP_freeze || before->op == VRAM__OP_unfreeze))
+    before = vram__node_before(before);
+  if (vram__is_training_line(before))
     s->phase = phase;
   else
     vram__phase_end(s, phase);
@@ -34958,6 +36497,7 @@ static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase p
 static void vram__backward_here(vram__step *s, const vram_node *n) {
   vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
   const uint64_t cast = vram__autocast_leave(s);
+  int scaled;
   if (cast > s->r->autocast_cache_bytes)
     s->r->autocast_cache_bytes = cast;
   vram__history_refresh(s, t);
@@ -34979,9 +36519,10 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   s->gin = vram__backward_room(s);
   if (s->failed)
     return;
-  s->tape.retain = n->op == VRAM__OP_retained;
-  s->node = s->scaler ? n->in[0]->node : NULL;
-  if (s->scaler)
+  s->tape.retain = n->op == VRAM__OP_retained || n->op == VRAM__OP_scaled_retained;
+  scaled = s->g->nscaled ? n->op >= VRAM__OP_scaled : s->scaler;
+  s->node = scaled ? n->in[0]->node : NULL;
+  if (scaled)
     vram__scaled_backward(s, *t);
   else
     vram__backward(s, *t);
@@ -34992,10 +36533,10 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
 
 static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
-  uint32_t found = 0;
+  uint32_t found = 0, at = 0;
   vram__training_phase(s, n, VRAM_PHASE_ZERO_GRAD);
   for (p = s->g->param_first; p; p = p->next) {
-    vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    vram__leaf *l = vram__leaf_named(s, n, p, &at);
     found += l != NULL;
     if (!l || s->o->keep_grads)
       continue;
@@ -35015,12 +36556,24 @@ static int vram__training_goes_on(const vram_node *n) {
   return n != NULL;
 }
 
+/* GradScaler.update(): what it noted of each optimizer goes, the first one's last. */
+static void vram__scaler_update(vram__step *s) {
+  while (s->nfound_inf)
+    vram__optim_free(s, s->found_inf[--s->nfound_inf]);
+}
+
+static void vram__update_here(vram__step *s, const vram_node *n) {
+  vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
+  vram__scaler_update(s);
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
+}
+
 static void vram__step_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
-  uint32_t found = 0, count = 0;
+  uint32_t found = 0, at = 0, count = 0;
   vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
   for (p = s->g->param_first; p; p = p->next) {
-    const vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    const vram__leaf *l = vram__leaf_named(s, n, p, &at);
     found += l != NULL;
     if (!l || !l->grad.d)
       continue;
@@ -35031,6 +36584,8 @@ static void vram__step_here(vram__step *s, const vram_node *n) {
     vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a step line that names no trainable parameter");
   else
     vram__optim_step_now(s, count, count == s->leaf.parameters);
+  if (!s->g->nupdate && ++s->nsteps == s->g->nstep)
+    vram__scaler_update(s);
   vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
@@ -35041,6 +36596,8 @@ VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
     vram__zero_grad_here(s, n);
   else if (n->op == VRAM__OP_step)
     vram__step_here(s, n);
+  else if (n->op == VRAM__OP_update)
+    vram__update_here(s, n);
   else
     vram__backward_here(s, n);
   s->grad = grad;
@@ -35049,6 +36606,8 @@ VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
 
 /* The step has been played, but for an optimizer that the text does not name. */
 VRAM__FN void vram__training_end(vram__step *s) {
+  vram__scaler_update(s); /* where the last update stands in front of a step */
+  s->nsteps = 0;
   if (s->phase == VRAM_PHASE_FORWARD)
     vram__phase_end(s, VRAM_PHASE_FORWARD);
   if (s->saved_most > s->r->saved_bytes)
@@ -35620,6 +37179,8 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   }
   c.first_step = s->o->first_step != 0;
+  if (s->scaler && s->found_inf)
+    c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
   c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
@@ -36661,7 +38222,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
-  n += vram__keep_bytes(g) * 2;
+  n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
          (uint64_t)g->nmade * 2 * sizeof(vram__tensor);
@@ -36839,6 +38400,9 @@ static int vram__step_take_arrays(vram__step *s) {
   if (s->call.levels) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
+  if (g->nstep > 1 || g->nupdate) {
+    VRAM__TAKE(s->found_inf, uint32_t, g->nstep);
+  }
   if (!vram__keep_take(s))
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
@@ -36860,7 +38424,9 @@ static void vram__step_put_before(vram__step *s) {
   vram__step_begin(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
-  s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
+  s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
+              s->leaf.parameters; /* it goes with an optimizer */
+  s->watched |= s->scaler && s->found_inf;
   vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);

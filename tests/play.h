@@ -185,16 +185,14 @@ static PLAY_UNUSED int play_mode(const char *mode, vram_step_options *o) {
   const char *rules = strchr(mode, '@');
   int amp = 0;
   memset(o, 0, sizeof *o);
-  if (!strcmp(mode, "infer"))
-    return 1;
-  if (strncmp(mode, "train_", 6))
+  o->train = !strncmp(mode, "train_", 6);
+  if (!o->train && strncmp(mode, "infer", 5))
     return 0;
   if (rules)
     o->rules = vram_rules_find(rules + 1, (uint32_t)strlen(rules + 1));
   if (o->rules == VRAM_RULES_COUNT)
     return 0;
-  o->train = 1;
-  mode += 6;
+  mode += o->train || mode[5] == '_' ? 6 : 5;
   while (*mode && mode != rules) {
     size_t n = strcspn(mode, "_.@");
     if (n >= sizeof word)

@@ -168,13 +168,20 @@ static void training_steps(void) {
       {"zero_grad a q\nzero_grad q\nbackward l\n",
        "a zero_grad line that names no trainable parameter"},
       {"step\n", "step or zero_grad lines without a backward line"},
+      {"backward l\nupdate\n", "an update line without a step line"},
+      {"freeze q\nbackward l\n", "a freeze or unfreeze line that names no trainable parameter"},
+      {"freeze a\nlinear c x out_features=8 weights=a\nmean d c\nbackward d\n",
+       "backward of a value that needs no gradient: PyTorch stops with an error (node d)"},
       {"detach d m\nbackward d\n",
        "backward of a value that needs no gradient: PyTorch stops with an error (node d)"},
       {"checkpoint b\nexp e b\nend e\nmean f e\nbackward f retain=1\nbackward m\n",
        "retain=1 where backward runs through a checkpoint block (node e)"}};
   static const char *const good[] = {
-      "backward l retain=1\nbackward m\nstep a\n", "zero_grad\nbackward l\nstep\n",
+      "backward l retain=1\nbackward m\nstep a\n",
+      "zero_grad\nbackward l\nstep\n",
       "add n l m\nbackward n\n",
+      "backward l scale=1\nstep\nupdate\n",
+      "freeze\nbackward l\nunfreeze\nstep\n",
       "input z f32 [4] grad=1\nadd c z scalar=1\nmean n c\nmean o c\nbackward n\nbackward o\n"};
   char text[512];
   play p;

@@ -247,6 +247,13 @@ static void calls(void) {
   EQUAL(g.last->nin, 2);
   EQUAL(vram_graph_backward(&g, y[0], 1), VRAM_OK);
   EQUAL(g.nzero_grad + g.nstep + g.nbackward, 3);
+  EQUAL(vram_graph_freeze(&g, "a.b"), VRAM_OK);
+  EQUAL(vram_graph_unfreeze(&g, NULL), VRAM_OK);
+  EQUAL(g.last->nin, 0);
+  EQUAL(g.nfrozen, 2);
+  EQUAL(vram_graph_backward(&g, y[1], VRAM_BACKWARD_SCALE), VRAM_OK);
+  EQUAL(vram_graph_update(&g), VRAM_OK);
+  EQUAL(g.nscaled + g.nupdate, 2);
   EQUAL(vram_graph_drop(&g, y, 70), VRAM_OK);
   EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   memset(&o, 0, sizeof o);
@@ -498,6 +505,44 @@ static void workspaces(void) {
             UINT64_C(4) * (UINT64_C(4) * 64 * (512 + 216) + 110592));
 }
 
+/* Bytes saved for backward and at the optimizer's peak, by rules. */
+static void older(vram_rules rules, uint64_t saved, uint64_t optimizer) {
+  static const char text[] = "input x f32 [8,64]\nlinear h x out_features=64 bias=0\n"
+                             "softmax s h dim=1\nmean l s\n";
+  play p;
+  vram_step_options o;
+  vram_report r;
+  vram_error e;
+  memset(&p, 0, sizeof p);
+  memset(&o, 0, sizeof o);
+  o.train = 1;
+  o.optimizer = VRAM_OPTIM_adam;
+  o.cc = 80;
+  o.rules = rules;
+  if (NEED(play_parse(&p, text, sizeof text - 1, NULL, 0) == VRAM_OK)) {
+    uint64_t need = vram_step_bytes(&p.graph, &o);
+    void *scratch = malloc((size_t)need);
+    EQUAL(vram_step(&p.graph, &o, scratch, need, &r, &e), VRAM_OK);
+    EQUAL(r.saved_bytes, saved);
+    EQUAL(r.phase[VRAM_PHASE_OPTIMIZER].requested_peak_bytes -
+              r.phase[VRAM_PHASE_OPTIMIZER].requested_bytes,
+          optimizer);
+    free(scratch);
+  }
+  play_end(&p);
+}
+
+/* By hand, 2,048 bytes an activation, 16,384 the weight: up to 1.10 softmax keeps its input beside
+   its result; Adam runs in a loop, with sqrt and denom, up to 1.13, by lists of both in 2.0, by one
+   since. */
+static void olders(void) {
+  older(VRAM_RULES_TORCH_1_10, 4096, 32768);
+  older(VRAM_RULES_TORCH_1_11, 2048, 32768);
+  older(VRAM_RULES_TORCH_1_13, 2048, 32768);
+  older(VRAM_RULES_TORCH_2_0, 2048, 32768);
+  older(VRAM_RULES_TORCH_2_1, 2048, 16384);
+}
+
 /* Names with rounds of loops, in buffers of every length. */
 static void names(void) {
   static const char text[] =
@@ -594,6 +639,7 @@ int main(int argc, char **argv) {
   calls();
   misuse();
   workspaces();
+  olders();
   stored();
   names();
   memory();

@@ -122,10 +122,10 @@ static const char *const counts[] = {"numel", "rows",     "columns", "matrices",
 static const char *const workspaces[] = {
     "cublas",      "cublaslt",       "cublaslt_transposed", "reduce_all", "reduce_all_bf16",
     "reduce_rows", "reduce_columns", "reduce_row_factors",  NULL};
-static const char *const conditions[] = {"weight_decay", "first_step", "fused", "capturable",
-                                         "matrix",       "large",      "once",  "low_precision",
-                                         "projected",    NULL};
-#define OF_THE_STEP 15 /* the first four */
+static const char *const conditions[] = {"weight_decay",  "first_step", "fused", "capturable",
+                                         "denom",         "matrix",     "large", "once",
+                                         "low_precision", "projected",  NULL};
+#define OF_THE_STEP 31 /* the first five */
 static const char *const reserved[] = {"if",   "else",  "not",   "or",        "for",   "each",
                                        "free", "new",   "move",  "last",      "state", "local",
                                        "from", "using", "param", "parameter", NULL};
@@ -358,7 +358,7 @@ static void read_optimizer(const char *text, int how, reader *out) {
   statements(&p, 0);
   if (*p.r.word)
     complain(&p.r, p.r.word, "closes nothing");
-  for (answers = 0; answers < 512 && !*p.r.complaint; answers++) {
+  for (answers = 0; answers < 1024 && !*p.r.complaint; answers++) {
     char holds[60] = {0};
     for (round = 0; round < (how == FUSED ? 1 : 2); round++)
       run(&p, answers, 0, p.count, holds);
@@ -485,7 +485,7 @@ static const struct {
     {"digamma", 1}, {"zeros_like", 1}, {"scaled", 1},  {"shifted", 1}, {"compare_number", 1},
     {"cast", 1},    {"settled", 1},    {"mul", 2},     {"div", 2},     {"sub", 2},
     {"pow", 2},     {"mul_rtl", 2},    {"div_rtl", 2}, {"compare", 2}, {"then", 2},
-    {"where", 3},   {"where_rtl", 3},  {"with", 2},
+    {"where", 3},   {"where_rtl", 3},  {"with", 2},    {"nothing", 0},
 };
 enum { GRADIENT_WORDS = sizeof gradient_words / sizeof *gradient_words };
 

@@ -378,7 +378,7 @@ static void options(void) {
     {"estimate - --cc 3.0", "vram: not a compute capability '3.0' (expected 7.5, 8.0, 9.0, ...)"},
     {"estimate - --cc 8", "vram: not a compute capability '8' (expected 7.5, 8.0, 9.0, ...)"},
     {"estimate - --rules x",
-     "vram: unknown rules 'x' (expected torch, torch-2.1 to torch-2.15 or ideal)"},
+     "vram: unknown rules 'x' (expected torch, torch-1.10 to torch-2.15 or ideal)"},
     {"estimate - --units x", "vram: unknown units 'x' (expected iec, si or bytes)"},
     {"estimate - --cc 8.0x", "vram: not a compute capability '8.0x' (expected 7.5, 8.0, 9.0, ...)"},
     {"estimate - --cc 13.0", "vram: not a compute capability '13.0' (expected 7.5, 8.0, 9.0, ...)"},

@@ -14,6 +14,12 @@ CUBLAS = set(
 )
 
 
+def storage_order(t):
+    """the axes of a dense tensor in the order of its storage; None: they are, or it is not dense"""
+    order = sorted(range(t.dim()), key=lambda i: -t.stride(i))
+    return None if t.is_contiguous() or not t.permute(order).is_contiguous() else order
+
+
 def bytes_of(t):
     return t.numel() * t.element_size()
 
@@ -107,5 +113,8 @@ def backward_bytes(result, known):
         )
     except Exception:
         return None
-    fresh = {id(s): s.nbytes() for s in (t.untyped_storage() for t in tree_leaves(given) if isinstance(t, torch.Tensor))}
+    fresh = {
+        id(s): s.nbytes()
+        for s in (t.untyped_storage() for t in tree_leaves(given) if isinstance(t, torch.Tensor))
+    }
     return max(0, live.peak - sum(n for i, n in fresh.items() if i not in before))

@@ -1,15 +1,15 @@
 """A forward pass as nodes of the text form: a TorchFunctionMode that sees every call of a torch function."""
 
-import contextlib, gc, os, re, sys, weakref
+import contextlib, gc, re, weakref
 
 import torch, torch.nn as nn, torch.nn.functional as F
 import torch.functional, torch._tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-import export_checkpoint, export_device, export_found, export_quantised, export_training
-from export_custom import Measured, bytes_of, measure
+import export_checkpoint, export_device, export_found, export_linalg, export_native, export_quantised
+import export_recurrent, export_training
+from export_custom import Measured, bytes_of, measure, storage_order
 from export_device import autocast
 from export_rows import (
     CONVERT,
@@ -45,68 +45,6 @@ class Same(torch.autograd.Function):
         return g
 
 
-# x[:, 0]: up to PyTorch 2.8 the first axis goes through a slice of its own
-COLON_VIEWS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 9)
-
-
-class Answers(TorchFunctionMode):
-    """Answers what programs ask about masks, where there are no values: all of it is set, nothing of it is not. What else depends
-    on values raises DataDependentOutputException."""
-
-    given = False  # one was given to any program
-
-    def __init__(self):
-        super().__init__()
-        self.notes = []
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "")
-        if (
-            name in ("__bool__", "item")
-            and isinstance(args[0], FakeTensor)
-            and hasattr(args[0], "vram_answer")
-        ):
-            frame, torch_files = sys._getframe(1), os.path.dirname(torch.__file__)
-            while frame.f_code.co_filename.startswith(torch_files) or frame.f_code.co_filename == __file__:
-                frame = frame.f_back
-            at = f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
-            note = f"{at} looks at values; taken to be {args[0].vram_answer}"
-            if note not in self.notes:
-                self.notes.append(note)
-            Answers.given = True
-            return args[0].vram_answer
-        if name == "__format__" and isinstance(args[0], FakeTensor):
-            return "?"  # in the message of a check
-        if name in SIZES and any(isinstance(a, FakeTensor) for a in args):
-            return SIZES[name](*args, **(kwargs or {}))
-        if name == "__bool__" and isinstance(args[0], FakeTensor) and export_found.count is not None:
-            return True  # there are some: max(1, how many)
-        if name == "item" and isinstance(args[0], FakeTensor) and args[0].dtype == torch.int64:
-            if export_found.count is not None:
-                return export_found.count
-        r = export_found.found(name, args, kwargs or {})
-        if r is None:
-            r = func(*args, **(kwargs or {}))
-        if name in ("all", "any", "_is_all_true") and isinstance(r, FakeTensor):
-            r.vram_answer = name != "any"
-        if name == "rand" and isinstance(r, FakeTensor) and r.numel() == 1:
-            r.vram_answer = 1.0  # above the probability that something is left out
-        if name in ("lt", "le", "__lt__", "__le__") and getattr(args[0], "vram_answer", None) == 1.0:
-            r.vram_answer = False
-        return r
-
-
-def all_selected(input, mask):
-    """masked_select where the mask has no values: all elements"""
-    return input.expand(torch.broadcast_shapes(input.shape, mask.shape)).reshape(-1).clone()
-
-
-def ctc_losses(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """something of a CTC loss's size, which PyTorch computes from the values of lengths"""
-    return log_probs.sum((0, -1)) if reduction == 0 else log_probs.sum()
-
-
-SIZES = {"masked_select": all_selected, "ctc_loss": ctc_losses}  # of what depends on values
 
 
 @contextlib.contextmanager
@@ -159,7 +97,7 @@ def result_values(r):
     return list(r.values()) if isinstance(r, dict) else r
 
 
-class Recorder(export_found.Found, TorchFunctionMode):
+class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurrent, TorchFunctionMode):
     same = staticmethod(Same.apply)
 
     def __init__(self, module, inputs, buffers_are_inputs=False):
@@ -171,6 +109,7 @@ class Recorder(export_found.Found, TorchFunctionMode):
         self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
+        self.in_lines = set()  # ids of modules that are written as lines of what they call
         self.given = []  # names of what the module itself gave
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
@@ -241,19 +180,33 @@ class Recorder(export_found.Found, TorchFunctionMode):
             node = self.emit("custom", results[:1] if k else inputs, t, keys, name=name)
             if not k:
                 kept = [k for k, x in enumerate(inputs) if any(xs[i] is x for i in m.saved_args)]
-                first = [len(inputs) + i for i in m.saved_results if not i]  # the others are lines of their own
+                first = [
+                    len(inputs) + i for i in m.saved_results if not i
+                ]  # the others are lines of their own
                 more = sum(bytes_of(results[i]) for i in m.saved_results if i)
                 node.keys |= {"saved": m.saved + more, "workspace": m.temporaries}
                 node.kept = sum(bytes_of(v) for v in [*(inputs[k] for k in kept), *([t] if first else [])])
                 if kept or first:
                     node.keys["saves"] = list_text((kept + first)[:8])
-                if inputs and bytes_of(t) and t.untyped_storage()._cdata == inputs[0].untyped_storage()._cdata:
+                if (
+                    inputs
+                    and bytes_of(t)
+                    and t.untyped_storage()._cdata == inputs[0].untyped_storage()._cdata
+                ):
                     node.keys["alias"] = 1
                 if m.backward is not None:
                     node.keys["backward_workspace"] = m.backward
                 if m.cublas:
                     node.keys["cublas"] = 1
                 node.custom = why
+            self.laid_out(node, t)
+
+    def laid_out(self, node, t):
+        """what a line with a shape makes is contiguous: t is a view of that where its axes lie otherwise"""
+        if order := storage_order(t):
+            node.keys["shape"] = shape_text([t.shape[i] for i in order])
+            dims = ",".join(str(order.index(i)) for i in range(t.dim()))
+            self.emit("permute", [Ref(node.outs[0])], t, {"dims": dims})
 
     def value(self, t, name):
         known = id(t) in self.names
@@ -861,13 +814,10 @@ class Recorder(export_found.Found, TorchFunctionMode):
         )
 
     def op_tensor_split(self, a, r, _):
-        d = a.get("dim", 0)
-        self.emit(
-            "split",
-            [a["x"]],
-            r,
-            {"split_size_or_sections": ",".join(str(t.shape[d]) for t in r), "dim": d or None},
-        )
+        d, at = a.get("dim", 0), 0
+        for t in r:  # slices, each with a record of its own
+            self.emit("slice", [a["x"]], t, {"dim": d or None, "start": at or None, "end": at + t.shape[d]})
+            at += t.shape[d]
 
     def op_diff(self, a, r, _):
         x, dim = a["x"], a.get("dim", -1)
@@ -890,21 +840,30 @@ class Recorder(export_found.Found, TorchFunctionMode):
         self.emit("view", [a[0][0]], r, {"shape": shape_text(r.shape)})
 
     def op_contiguous(self, a, r, _):
-        if a[1].get("memory_format", torch.contiguous_format) is not torch.contiguous_format or len(a[0]) > 1:
-            self.note("contiguous in another memory format")
-        self.emit("contiguous", [a[0][0]], r)
+        self.in_format(a[0][0], r, a[1].get("memory_format", *a[0][1:]) if a[1] or a[0][1:] else None)
+
+    def in_format(self, x, r, memory_format):
+        """x contiguous, or with its channels last: a view of what is contiguous with them last"""
+        if memory_format in (torch.channels_last, torch.channels_last_3d) and not x.is_contiguous(
+            memory_format=memory_format
+        ):
+            n = x.dim()
+            last = self.made("permute", [self.ref(x)], {"dims": list_text([0, *range(2, n), 1])})
+            dense = self.made("contiguous", [last], {})
+            self.emit("permute", [dense], r, {"dims": list_text([0, n - 1, *range(1, n - 1)])})
+        elif memory_format in (None, torch.contiguous_format):
+            self.emit("contiguous", [x], r)
+        else:
+            self.emit("view", [x], r, {"shape": shape_text(r.shape)}, name="contiguous")  # it is so already
 
     def op_clone(self, a, r, _):
-        if a[1].get("memory_format", torch.preserve_format) is torch.contiguous_format:
-            self.note("clone with memory_format=contiguous_format")
-        self.emit("clone", [a[0][0]], r)
+        again = a[1].get("memory_format") is torch.contiguous_format and not a[0][0].is_contiguous()
+        self.emit("contiguous" if again else "clone", [a[0][0]], r)
 
     def op_requires_grad(self, a, r, _):
         """a value becomes a leaf; inputs say it themselves"""
         if id(r) in self.params and r.requires_grad != self.had_grad:
-            self.note(
-                "weights that want a gradient in one part of the step alone: written as they are at its end"
-            )
+            export_training.toggled(self, r)
         known = id(r) in self.names and not any(r is t for t in self.inputs.values())
         if self.grad and known and r.requires_grad and not self.had_grad:
             self.nodes.append(Node("requires_grad", [], [self.ref(r)], {}))
@@ -917,18 +876,22 @@ class Recorder(export_found.Found, TorchFunctionMode):
     def op_to(self, a, r, _):
         args, kwargs = a
         x = args[0]
-        if not self.on_device(x):
-            self.create("empty", (), {}, r)
-            return
         other = next(
             (v for v in list(args[1:2]) + [kwargs.get("other")] if isinstance(v, torch.Tensor)), None
         )
+        if not self.on_device(x):
+            self.create("empty", (other,), {}, r)
+            return
         dtype = kwargs.get("dtype") or next((v for v in args[1:3] if isinstance(v, torch.dtype)), None)
-        if kwargs.get("memory_format") not in (None, torch.preserve_format):
+        memory_format = kwargs.get("memory_format")
+        if memory_format not in (None, torch.preserve_format):
+            if x.dtype == r.dtype and not kwargs.get("copy"):
+                self.in_format(x, r, memory_format)
+                return
             self.note("to(memory_format=)")
-        if kwargs.get("copy"):
-            self.note("to(copy=True)")
-        if other is not None:
+        if kwargs.get("copy") and x.dtype == r.dtype:
+            self.emit("clone", [x], r)
+        elif other is not None:
             self.emit("type_as", [x, other], r)
         elif dtype is not None:
             self.convert(x, r, dtype)
@@ -940,7 +903,7 @@ class Recorder(export_found.Found, TorchFunctionMode):
 
     def op_type_as(self, a, r, _):
         if not self.on_device(a[0][0]):  # goes to the other's device, too
-            self.create("empty", (), {}, r)
+            self.create("empty", a[0][1:], {}, r)
             return
         self.emit("type_as", list(a[0]) + list(a[1].values()), r)
 
@@ -971,7 +934,7 @@ class Recorder(export_found.Found, TorchFunctionMode):
             elif isinstance(i, slice):
                 s, e, st = i.indices(shape[dim])
                 if s == 0 and e >= shape[dim] and st == 1:
-                    if COLON_VIEWS and (i.stop is None or i.stop > shape[dim]):
+                    if i.stop is None or i.stop > shape[dim]:
                         steps.append(("slice", {"dim": dim, "colon": 1}))
                 else:
                     steps.append(
@@ -1030,8 +993,9 @@ class Recorder(export_found.Found, TorchFunctionMode):
         steps, used = self.index_steps(x, idx)
         if isinstance(idx, slice) and (not steps or "colon" in steps[0][1]):
             steps = [("slice", {"dim": 0})]  # x[:] alone is a slice in every version
+        alias = all("colon" in keys for _, keys in steps)  # slices up to PyTorch 2.8 alone
         for k, (op, keys) in enumerate(steps):
-            if k == len(steps) - 1 and not used:
+            if k == len(steps) - 1 and not used and not alias:
                 self.emit(op, [state], r, keys)
             else:
                 state = self.made(op, [state], keys)
@@ -1040,7 +1004,7 @@ class Recorder(export_found.Found, TorchFunctionMode):
             if [k for k, _ in used] != list(range(first, first + len(used))):
                 self.note(f"indexing with tensors on axes that are not side by side ({self.paths[-1]})")
             self.emit("index", [state] + [t for _, t in used], r, {"dim": first or None})
-        elif not steps:
+        elif alias:
             self.emit(
                 "expand", [state], r, {"shape": shape_text(r.shape)}, name="alias"
             )  # an alias; its gradient passes as expand's does
@@ -1250,9 +1214,12 @@ class Recorder(export_found.Found, TorchFunctionMode):
             and r.dtype == lender.dtype
             and lender.is_floating_point()
         ):
-            self.emit(op, [lender], r, keys)
-            return
-        self.emit(op, [], r, {**keys, "dtype": DTYPES[r.dtype]})
+            if storage_order(r) and r.shape == lender.shape:  # its layout, too
+                self.emit(op, [lender], r)
+            else:
+                self.laid_out(self.emit(op, [lender], r, keys), r)
+        else:
+            self.laid_out(self.emit(op, [], r, {**keys, "dtype": DTYPES[r.dtype]}), r)
 
     def op_fill(self, a, r, _):
         self.emit("fill", [a[0][0]], r, {"inplace": 1})
@@ -1297,63 +1264,6 @@ class Recorder(export_found.Found, TorchFunctionMode):
 
     def op_triplet_margin_loss(self, a, r, _):
         self.loss("triplet_margin_loss", a, r, [a["x"], a["positive"], a["negative"]])
-
-    # ---- recurrent modules: one op
-    def recurrent(self, m, args, kwargs, r):
-        op = RNN[type(m).__name__]
-        if op == "embedding_bag":
-            for p in m.parameters():
-                self.params_in_modules.add(id(p))
-            self.emit(
-                op,
-                list(args),
-                r,
-                {
-                    "num_embeddings": m.num_embeddings,
-                    "embedding_dim": m.embedding_dim,
-                    "mode": None if m.mode == "mean" else m.mode,
-                },
-                True,
-            )
-            self.nodes[-1].stats = [id(p) for p in m.parameters()]
-            return
-        x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
-        keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
-        states = [] if h is None else list(h) if isinstance(h, (tuple, list)) else [h]
-        if not op.endswith("_cell"):
-            keys.update(
-                {
-                    "num_layers": m.num_layers if m.num_layers > 1 else None,
-                    "batch_first": 1 if m.batch_first else None,
-                    "dropout": m.dropout or None,
-                    "bidirectional": 1 if m.bidirectional else None,
-                    "proj_size": getattr(m, "proj_size", 0) or None,
-                }
-            )
-        if getattr(m, "nonlinearity", "tanh") != "tanh":
-            keys["nonlinearity"] = m.nonlinearity
-        if not isinstance(x, torch.Tensor):
-            self.custom(op, m.forward, args, kwargs, r, "a packed sequence")
-            return
-        if op.endswith("_cell"):
-            flat = list(r) if isinstance(r, (tuple, list)) else [r]
-        else:
-            flat = [r[0]] + (list(r[1]) if isinstance(r[1], (tuple, list)) else [r[1]])
-        for p in m.parameters():
-            self.params_in_modules.add(id(p))
-        if any(not p.requires_grad for p in m.parameters()):
-            keys["frozen"] = 1
-        first = self.rnn_name.get(id(m))
-        if first:
-            keys["weights"] = first
-        suffix = ["", ".hn", ".cn"] if not op.endswith("_cell") else ["", ".c"]
-        n = (
-            self.emit(op, [x] + states, flat, keys, True, outs=suffix)
-            if len(flat) > 1
-            else self.emit(op, [x] + states, flat[0], keys, True)
-        )
-        n.stats = [id(p) for p in m.parameters()]
-        self.rnn_name.setdefault(id(m), n.outs[0])
 
 
 for d in "123":
@@ -1439,6 +1349,15 @@ def run(module, forward, inputs, amp=None):
                     rec.unit -= 1
                 rec.recurrent(m, args, kwargs, r)
                 return r
+            words = export_native.line(rec, m, module, args, kwargs)
+            if words:
+                rec.unit += 1
+                try:
+                    r = call(m, *args, **kwargs)
+                finally:
+                    rec.unit -= 1
+                export_native.recorded(rec, m, words, r)
+                return r
             r = call(m, *args, **kwargs)
             if m is module:
                 rec.gave(r)
@@ -1478,7 +1397,9 @@ def run(module, forward, inputs, amp=None):
             setattr(m, n, lambda *a, **k: False)
         nn.Module.__call__, nn.Module.__setattr__ = hooked, keeping
         torch.autograd.Function.apply = classmethod(unseen)
-        hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda t: t)  # which keep nothing alive
+        hooks = torch.autograd.graph.saved_tensors_hooks(
+            lambda t: None, lambda t: t
+        )  # which keep nothing alive
         cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
         with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), export_training.recorded(
             rec

@@ -6,9 +6,9 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 import export_device, export_found, export_quantised, export_training
+from export_answers import Answers
 from export_device import to_fake_device
 from export_dtypes import one_program
-from export_recorder import Answers
 from export_rows import BYTES, DTYPES, Problem, RNN, Ref, one_line, progress, shape_text
 
 NO_NODES = ("drop ", "keep ", "checkpoint ", "end ")  # lines that only name values
@@ -60,7 +60,9 @@ def with_order(text, ranks):
     where in module.parameters() what they own begins."""
     owners = [(k, line.split()[1]) for k, line in enumerate(text) if len(line.split()) > 1]
     owners = [(k, name.split(",")[0]) for k, name in owners]
-    owners = [(k, name, ranks[name]) for k, name in owners if name in ranks and not text[k].startswith(NO_NODES)]
+    owners = [
+        (k, name, ranks[name]) for k, name in owners if name in ranks and not text[k].startswith(NO_NODES)
+    ]
     least = list(itertools.accumulate((r for _, _, r in reversed(owners)), min))[::-1]
     behind = {}  # lines, and what comes behind them
     for at, (_, name, rank) in enumerate(owners):
@@ -235,7 +237,8 @@ def write(rec, name, comment, keep=False):
         if n.outs and "weights" not in keys and any(o in rank for o in n.stats):
             ranks[n.outs[0]] = min(rank[o] for o in n.stats if o in rank)
         outs = [",".join(n.outs)] if n.outs else []
-        text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
+        if n.op:  # weights that are frozen from begin to end need no line
+            text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))
         if k + 1 in taken and k + 1 < len(rec.nodes):
@@ -301,19 +304,47 @@ def one_text(loaded, sizes):
 
 
 def recorded_text(loaded, sizes):
+    """Whether some of a mask is set: first no (what is asked so is often whether something is wrong), then yes, where the program
+    fails without or leaves weights out."""
+    answers = Answers()
+    try:
+        rec = recorded(loaded, sizes, answers)
+        known = used(rec)
+    except (Problem, DataDependentOutputException, DynamicOutputShapeException):
+        raise
+    except Exception:
+        if not answers.asked:
+            raise
+        rec, known = None, set()
+    if answers.asked and (rec is None or known < rec.params.keys()):
+        other = Answers(True)
+        try:
+            second = recorded(loaded, sizes, other)
+            if known < used(second):
+                rec, answers = second, other
+        except Exception:
+            if rec is None:
+                raise
+    for n in answers.notes:
+        rec.note(n)
+    return write(rec, loaded.name, loaded.comment, loaded.keep), rec.notes
+
+
+def used(rec):
+    """the parameters that a program uses"""
+    return {i.own for n in rec.nodes for i in n.ins if i.own in rec.params} | rec.params_in_modules
+
+
+def recorded(loaded, sizes, answers):
     module, inputs = loaded.module, loaded.make_inputs(**sizes)
     if export_device.fake_device:
         inputs = to_fake_device(module, inputs)
-    answers = Answers()
     counted = export_found.counting(loaded.count)
     with torch.enable_grad() if module.training else torch.no_grad(), answers, one_backward(
         loaded.name
     ), counted:
         with torch.backends.cudnn.flags(enabled=not export_device.fake_device):
-            rec = one_program(loaded, inputs)
-    for n in answers.notes:
-        rec.note(n)
-    return write(rec, loaded.name, loaded.comment, loaded.keep), rec.notes
+            return one_program(loaded, inputs)
 
 
 NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")

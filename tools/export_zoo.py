@@ -274,6 +274,7 @@ def main():
             loaded.name = name
             loaded.comment, made = what, loaded.comment
             text, notes = export(loaded)
+        text = "".join(l for l in text.splitlines(True) if not l.startswith("rules "))  # of no version
         first, rest = text.split("\n", 1)
         text = roll(
             f"{first}\n# {made or 'torch ' + version(torch)}; exported by tools/export_zoo.py\n{rest}",

@@ -7,6 +7,7 @@ FILE - is standard input. Both texts take the same bytes in the same order; only
 import argparse, re, sys
 
 NAMELESS = ("drop", "keep", "requires_grad", "output", "infer", "order", "end", "no_grad", "enable_grad")
+OF_WEIGHTS = ("zero_grad", "step", "update", "freeze", "unfreeze")
 
 # ---- a line as op, names that it defines, names that it uses, the rest
 
@@ -22,7 +23,7 @@ class Line:
             self.uses = w[1:]
         elif self.op == "backward":
             self.uses, self.rest = w[1:2], w[2:]
-        elif self.op in ("autocast", "rules", "zero_grad", "step"):
+        elif self.op in ("autocast", "rules", *OF_WEIGHTS):
             self.rest = w[1:]
         elif self.op == "checkpoint":
             keys = [a for a in w[1:] if "=" in a]
@@ -49,7 +50,7 @@ class Line:
             at = len(uses) - self.held
             holds = ["holds=" + ",".join(uses[at:])] if self.held else []
             return " ".join([self.op, *uses[:at], *holds, *self.rest])
-        if self.op in (*NAMELESS, "autocast", "rules", "backward", "zero_grad", "step"):
+        if self.op in (*NAMELESS, "autocast", "rules", "backward", *OF_WEIGHTS):
             return " ".join([self.op, *dict.fromkeys(uses), *self.rest])
         at = len(uses) - self.tied
         keys = self.rest + ["weights=" + u for u in uses[at:]]

@@ -221,7 +221,7 @@ def multi_head_attention(l):
         l.flag("batch_first", 0),
     )
     mask = l.inputs[3] if len(l.inputs) > 3 else None
-    y = l.module(make).train(l.train)(*l.inputs[:3], need_weights=l.flag("need_weights", 1), attn_mask=mask)
+    y = l.module(make).train(l.train)(*l.inputs[:3], need_weights=l.flag("need_weights", 1), attn_mask=mask, is_causal=l.flag("is_causal", 0))
     return list(y)
 
 
@@ -237,7 +237,7 @@ def transformer_encoder_layer(l):
         norm_first=l.flag("norm_first", 0),
         bias=l.flag("bias", 1),
     )
-    return l.module(make).train(l.train)(*l.inputs)
+    return l.module(make).train(l.train)(*l.inputs, is_causal=l.flag("is_causal", 0))
 
 
 @call("scaled_dot_product_attention")
@@ -634,6 +634,8 @@ def squeeze(l):
 def create(l):
     shape = l.sizes("shape")
     dtype = l.dtype(l.x.dtype if l.inputs else torch.float32)
+    if shape is None:
+        return torch.full_like(l.x, 0) if l.op == "full" else getattr(torch, l.op + "_like")(l.x)
     if l.op == "full":
         return torch.full(shape, 0, dtype=dtype, device="cuda")
     return getattr(torch, l.op)(shape[0] if l.op == "arange" else shape, dtype=dtype, device="cuda")
@@ -702,3 +704,55 @@ def triplet_margin_loss(l):
     others = [l.inputs[i] if len(l.inputs) > i else torch.zeros_like(l.x) for i in (1, 2)]
     keys = dict(margin=l.number("margin", 1), p=l.number("p", 2), swap=l.flag("swap", 0))
     return F.triplet_margin_loss(l.x, *others, reduction=l.keys.get("reduction", "mean"), **keys)
+
+
+@call("cholesky", "inv", "solve", "eigh", "qr", "slogdet")
+def linalg(l):
+    return getattr(torch.linalg, l.op)(*l.inputs)
+
+
+@call("solve_triangular")
+def solve_triangular(l):
+    return torch.linalg.solve_triangular(*l.inputs, upper=True, left=l.flag("left", 1))
+
+
+@call("svd")
+def svd(l):
+    return torch.linalg.svd(l.x, l.flag("full_matrices", 1))
+
+
+@call("var_mean", "std_mean", "aminmax", "kthvalue", "mode", "median", "count_nonzero")
+def selected(l):
+    keys = {"correction": l.size("correction", 1)} if l.op.endswith("_mean") else {}
+    if "dim" in l.keys:
+        keys.update(dim=l.size("dim"))
+    if "keepdim" in l.keys:
+        keys.update(keepdim=l.flag("keepdim", 0))
+    if l.op == "kthvalue":
+        keys.update(k=l.size("k"))
+    return getattr(torch, l.op)(l.x, **keys)
+
+
+@call("bucketize", "searchsorted")
+def search(l):
+    return getattr(torch, l.op)(*l.inputs, out_int32=l.keys.get("dtype") == "i32")
+
+
+@call("cross")
+def cross(l):
+    return torch.linalg.cross(*torch.broadcast_tensors(*l.inputs), dim=l.size("dim", -1))
+
+
+@call("diag")
+def diag(l):
+    return torch.diag(l.x, l.size("diagonal", 0))
+
+
+@call("block_diag")
+def block_diag(l):
+    return torch.block_diag(*l.inputs)
+
+
+@call("xlog1py", "entr")
+def special(l):
+    return getattr(torch.special, l.op)(*l.inputs)

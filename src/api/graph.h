@@ -140,7 +140,9 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name, */
   uint32_t nmade;                               /* and `requires_grad` lines */
-  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names */
+  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
+  uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
+  uint32_t nscaled, nupdate;                    /* of GradScaler */
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -221,14 +223,27 @@ VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32
    changes. */
 VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* A whole training step by calls. backward: v.backward(retain_graph=retain) here, instead of one
-   backward from the first output behind the forward pass. zero_grad, step: here an optimizer drops
+enum {
+  VRAM_BACKWARD_RETAIN = 1, /* retain_graph=True */
+  VRAM_BACKWARD_SCALE = 2   /* GradScaler.scale(v).backward(): then steps are GradScaler's, too */
+};
+
+/* A whole training step by calls. backward: v.backward() here, how: the bits above, instead of one
+   backward from the first output behind the forward pass. update: GradScaler.update(); without it
+   that comes behind the last step. zero_grad, step: here an optimizer drops
    the gradients of its parameters, or makes its step, instead of one for all at the begin and the
    end. names: its modules or parameters (nodes of these names, or whose names go on behind a
    point), with spaces between; NULL: all. */
-VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain);
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how);
+VRAM_API vram_result vram_graph_update(vram_graph *g);
 VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names);
 VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names);
+
+/* For the nodes from here on these weights want no gradient (requires_grad_(False)), or want one
+   again; what backward of earlier nodes gives they still take. names: as above. A step begins with
+   all of them as their nodes say it. */
+VRAM_API vram_result vram_graph_freeze(vram_graph *g, const char *names);
+VRAM_API vram_result vram_graph_unfreeze(vram_graph *g, const char *names);
 
 /* What is applied up to vram_graph_checkpoint_end runs in a call of
    torch.utils.checkpoint.checkpoint. arg: its tensors, in order, the last nheld of them none of its

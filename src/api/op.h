@@ -35,7 +35,8 @@
   X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
   X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
-  X(dim_feedforward, I) X(activation, W) X(norm_first, B)
+  X(dim_feedforward, I) X(activation, W) X(norm_first, B) X(left, B)      \
+  X(full_matrices, B)
 
 /* clang-format on */
 

@@ -5,6 +5,11 @@
 
 /* The versions of PyTorch that there are rules for, oldest first. */
 #define VRAM_TORCH_VERSIONS(X)                                                                     \
+  X(1_10, "torch-1.10")                                                                            \
+  X(1_11, "torch-1.11")                                                                            \
+  X(1_12, "torch-1.12")                                                                            \
+  X(1_13, "torch-1.13")                                                                            \
+  X(2_0, "torch-2.0")                                                                              \
   X(2_1, "torch-2.1")                                                                              \
   X(2_2, "torch-2.2")                                                                              \
   X(2_3, "torch-2.3")                                                                              \
@@ -21,7 +26,7 @@
   X(2_14, "torch-2.14")                                                                            \
   X(2_15, "torch-2.15")
 
-#define VRAM_TORCH_RANGE "torch-2.1 to torch-2.15"
+#define VRAM_TORCH_RANGE "torch-1.10 to torch-2.15"
 
 typedef enum vram_rules {
   VRAM_RULES_TORCH, /* PyTorch eager: the version that the model's text names, else the newest */

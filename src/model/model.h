@@ -8,7 +8,8 @@
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only in steps that compute nodes again  \
+#define VRAM__CHECKPOINTED                                                                         \
+  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
                                  */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
@@ -63,8 +64,13 @@ enum {
   VRAM__OP_requires_grad,
   VRAM__OP_backward,
   VRAM__OP_retained, /* backward(retain_graph=True) */
+  VRAM__OP_scaled,   /* both of what GradScaler scales */
+  VRAM__OP_scaled_retained,
   VRAM__OP_zero_grad,
+  VRAM__OP_update, /* GradScaler's */
   VRAM__OP_step,
+  VRAM__OP_freeze,
+  VRAM__OP_unfreeze,
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
@@ -380,7 +386,8 @@ typedef struct vram__parser {
 } vram__parser;
 
 /* training.c */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain);
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how);
+VRAM__FN vram_node *vram__training_update(vram_graph *g);
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname);
 

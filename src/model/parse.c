@@ -437,12 +437,12 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
-/* `backward NAME retain=1` */
+/* `backward NAME retain=1 scale=1` */
 static int vram__backward_line(vram__parser *p) {
   const char *const at = p->token.text;
   vram_value *v;
   vram_node *n;
-  int retain = 0;
+  int how = 0;
   if (p->blocks)
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
   if (!vram__parse_token(p))
@@ -450,22 +450,38 @@ static int vram__backward_line(vram__parser *p) {
   v = vram__parse_value(p, p->token);
   if (!v)
     return 0;
-  if (vram__parse_token(p)) {
-    retain = vram__parse_word_is(p, "retain=1");
-    if ((!retain && !vram__parse_word_is(p, "retain=0")) || vram__parse_token(p))
+  while (vram__parse_token(p))
+    if (vram__parse_word_is(p, "retain=1"))
+      how |= VRAM_BACKWARD_RETAIN;
+    else if (vram__parse_word_is(p, "scale=1"))
+      how |= VRAM_BACKWARD_SCALE;
+    else if (!vram__parse_word_is(p, "retain=0") && !vram__parse_word_is(p, "scale=0"))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                               "retain=1 or nothing");
-  }
+                               "retain=1, scale=1 or nothing");
   if (p->names_only)
     return 1;
-  n = vram__training_backward(p->g, v, retain);
+  n = vram__training_backward(p->g, v, how);
   if (!n)
     return vram__parse_located(p, at);
   n->line = p->line;
   return 1;
 }
 
-/* A `zero_grad` or `step` line. */
+static int vram__parse_update(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_node *n;
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token, "nothing");
+  if (p->names_only)
+    return 1;
+  n = vram__training_update(p->g);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->line = p->line;
+  return 1;
+}
+
+/* A `zero_grad`, `step`, `freeze` or `unfreeze` line. */
 static int vram__parameters_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram__span name[64];
@@ -795,6 +811,10 @@ static int vram__parse_zero_grad(vram__parser *p) {
   return vram__parameters_line(p, VRAM__OP_zero_grad);
 }
 static int vram__parse_step(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_step); }
+static int vram__parse_freeze(vram__parser *p) { return vram__parameters_line(p, VRAM__OP_freeze); }
+static int vram__parse_unfreeze(vram__parser *p) {
+  return vram__parameters_line(p, VRAM__OP_unfreeze);
+}
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
@@ -806,6 +826,9 @@ static const struct {
     {"backward", vram__backward_line},
     {"zero_grad", vram__parse_zero_grad},
     {"step", vram__parse_step},
+    {"update", vram__parse_update},
+    {"freeze", vram__parse_freeze},
+    {"unfreeze", vram__parse_unfreeze},
     {"model", vram__model_line},
     {"rules", vram__rules_line},
     {"dim", vram__dim_line},

@@ -1,28 +1,33 @@
-/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step
- */
+/* >>model/training    what a training step does beside its forward pass: backward, zero_grad, step,
+   weights that are frozen for a part of it */
 #include "model/model.h"
 
 /* v.backward() */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int retain) {
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how) {
+  const int retain = (how & VRAM_BACKWARD_RETAIN) != 0, scale = (how & VRAM_BACKWARD_SCALE) != 0;
   vram_node *n;
   if (g->checkpoint_open)
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
   if (g->error.code)
     return NULL;
-  n = vram__node_drop(g, retain ? VRAM__OP_retained : VRAM__OP_backward, &v, 1);
+  n = vram__node_drop(g, (uint32_t)(VRAM__OP_backward + retain + 2 * scale), &v, 1);
   if (n)
     n->flags |= VRAM__DROPS;
   g->nbackward++;
+  g->nscaled += scale != 0;
   return n;
 }
 
-/* A `zero_grad` or `step` line. What it names are modules or parameters, which need not be there
-   yet: the node's inputs are values that nothing makes and that have only their names. */
+/* A `zero_grad`, `step`, `freeze` or `unfreeze` line. What it names are modules or parameters,
+   which need not be there yet: the node's inputs are values that nothing makes and that have only
+   their names. */
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname) {
   vram_value *in[64];
   vram_node *n;
   uint32_t i;
+  if (g->checkpoint_open && op >= VRAM__OP_freeze)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "weights are frozen inside a checkpoint block");
   if (nname > 64)
     vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 names");
   for (i = 0; i < nname && !g->error.code; i++) {
@@ -42,16 +47,37 @@ VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const 
     n->flags |= VRAM__DROPS;
   if (op == VRAM__OP_step)
     g->nstep++;
-  else
+  else if (op == VRAM__OP_zero_grad)
     g->nzero_grad++;
+  else
+    g->nfrozen++;
   return n;
 }
 
-VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int retain) {
+VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how) {
   if (!v)
     vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
   else
-    vram__training_backward(g, v, retain);
+    vram__training_backward(g, v, how);
+  return g->error.code;
+}
+
+/* GradScaler.update() */
+VRAM__FN vram_node *vram__training_update(vram_graph *g) {
+  vram_node *n;
+  if (g->checkpoint_open)
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "update inside a checkpoint block");
+  if (g->error.code)
+    return NULL;
+  n = vram__node_drop(g, VRAM__OP_update, NULL, 0);
+  if (n)
+    n->flags |= VRAM__DROPS;
+  g->nupdate++;
+  return n;
+}
+
+VRAM_API vram_result vram_graph_update(vram_graph *g) {
+  vram__training_update(g);
   return g->error.code;
 }
 
@@ -82,4 +108,12 @@ VRAM_API vram_result vram_graph_zero_grad(vram_graph *g, const char *names) {
 
 VRAM_API vram_result vram_graph_step(vram_graph *g, const char *names) {
   return vram__training_names(g, VRAM__OP_step, names);
+}
+
+VRAM_API vram_result vram_graph_freeze(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_freeze, names);
+}
+
+VRAM_API vram_result vram_graph_unfreeze(vram_graph *g, const char *names) {
+  return vram__training_names(g, VRAM__OP_unfreeze, names);
 }

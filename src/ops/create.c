@@ -6,7 +6,10 @@ static int vram__shape_create(vram_graph *g, vram_node *n) {
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   vram_dtype dt =
       n->nin ? n->in[0]->dtype : vram__graph_key_dtype(g, n, vram__graph_default_dtype(g));
-  return vram__node_out(g, n, 0, c, v, dt);
+  if (v)
+    return vram__node_out(g, n, 0, c, v, dt);
+  return n->nin ? vram__node_out_dims(n, 0, n->in[0]->d, dt)
+                : vram__node_error(g, n, "neither shape= nor a tensor whose shape it takes");
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
@@ -26,7 +29,8 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
-  y[0] = vram__tensor_empty(s, n->out[0].d, dt);
+  const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -44,22 +48,22 @@ static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__ten
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(zeros, "zeros eye zeros_like new_zeros", 0, 1, create, SAME, none, create, none, each,
-         NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(ones, "ones ones_like new_ones", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES, "shape! dtype");
+         VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none, create, none,
-         each, NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+         each, NONE, 0, VRAM__OP_CREATES, "shape dtype");
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
          "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape! dtype");
+         "shape dtype");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");

@@ -121,7 +121,9 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   }
   for (i = 0; i < 2; i++)
     norm[i] = vram__cosine_norm(s, in[i], a);
-  eps = vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt));
+  eps = s->device.rules->does & VRAM__COSINE_EPS
+            ? vram__tensor_empty(s, s->scalar, vram__acc_dtype(dt))
+            : vram__tensor_none();
   for (i = 2; i-- > 0;)
     unit[i] = vram__op_call_binary(s, VRAM_OP_div, in[i], norm[i]);
   t = vram__torch_pointwise(s, VRAM_OP_mul, unit, 2);

@@ -108,6 +108,15 @@ static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, i, size, vram__real_of(dt));
 }
 
+static int vram__shape_angle(vram_graph *g, vram_node *n) {
+  const vram_dtype dt = n->in[0]->dtype;
+  (void)g;
+  return vram__node_out_dims(n, 0, n->in[0]->d,
+                             vram__is_complex(dt)      ? vram__real_of(dt)
+                             : vram__kind_rank(dt) < 2 ? VRAM_F32
+                                                       : dt);
+}
+
 static int vram__shape_complex(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
@@ -447,6 +456,78 @@ static void vram__backward_complex(vram__step *s, vram__grad_fn *f, vram__tensor
     }
 }
 
+static void vram__forward_polar(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 1);
+  const vram_dims *d[2];
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  if (f)
+    vram__save_tensor(s, f, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* polar_backward: real parts of conj(grad) sgn(result), conj(grad) i result */
+static void vram__backward_polar(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
+  vram__tensor of[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    const vram__tensor factor = vram__pointwise_empty1(s, y);
+    const vram__tensor conjugated = vram__pointwise_empty1(s, g);
+    of[i] = vram__pointwise_empty2(s, conjugated, factor);
+    vram__tensor_release(s, conjugated);
+    vram__tensor_release(s, factor);
+  }
+  for (i = 0; i < 2; i++)
+    if (vram__input_wanted(f, i)) {
+      const vram_dims *d = vram__input_dims(s, f, i, NULL);
+      const vram__tensor part = vram__complex_real(s, of[i]);
+      to[i] = part.d->numel == d->numel ? vram__tensor_retain(s, part)
+                                        : vram__tensor_sum_to(s, part, d);
+      vram__tensor_release(s, part);
+    } else
+      vram__tensor_release(s, of[i]);
+}
+
+static void vram__forward_angle(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  vram__tensor whole = vram__tensor_none();
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  if (vram__is_complex(x[0].dt)) /* the kernel gives complex numbers */
+    whole = vram__pointwise_empty1(s, x[0]);
+  y[0] =
+      vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                         whole.d ? vram__real_of(x[0].dt) : vram__step_dtype(s, n->out[0].dtype));
+  vram__tensor_release(s, whole);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* angle_backward: where(x == 0, 0, grad x / |x|^2 i); of real numbers zeros */
+static void vram__backward_angle(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[7];
+  uint32_t n = 0;
+  if (!vram__is_complex(x.dt)) {
+    to[0] = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+    return;
+  }
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), g.dt);
+  vram__tensor_release(s, vram__pointwise_empty1(s, x));
+  t[n++] = vram__pointwise_empty1(s, t[0]);
+  t[n++] = vram__pointwise_empty2(s, g, x);
+  t[n++] = vram__pointwise_empty2(s, t[2], t[1]);
+  t[n++] = vram__pointwise_empty_number(s, t[3]);
+  t[n++] = vram__tensor_empty(s, s->scalar, x.dt);
+  t[n++] = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty1(s, t[4]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(fft, "", 1, 1, fft, SAME, none, fft, fft, each, NONE, VRAM__FFT_C2C, 0, "dim size");
@@ -459,3 +540,5 @@ VRAM__OP(view_as_real, "view_as_real", 1, 1, complex_part, SAME, none, complex_p
          none, NONE, VRAM__PART_VIEW_AS_REAL, 0, "");
 VRAM__OP(view_as_complex, "view_as_complex", 1, 1, complex_part, SAME, none, complex_part,
          complex_part, none, NONE, VRAM__PART_VIEW_AS_COMPLEX, 0, "");
+VRAM__OP(polar, "polar: x angle", 2, 2, complex, SAME, none, polar, polar, each, NONE, 0, 0, "");
+VRAM__OP(angle, "angle: x", 1, 1, angle, SAME, none, angle, angle, each, NONE, 0, 0, "");

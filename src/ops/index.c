@@ -173,6 +173,10 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim + 1u, size, VRAM_I64);
 }
 
+static int vram__shape_take(vram_graph *g, vram_node *n) {
+  return vram__index_dtype(g, n, 1) && vram__node_out_dims(n, 0, n->in[1]->d, n->in[0]->dtype);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* gather and index_select: backward adds into zeros */
@@ -581,3 +585,4 @@ VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
          NONE, 0, 0, "count");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");

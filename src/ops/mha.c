@@ -28,7 +28,7 @@ enum {
 typedef struct vram__mha {
   const vram_node *n;
   int64_t heads, bsz, tgt_len, src_len, embed_dim, dropout_p;
-  int batched, batch_first, need_weights;
+  int batched, batch_first, need_weights, causal;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
 
@@ -39,6 +39,7 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batched = q->ndim == 3;
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
+  m.causal = VRAM__INT(n, is_causal, 0) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
   m.dropout_p = VRAM__INT(n, dropout, 0);
   m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
@@ -48,13 +49,16 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   return m;
 }
 
-/* F.multi_head_attention_forward, _mha_shape_check */
-static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m,
-                                const vram_value *value) {
-  const vram_dims *mask = value->d;
-  const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
-                                   : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
-                                         mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
+/* F.multi_head_attention_forward, _mha_shape_check; value: the mask, which stands at that place */
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m, uint32_t at) {
+  const vram_value *value = n->nin > at ? n->in[at] : NULL;
+  const vram_dims *mask = value ? value->d : NULL;
+  int fits;
+  if (!mask)
+    return m->causal ? vram__node_error(g, n, "is_causal=1 needs the mask that it is about") : 1;
+  fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
+                         : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
+                               mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
   if (!fits || (value->dtype != VRAM_BOOL && vram__kind_rank(value->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
@@ -115,7 +119,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
   if (n->nout > 1 && !m.need_weights)
     return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m, n->in[3]))
+  if (!vram__shape_mha_mask(g, n, &m, 3))
     return 0;
   if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
@@ -189,7 +193,7 @@ static int vram__shape_encoder(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "activation must be relu or gelu");
   if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
     return vram__node_error(g, n, "dropout must be 0 to 1");
-  if (n->nin > 1 && !vram__shape_mha_mask(g, n, &m, n->in[1]))
+  if (!vram__shape_mha_mask(g, n, &m, 1))
     return 0;
   if (!vram__shape_encoder_params(g, n, m.embed_dim) ||
       !vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
@@ -561,6 +565,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
+  p.causal = m->causal;
   size[0] = m->bsz;
   size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
@@ -649,6 +654,8 @@ static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, v
     vram__mha_project_encoder(s, m, in, qkv);
   else
     vram__mha_project_each(s, m, in, qkv);
+  if (m->causal && !m->need_weights) /* no mask is needed */
+    vram__tensor_replace(s, &mask, vram__tensor_none());
   if (mask.d && mask.d->ndim == 2)
     vram__tensor_replace(s, &mask, vram__torch_unsqueeze(s, mask, 0));
   vram__mha_add_bias_kv(s, m, qkv, &mask);
@@ -786,8 +793,7 @@ static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__
   const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
   vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
   vram__tensor_replace(
-      s, &y,
-      vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+      s, &y, vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
   y = vram__encoder_dropout(s, m, y);
   vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
   vram__tensor_release(s, x);
@@ -826,11 +832,13 @@ static void vram__forward_encoder(vram__step *s, const vram_node *n, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
-         "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
-         "frozen weights dtype");
+VRAM__OP(
+    multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+    "num_heads! bias dropout need_weights batch_first is_causal add_bias_kv add_zero_attn kdim "
+    "vdim frozen weights dtype");
 
 /* bias: of all its parts; dropout: 0.1 unless given */
-VRAM__OP(transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
-         "num_heads! dim_feedforward activation norm_first bias dropout batch_first frozen weights "
-         "dtype");
+VRAM__OP(
+    transformer_encoder_layer, "", 1, 2, encoder, SAME, none, encoder, none, encoder, NONE, 0, 0,
+    "num_heads! dim_feedforward activation norm_first bias dropout batch_first is_causal frozen "
+    "weights dtype");

@@ -50,6 +50,10 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
       if (n->in[i]->dtype != dt)
         return vram__node_error(g, n, "lerp of different dtypes");
     return 1;
+  case VRAM_OP_addcdiv:
+    if (vram__kind_rank(n->in[1]->dtype) < 2 && vram__kind_rank(n->in[2]->dtype) < 2)
+      return vram__node_error(g, n, "a quotient of integers");
+    break;
   case VRAM_OP_logical_not:
     return 1;
   case VRAM_OP_sub:
@@ -77,7 +81,7 @@ static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t
   return vram__promote_get(&p);
 }
 
-static int vram__shape_bcast(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int inplace = (n->flags & VRAM__INPLACE) != 0;
   int64_t size[VRAM_MAX_AXES];
@@ -496,12 +500,12 @@ VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0
          "scalar");
 VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0,
          VRAM__OP_REAL, "scalar");
-VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor", 2, 2, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor ~bitwise_xor ~xor", 2, 2, bcast,
+         BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
          0, 0, "");
-VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
-         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
+         bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
     logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
     VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",

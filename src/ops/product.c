@@ -577,8 +577,10 @@ VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0,
          "");
 VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, VRAM__OP_FLOATS, "");
 VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, VRAM__OP_FLOATS, "");
-VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, 0, "");
-VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0, 0, "");
+VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE, 0, VRAM__OP_FLOATS,
+         "");
+VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
+         VRAM__OP_FLOATS, "");
 VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,

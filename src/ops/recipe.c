@@ -7,6 +7,7 @@
    x0 x1 x2  the inputs, which are saved for it     y       the output, saved
    buffer    an empty extra output, saved           grad    the gradient of the output
    zero      a number that is a tensor              zeros   zeros like grad, in the input's dtype
+   nothing   zeros of the input's own sizes
    neg(a)    and its like: a new tensor from a kernel of a alone
    scaled(a) and its like: from a kernel of a and a number
    mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
@@ -41,6 +42,7 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_HAND_ON,
        VRAM__CODE_ZERO,
        VRAM__CODE_ZEROS,
+       VRAM__CODE_NOTHING,
        VRAM__CODE_ZEROS_LIKE,
        VRAM__CODE_UNARY,
        VRAM__CODE_NUMBER,
@@ -78,6 +80,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"grad", VRAM__CODE_GRAD, 0},
     {"zero", VRAM__CODE_ZERO, 0},
     {"zeros", VRAM__CODE_ZEROS, 0},
+    {"nothing", VRAM__CODE_NOTHING, 0},
     {"neg", VRAM__CODE_UNARY, 1},
     {"exp", VRAM__CODE_UNARY, 1},
     {"log", VRAM__CODE_UNARY, 1},
@@ -410,6 +413,11 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
   case VRAM__CODE_ZEROS:
     q->n++;
     vram__input_dims(s, f, q->at, &t.dt);
+    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    break;
+  case VRAM__CODE_NOTHING:
+    q->n++;
+    t.d = vram__input_dims(s, f, q->at, &t.dt);
     vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
     break;
   case VRAM__CODE_ZEROS_LIKE:

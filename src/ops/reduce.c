@@ -74,6 +74,19 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
+/* var_mean, std_mean, aminmax: two results alike */
+static int vram__shape_two(vram_graph *g, vram_node *n) {
+  return vram__shape_reduce(g, n) &&
+         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d, n->out[0].dtype));
+}
+
+static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
+  if (!vram__shape_reduce(g, n))
+    return 0;
+  n->out[0].dtype = VRAM_I64;
+  return 1;
+}
+
 #ifndef VRAM_NO_STEP
 
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
@@ -345,7 +358,139 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
   vram__tensor_release(s, x);
 }
 
+static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
+  vram__tensor mean;
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  mean = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  if (f) {
+    f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
+    vram__save_tensor(s, f, x[0]);
+    if (vram__op_at(n->op)->kind == VRAM__REDUCE_STD)
+      vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = mean;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, mean);
+}
+
+/* var_mean_backward, std_mean_backward: the gradient of the variance, and the mean's */
+static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor of_var = vram__tensor_none(), of_mean;
+  if (VRAM__SLOTS(f)[0].g.d)
+    vram__backward_var(s, f, to);
+  if (!VRAM__SLOTS(f)[1].g.d)
+    return;
+  of_mean =
+      vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[1].g.dt);
+  if (!to[0].d) {
+    to[0] = of_mean;
+    return;
+  }
+  of_var = to[0];
+  to[0] = vram__pointwise_empty2(s, of_var, of_mean);
+  vram__tensor_release(s, of_var);
+  vram__tensor_release(s, of_mean);
+}
+
+/* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
+static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const uint32_t nd = x[0].d->ndim, mask = vram__dim_mask(n, nd);
+  const int pair = vram__node_list(n, VRAM__KEY_dim, NULL) != NULL;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  vram__tensor i = vram__tensor_none();
+  if (pair) {
+    y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+    i = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), VRAM_I64);
+    if (n->op == VRAM_OP_mode && nd && !(mask >> (nd - 1) == 1 && (x[0].d->flags & VRAM__CONTIG)))
+      vram__workspace_use(s, vram__dims_bytes_of(x[0].d, x[0].dt));
+  } else {
+    const int64_t all = (int64_t)x[0].d->numel;
+    const vram_dims *row = vram__dims_in(s, 1, &all, NULL);
+    const vram__tensor c = vram__tensor_contiguous(s, x[0]);
+    const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
+    const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
+    uint32_t nan;
+    vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
+    vram__tensor_release(s, places);
+    vram__tensor_release(s, c);
+    nan = vram__cub_hold(s, 1);
+    y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
+    vram__cub_release(s, nan);
+    vram__tensor_release(s, sorted);
+  }
+  if (f) {
+    f->aux = mask;
+    if (pair)
+      vram__save_tensor(s, f, i);
+    else {
+      vram__save_tensor(s, f, x[0]);
+      vram__save_tensor(s, f, y[0]);
+    }
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1)
+    y[1] = i;
+  else
+    vram__tensor_release(s, i);
+}
+
+static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 3);
+  vram__tensor most;
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  most = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  if (f) {
+    f->aux = mask;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, most);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1) {
+    y[1] = most;
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  } else
+    vram__tensor_release(s, most);
+}
+
+/* aminmax_backward: scale_grad_by_count of both, the second added to the first */
+static void vram__backward_aminmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const uint32_t mask = (uint32_t)f->aux;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    vram__tensor y = VRAM__SAVED(f)[2 - i], g = VRAM__SLOTS(f)[i].g, m, count, q, t;
+    if (!g.d)
+      continue;
+    y = vram__dims_kept(s, y, x.d, mask);
+    g = vram__dims_kept(s, g, x.d, mask);
+    m = vram__reduce_compared(s, x, y);
+    count = vram__tensor_sum(s, m, mask, 1, VRAM_I64);
+    q = vram__pointwise_empty2(s, g, count);
+    t = vram__pointwise_empty2(s, q, m);
+    vram__tensor_release(s, q);
+    vram__tensor_release(s, count);
+    if (to[0].d)
+      vram__tensor_release(s, t);
+    else
+      to[0] = t;
+    vram__tensor_release(s, m);
+  }
+}
+
 /* torch.linalg.vector_norm with ord 2 */
+
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
@@ -461,3 +606,17 @@ VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, RE
          "dim keepdim dtype");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
+VRAM__OP(var_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, 0, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(std_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, VRAM__REDUCE_STD, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(aminmax, "", 1, 1, two, SAME, none, aminmax, aminmax, each, NONE, VRAM__REDUCE_EXTREME, 0,
+         "dim keepdim");
+VRAM__OP(kthvalue, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
+         0, "k! dim! keepdim");
+VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT, 0,
+         "dim! keepdim");
+VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
+         0, "dim keepdim");
+VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
+               VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");

@@ -143,6 +143,63 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, g);
 }
 
+static void vram__forward_logcumsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  uint32_t a = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  y[0] = vram__scan(s, x[0], a, x[0].dt);
+  if (f) {
+    f->aux = a;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* exp(reverse_logcumsumexp(t - result) + x) */
+static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vram__tensor t) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const vram__tensor apart = vram__pointwise_empty2(s, t, VRAM__SAVED(f)[1]);
+  const vram__tensor turned = vram__pointwise_empty1(s, apart);
+  const vram__tensor sum = vram__scan(s, turned, (uint32_t)f->aux, turned.dt);
+  const vram__tensor back = vram__pointwise_empty1(s, sum);
+  vram__tensor all, y;
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, turned);
+  all = vram__pointwise_empty2(s, back, x);
+  y = vram__pointwise_empty1(s, all);
+  vram__tensor_release(s, all);
+  vram__tensor_release(s, back);
+  vram__tensor_release(s, apart);
+  return y;
+}
+
+/* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
+static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
+  const vram__tensor positive = vram__pointwise_empty1(s, g);
+  const vram__tensor log = vram__pointwise_empty1(s, positive);
+  vram__tensor part[2], sum[2];
+  uint32_t i;
+  vram__tensor_release(s, positive);
+  for (i = 0; i < 2; i++) {
+    const vram__tensor where =
+        vram__tensor_empty(s, vram__dims_pointwise_number(s, g.d), VRAM_BOOL);
+    part[i] = vram__pointwise_empty1(s, log);
+    vram__tensor_release(s, where);
+  }
+  for (i = 0; i < 2; i++)
+    sum[i] = vram__logcumsumexp_part(s, f, part[i]);
+  to[0] = vram__pointwise_empty2(s, sum[0], sum[1]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, sum[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, part[i]);
+  vram__tensor_release(s, log);
+  vram__tensor_release(s, least);
+}
+
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
 static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
@@ -201,3 +258,5 @@ VRAM__OP(cumprod, "cumprod: x dim dtype", 1, 1, cumsum, SAME, opt32, cumprod, cu
 VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0,
          VRAM__OP_NUMBERS | VRAM__OP_REAL, "bins min max");
 VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
+VRAM__OP(logcumsumexp, "logcumsumexp: x dim", 1, 1, cumsum, SAME, none, logcumsumexp, logcumsumexp,
+         each, NONE, 0, VRAM__OP_FLOATS, "dim!");

@@ -71,6 +71,7 @@ typedef struct vram__labels {
 
 /* pointwise.c */
 VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
+VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);

@@ -8,12 +8,16 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
                                           vram_dtype dt) {
   const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
   vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
-  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
+  const uint32_t keeps_input = (s->device.rules->does & VRAM__SOFTMAX_INPUT) != 0;
+  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1 + keeps_input);
   y = vram__tensor_empty(s, vram__dims_contiguous(s, in.d), dt);
   copy = vram__norm_format_copy(s, in, 0);
   vram__tensor_release(s, copy);
-  if (f)
+  if (f) {
     vram__save_tensor(s, f, y);
+    if (keeps_input)
+      vram__save_tensor(s, f, in);
+  }
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_release(s, in);
   return y;

@@ -181,6 +181,22 @@ static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *
     vram__tensor_release(s, y[1]);
 }
 
+/* ScanKernels.cpp: a running extreme and where it was */
+static void vram__forward_cummax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  const vram_dims *d = vram__dims_contiguous(s, x[0].d);
+  y[0] = vram__tensor_empty(s, d, x[0].dt);
+  y[1] = vram__tensor_empty(s, d, VRAM_I64);
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[1]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout < 2)
+    vram__tensor_release(s, y[1]);
+}
+
 /* topk, sort: the gradient is written into zeros at the places of the values */
 static void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
@@ -209,3 +225,5 @@ VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, non
          VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
 VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
          VRAM__REDUCE_INDEX, VRAM__OP_REAL, "dim keepdim");
+VRAM__OP(cummax, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");
+VRAM__OP(cummin, "", 1, 1, topk, SAME, none, cummax, topk, each, NONE, 0, VRAM__OP_REAL, "dim!");

@@ -51,6 +51,41 @@ static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *
     vram__tensor_release(s, t[n]);
 }
 
+static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d), n->out[0].dtype);
+  y[0].dt = vram__step_dtype(s, y[0].dt);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sinc_backward: grad (x cos x - sin x) / x^2 of pi times the input, 0 where that is 0 */
+static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__tensor t[9];
+  uint32_t n = 0;
+  const vram__tensor once = vram__pointwise_empty_number(s, x);
+  const vram__tensor square = vram__pointwise_empty2(s, x, x);
+  const vram__tensor scaled = vram__pointwise_empty_number(s, square);
+  vram__tensor zero, where;
+  vram__tensor_release(s, square);
+  for (n = 0; n < 5; n++) /* cos, its product, sin, the difference, the quotient */
+    t[n] = vram__pointwise_empty1(s, x);
+  t[n] = vram__pointwise_empty2(s, g, t[n - 1]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  zero = vram__tensor_empty(s, s->scalar, x.dt);
+  where = vram__tensor_empty(s, vram__dims_pointwise_number(s, scaled.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, scaled, t[5]);
+  vram__tensor_release(s, where);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, t[5]);
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, once);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -107,3 +142,21 @@ VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, VRAM__OP_RE
                    "x1: with(compare(x0, x1), with(compare(x1, x1), where_rtl(compare(x0, x1), "
                    "scaled(grad), grad))); x0: with(compare(x0, x1), with(compare(x1, x1), "
                    "where_rtl(compare(x0, x1), scaled(grad), grad)))");
+VRAM__OP(sinc, "sinc special_sinc: x", 1, 1, same, FLOAT, none, sinc, sinc, each, NONE, 0, 0, "");
+VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
+                   "compare(compare_number(x1), compare_number(x0)))");
+VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "compare(compare_number(x1), compare_number(x0)))");
+VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
+                   "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
+VRAM__OP_POINTWISE(heaviside, "heaviside", 2, 2, bcast, SAME, none, NONE, 0, "", "");
+VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, powered(x0))");
+VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, digamma(x0))");
+VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "", "x0: mul(grad, neg(shifted(log(x0))))");
+VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
+                   "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");

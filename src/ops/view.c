@@ -278,9 +278,9 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     per = v[0];
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  for (pieces = 0; left > 0 || !pieces; pieces++) {
-    int64_t z = c > 1 ? (pieces < c ? v[pieces] : 0) : per < left ? per : left;
-    if (z < 0 || z > left || (!z && left))
+  for (pieces = 0; c > 1 ? pieces < c : left > 0 || !pieces; pieces++) {
+    int64_t z = c > 1 ? v[pieces] : per < left ? per : left;
+    if (z < 0 || z > left || (c == 1 && !z && left))
       return vram__node_error(g, n, "sections that do not make up the axis");
     size[a] = z;
     left -= z;
@@ -289,7 +289,7 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
     if (pieces >= 65535)
       return vram__node_error(g, n, "too many pieces");
   }
-  if (c > 1 && pieces != c)
+  if (left)
     return vram__node_error(g, n, "sections that do not make up the axis");
   k = n->nout;
   if (pieces != k) {

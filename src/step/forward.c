@@ -267,6 +267,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__requires_grad_line(s, n);
     else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
       vram__training_line(s, n);
+    else if (n->op == VRAM__OP_freeze || n->op == VRAM__OP_unfreeze)
+      vram__freeze_line(s, n);
     if (s->failed)
       return n;
     if (unusual)
@@ -278,6 +280,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 }
 
 VRAM__FN void vram__forward(vram__step *s) {
+  if (s->g->nfrozen)
+    vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }

@@ -29,7 +29,11 @@ typedef struct vram__optim_run {
 } vram__optim_run;
 
 static uint8_t vram__optim_impl(const vram__optim_config *c, const vram__optim_row *row) {
-  return c->impl ? c->impl : row->by_default;
+  if (c->impl)
+    return c->impl;
+  if (row->by_default == VRAM_OPTIM_IMPL_FOREACH && (c->device->rules->does & VRAM__OPTIM_LOOPS))
+    return VRAM_OPTIM_IMPL_LOOP;
+  return row->by_default;
 }
 
 /* The recipe of one step; NULL: there is no such implementation. */
@@ -696,6 +700,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_FUSED;
   if (c->capturable)
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
+  if (c->device->rules->does & VRAM__OPTIM_DENOM)
+    r->code.options |= VRAM__OPTIM_IF_DENOM;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -747,6 +753,20 @@ VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_pa
   vram__optim_finish(&r, out);
 }
 
+/* What is left of a call's variables, the last one, stays. */
+static uint32_t vram__optim_leave_last(vram__optim_run *r, const vram__optim_call *call) {
+  uint32_t i = r->code.names;
+  while (i > call->first_name) {
+    vram__optim_held *h = &r->held[--i];
+    if (h->head != VRAM__OPTIM_NIL) {
+      const uint32_t storage = r->c->ids[2 * (size_t)h->head];
+      vram__optim_clear(h);
+      return storage;
+    }
+  }
+  return 0;
+}
+
 /* One step: p are the parameters that have a gradient, in the optimizer's order. With several
    parameter groups: one call per group. */
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -766,6 +786,8 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
       vram__optim_play_init(&r, r.row->init);
     vram__optim_play_body(&r);
+    if (c->found_inf)
+      *c->found_inf = vram__optim_leave_last(&r, &scaler);
     vram__optim_return(&r, &scaler);
     vram__optim_return(&r, &grads);
   }

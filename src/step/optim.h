@@ -54,11 +54,10 @@ typedef struct vram__optim_row {
   X(FIRST_STEP, 2, "first_step")                                                                   \
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
-  X(MATRIX, 16, "matrix")                                                                          \
-  X(LARGE, 32, "large")                                                                            \
-  X(LOW_PRECISION, 64, "low_precision")                                                            \
-  X(ONCE, 128, "once")                                                                             \
-  X(PROJECTED, 256, "projected")
+  X(DENOM, 16, "denom")                                                                            \
+  X(MATRIX, 32, "matrix")                                                                          \
+  X(LARGE, 64, "large") X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once")                \
+      X(PROJECTED, 512, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,

@@ -35,9 +35,9 @@
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable; of the parameter: matrix (two axes or more), large (4,096 elements or
-              more), low_precision (f16, bf16), once (the first time that it is asked), projected
-              (GaLore projects its gradient) */
+              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
+              time that it is asked), projected (GaLore projects its gradient) */
 #include "step/optim.h"
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
@@ -69,7 +69,8 @@ static const char vram__adam_foreach[] =
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
     "}"
-    "exp_avg_sq_sqrt = new(param);";
+    "exp_avg_sq_sqrt = new(param);"
+    "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
     "if capturable {"                                                              \

@@ -80,7 +80,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
-  n += vram__keep_bytes(g) * 2;
+  n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
          (uint64_t)g->nmade * 2 * sizeof(vram__tensor);
@@ -258,6 +258,9 @@ static int vram__step_take_arrays(vram__step *s) {
   if (s->call.levels) {
     VRAM__TAKE(s->leaf.inner, vram__leaf, leaves * s->call.levels);
   }
+  if (g->nstep > 1 || g->nupdate) {
+    VRAM__TAKE(s->found_inf, uint32_t, g->nstep);
+  }
   if (!vram__keep_take(s))
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
@@ -279,7 +282,9 @@ static void vram__step_put_before(vram__step *s) {
   vram__step_begin(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
-  s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
+  s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
+              s->leaf.parameters; /* it goes with an optimizer */
+  s->watched |= s->scaler && s->found_inf;
   vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);

@@ -22,6 +22,8 @@ typedef struct vram__optim_config {
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
+  uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
+                             that comes with the step */
   uint32_t *ids;          /* scratch of vram__optim_ids() numbers; NULL: only counted */
   const vram__total *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
@@ -110,6 +112,8 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
 
 /* training.c */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__unfreeze_all(vram__step *s);
 VRAM__FN void vram__training_end(vram__step *s);
 VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_options *o);
 

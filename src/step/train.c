@@ -296,6 +296,8 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   }
   c.first_step = s->o->first_step != 0;
+  if (s->scaler && s->found_inf)
+    c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
   c.all = all && !c.master ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))

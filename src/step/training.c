@@ -12,8 +12,8 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
            "blocks)";
-  if (g->nstep > 1 && o->amp == VRAM_F16)
-    return "GradScaler with several step lines";
+  if (g->nupdate && !g->nstep)
+    return "an update line without a step line";
   return NULL;
 }
 
@@ -31,11 +31,52 @@ static int vram__line_names(const vram_node *n, const vram_param *p) {
   return !n->nin;
 }
 
-/* The leaf that p is; NULL: none. */
-static vram__leaf *vram__leaf_of(const vram__step *s, const vram_param *p) {
-  const vram__tensor t = s->param[p->index];
-  const uint32_t fn = t.st & VRAM__LEAF ? t.st : t.st ? vram__slot_at(s, t.st)->fn : 0;
-  return p->kind == VRAM__PARAM && (fn & VRAM__LEAF) ? s->leaf.at + (fn & ~VRAM__LEAF) : NULL;
+/* The leaf that p is, if the line names it. Leaves are numbered as the trainable parameters are,
+   which *count counts. */
+static vram__leaf *vram__leaf_named(const vram__step *s, const vram_node *n, const vram_param *p,
+                                    uint32_t *count) {
+  vram__leaf *const l = s->leaf.at + *count;
+  if (p->kind != VRAM__PARAM)
+    return NULL;
+  ++*count;
+  return vram__line_names(n, p) ? l : NULL;
+}
+
+/* p wants gradients, which arrive at that leaf, or wants none. */
+static void vram__param_want(vram__step *s, const vram_param *p, const vram__leaf *l, int wants) {
+  const uint32_t leaf = VRAM__LEAF | (uint32_t)(l - s->leaf.at);
+  vram__tensor *t = s->param + p->index;
+  if (!p->is_value)
+    t->st = wants ? leaf : VRAM__OWN_WEIGHTS;
+  else if (t->st) {
+    vram__slot_at(s, t->st)->fn = wants ? leaf : 0;
+    vram__slot_at(s, t->st)->req = wants != 0;
+  }
+}
+
+/* A `freeze` or `unfreeze` line, also where nothing is trained: autocast keeps no copy of a frozen
+   weight. */
+VRAM__FN void vram__freeze_line(vram__step *s, const vram_node *n) {
+  const vram_param *p;
+  uint32_t found = 0, count = 0;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram__leaf *l = vram__leaf_named(s, n, p, &count);
+    found += l != NULL;
+    if (l)
+      vram__param_want(s, p, l, n->op == VRAM__OP_unfreeze);
+  }
+  if (!found && s->train)
+    vram__step_refuse(s, VRAM_ERR_NAME, NULL,
+                      "a freeze or unfreeze line that names no trainable parameter");
+}
+
+/* A step begins with no weight frozen by such lines. */
+VRAM__FN void vram__unfreeze_all(vram__step *s) {
+  const vram_param *p;
+  uint32_t count = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      vram__param_want(s, p, s->leaf.at + count++, 1);
 }
 
 /* Storages that records still hold for backward are the saved ones; others no longer are. */
@@ -60,7 +101,10 @@ static int vram__is_training_line(const vram_node *n) {
 
 /* The phase of line n begins. Between it and another such line is no part of a forward pass. */
 static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase phase) {
-  if (vram__is_training_line(vram__node_before(n)))
+  const vram_node *before = vram__node_before(n);
+  while (before && (before->op == VRAM__OP_freeze || before->op == VRAM__OP_unfreeze))
+    before = vram__node_before(before);
+  if (vram__is_training_line(before))
     s->phase = phase;
   else
     vram__phase_end(s, phase);
@@ -69,6 +113,7 @@ static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase p
 static void vram__backward_here(vram__step *s, const vram_node *n) {
   vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
   const uint64_t cast = vram__autocast_leave(s);
+  int scaled;
   if (cast > s->r->autocast_cache_bytes)
     s->r->autocast_cache_bytes = cast;
   vram__history_refresh(s, t);
@@ -90,9 +135,10 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   s->gin = vram__backward_room(s);
   if (s->failed)
     return;
-  s->tape.retain = n->op == VRAM__OP_retained;
-  s->node = s->scaler ? n->in[0]->node : NULL;
-  if (s->scaler)
+  s->tape.retain = n->op == VRAM__OP_retained || n->op == VRAM__OP_scaled_retained;
+  scaled = s->g->nscaled ? n->op >= VRAM__OP_scaled : s->scaler;
+  s->node = scaled ? n->in[0]->node : NULL;
+  if (scaled)
     vram__scaled_backward(s, *t);
   else
     vram__backward(s, *t);
@@ -103,10 +149,10 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
 
 static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
-  uint32_t found = 0;
+  uint32_t found = 0, at = 0;
   vram__training_phase(s, n, VRAM_PHASE_ZERO_GRAD);
   for (p = s->g->param_first; p; p = p->next) {
-    vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    vram__leaf *l = vram__leaf_named(s, n, p, &at);
     found += l != NULL;
     if (!l || s->o->keep_grads)
       continue;
@@ -126,12 +172,24 @@ static int vram__training_goes_on(const vram_node *n) {
   return n != NULL;
 }
 
+/* GradScaler.update(): what it noted of each optimizer goes, the first one's last. */
+static void vram__scaler_update(vram__step *s) {
+  while (s->nfound_inf)
+    vram__optim_free(s, s->found_inf[--s->nfound_inf]);
+}
+
+static void vram__update_here(vram__step *s, const vram_node *n) {
+  vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
+  vram__scaler_update(s);
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
+}
+
 static void vram__step_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
-  uint32_t found = 0, count = 0;
+  uint32_t found = 0, at = 0, count = 0;
   vram__training_phase(s, n, VRAM_PHASE_OPTIMIZER);
   for (p = s->g->param_first; p; p = p->next) {
-    const vram__leaf *l = vram__line_names(n, p) ? vram__leaf_of(s, p) : NULL;
+    const vram__leaf *l = vram__leaf_named(s, n, p, &at);
     found += l != NULL;
     if (!l || !l->grad.d)
       continue;
@@ -142,6 +200,8 @@ static void vram__step_here(vram__step *s, const vram_node *n) {
     vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a step line that names no trainable parameter");
   else
     vram__optim_step_now(s, count, count == s->leaf.parameters);
+  if (!s->g->nupdate && ++s->nsteps == s->g->nstep)
+    vram__scaler_update(s);
   vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
@@ -152,6 +212,8 @@ VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
     vram__zero_grad_here(s, n);
   else if (n->op == VRAM__OP_step)
     vram__step_here(s, n);
+  else if (n->op == VRAM__OP_update)
+    vram__update_here(s, n);
   else
     vram__backward_here(s, n);
   s->grad = grad;
@@ -160,6 +222,8 @@ VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
 
 /* The step has been played, but for an optimizer that the text does not name. */
 VRAM__FN void vram__training_end(vram__step *s) {
+  vram__scaler_update(s); /* where the last update stands in front of a step */
+  s->nsteps = 0;
   if (s->phase == VRAM_PHASE_FORWARD)
     vram__phase_end(s, VRAM_PHASE_FORWARD);
   if (s->saved_most > s->r->saved_bytes)

@@ -10,11 +10,13 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->t.d) {
-      uint8_t cat = s->cat, grad = s->grad;
+      const uint8_t cat = s->cat, grad = s->grad;
+      const int on = (s->device.rules->does & VRAM__CAST_GRAD) != 0;
       s->cat = VRAM_CATEGORY_AUTOCAST;
-      s->grad = s->train;
+      if (on)
+        s->grad = s->train;
       c->t = vram__torch_cast(s, x, dt);
-      if (c->t.st) /* the cached copy is made with grad mode on, under no_grad too */
+      if (c->t.st && (on || grad))
         vram__slot_at(s, c->t.st)->req = 1;
       s->grad = grad;
       c->next = s->leaf.first_cast;

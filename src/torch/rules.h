@@ -22,11 +22,19 @@ enum {
   VRAM__FLASH_1 = 2048,
   VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
   VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
-  VRAM__MHA_EIGHTS = 16384, /* attention.cu, native_multi_head_attention_cuda: fused kernels only
-                               for heads of a multiple of 8 */
+  VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
+  /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+  VRAM__CAST_GRAD = 32768,
+  /* attention.cu, native_multi_head_attention_cuda: fused kernels only for heads of a multiple of 8
+   */
+  VRAM__MHA_EIGHTS = 16384,
   /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
      tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 32768
+  VRAM__CUDNN_9_8 = 131072,
+  VRAM__SOFTMAX_INPUT =
+      262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
+  VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
+  VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
 };
 
 /* How attention of ordinary ops is composed. */

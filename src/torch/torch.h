@@ -362,6 +362,9 @@ struct vram__step {
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
+  uint32_t *found_inf;      /* storages that it has of each optimizer until its update */
+  uint32_t nfound_inf;
+  uint32_t nsteps;    /* `step` lines so far */
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;

@@ -55,13 +55,18 @@
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
+#define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
+#define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
-#define VRAM__DOES_2_7 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
+#define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_7 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_8 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
-#define VRAM__DOES_2_11 (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16)
+#define VRAM__DOES_2_11 \
+    (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
+     VRAM__COSINE_EPS)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
 #define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
@@ -69,6 +74,19 @@
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named. */
 static const vram__rules vram__rules_rows[] = {
+    /* up to 2.0 from PyTorch's sources, not measured: softmax keeps its input */
+    {VRAM_RULES_TORCH_1_10, VRAM__DOES_1_10, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* softmax keeps its result only */
+    {VRAM_RULES_TORCH_1_11, VRAM__DOES_1_11, "11.3", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* optimizers run by lists of parameters */
+    {VRAM_RULES_TORCH_2_0, VRAM__DOES_2_0, "11.7", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
+     VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
+    /* Adam works in one list beside the states */
     {VRAM_RULES_TORCH_2_1, VRAM__DOES_2_1, "12.1", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 0, 0, VRAM__MATH_PLAIN}, {256, 128, 0},
      VRAM__RULES_CUB_12_1, VRAM__RULES_REST},
@@ -89,7 +107,11 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 0, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_4, VRAM__RULES_REST},
     /* flash attention: seed and offset on the device */
-    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_7, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+    {VRAM_RULES_TORCH_2_7, VRAM__DOES_2_5, "12.6", "0.50.2", VRAM__RULES_RECURRENT,
+     {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
+     VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
+    /* cuDNN 9.8 */
+    {VRAM_RULES_TORCH_2_8, VRAM__DOES_2_8, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 0}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
     /* cuBLASLt's workspaces stay, too; _fused_rms_norm; `:` is no view; no cuDNN for conv3d in 16 bits */
@@ -100,7 +122,9 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_10, VRAM__DOES_2_10, "12.8", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {0, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_12_6, VRAM__RULES_REST},
-    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16 */
+    /* cuDNN's attention first, with any dropout; embedding's few rows; cuDNN's recurrent nets in bf16;
+       autocast's copies of weights have gradients under no_grad, too; cosine_similarity's eps is a
+       tensor */
     {VRAM_RULES_TORCH_2_11, VRAM__DOES_2_11, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
@@ -138,10 +162,14 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__RULES_CUB_13_0
 #undef VRAM__RULES_CUB_13_2
 #undef VRAM__RULES_REST
+#undef VRAM__DOES_1_10
+#undef VRAM__DOES_1_11
+#undef VRAM__DOES_2_0
 #undef VRAM__DOES_2_2
 #undef VRAM__DOES_2_1
 #undef VRAM__DOES_2_4
 #undef VRAM__DOES_2_5
+#undef VRAM__DOES_2_8
 #undef VRAM__DOES_2_9
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11

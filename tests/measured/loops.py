@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Training loops as people write them, on a device or a pretended one.
-usage: loops.py [TEXT]     prints the rows of tests/golden/loops/loops.txt: text, options of vram estimate, and of the fourth step for
-each phase the requested bytes at its end and the most within it, and of loops with several batches the reserved bytes,
-too. TEXT: only the rows that have it. The texts beside it say what each loop does.
+usage: loops.py [TEXT]     prints the rows of tests/golden/loops/loops.txt (those with TEXT): text, options of vram estimate, and
+of the fourth step for each phase the requested bytes at its end and the most within it, of loops with several batches the
+reserved bytes, too. The texts beside it say what each loop does.
 """
 
 import contextlib, gc, sys
@@ -175,11 +175,7 @@ def distill(amp=None):
 class Branch(nn.Module):
     def __init__(self):
         super().__init__()
-        self.a, self.aux, self.y = (
-            nn.Linear(300, 500),
-            nn.Linear(500, 700),
-            nn.Linear(500, 10),
-        )
+        self.a, self.aux, self.y = nn.Linear(300, 500), nn.Linear(500, 700), nn.Linear(500, 10)
 
     def forward(self, x):
         g = F.gelu(self.a(x))
@@ -216,10 +212,7 @@ class Frozen(nn.Module):
 
     def __init__(self, reentrant):
         super().__init__()
-        self.embedding, self.reentrant = (
-            nn.Embedding(1003, 96).requires_grad_(False),
-            reentrant,
-        )
+        self.embedding, self.reentrant = nn.Embedding(1003, 96).requires_grad_(False), reentrant
         self.first, self.second = nn.Linear(96, 96), nn.Linear(96, 96)
         self.head = nn.Linear(96, 1003, bias=False)
 
@@ -262,13 +255,9 @@ def leaf(amp=None, late=False, accumulate=1, reentrant=None):
     return marks.rows
 
 
-def generator():
+def generator(channels=20):
     return nn.Sequential(
-        *(
-            nn.ConvTranspose2d(20, 16, 4, 1, 0, bias=False),
-            nn.BatchNorm2d(16),
-            nn.ReLU(True),
-        ),
+        *(nn.ConvTranspose2d(channels, 16, 4, 1, 0, bias=False), nn.BatchNorm2d(16), nn.ReLU(True)),
         *(nn.ConvTranspose2d(16, 3, 4, 2, 1, bias=False), nn.Tanh()),
     )
 
@@ -281,11 +270,13 @@ def discriminator():
 
 
 class Adversarial(nn.Module):
-    """a step of a GAN: two optimizers, gradients of the discriminator from the generator's backward"""
+    """a step of a GAN: two optimizers, gradients of the discriminator from the generator's backward; amp: with autocast of its own
+    and, in f16, one GradScaler"""
 
-    def __init__(self):
+    def __init__(self, amp=None):
         super().__init__()
-        self.G, self.D = generator(), discriminator()
+        self.G, self.D, self.amp = generator(), discriminator(), amp
+        self.scaler = torch.amp.GradScaler("cuda", enabled=amp == torch.float16)
 
     def optimizers(self):
         self.optG, self.optD = torch.optim.Adam(self.G.parameters()), torch.optim.Adam(self.D.parameters())
@@ -294,27 +285,31 @@ class Adversarial(nn.Module):
         loss = F.binary_cross_entropy_with_logits
         self.D.zero_grad()
         mark()
-        out = self.D(real)
-        real_loss = loss(out, torch.ones_like(out))
+        with autocast(self.amp):
+            out = self.D(real)
+            real_loss = loss(out, torch.ones_like(out))
         mark("forward")
-        real_loss.backward()
+        self.scaler.scale(real_loss).backward()
         mark("backward")
-        fake = self.G(noise)
-        out = self.D(fake.detach())
-        fake_loss = loss(out, torch.zeros_like(out))
+        with autocast(self.amp):
+            fake = self.G(noise)
+            out = self.D(fake.detach())
+            fake_loss = loss(out, torch.zeros_like(out))
         mark("forward")
-        fake_loss.backward()
+        self.scaler.scale(fake_loss).backward()
         mark("backward")
-        self.optD.step()
+        self.scaler.step(self.optD)
         mark("optimizer")
         self.optG.zero_grad()
         mark()
-        out = self.D(fake)
-        fooled = loss(out, torch.ones_like(out))
+        with autocast(self.amp):
+            out = self.D(fake)
+            fooled = loss(out, torch.ones_like(out))
         mark("forward")
-        fooled.backward()
+        self.scaler.scale(fooled).backward()
         mark("backward")
-        self.optG.step()
+        self.scaler.step(self.optG)
+        self.scaler.update()
         mark("optimizer")
         return fooled
 
@@ -344,9 +339,53 @@ class Tasks(nn.Module):
         return second
 
 
-def training(kind, *shapes):
+def patches():
+    return nn.Sequential(nn.Conv2d(3, 128, 4, 2, 1), nn.LeakyReLU(0.2, True), nn.Conv2d(128, 64, 4, 2, 1))
+
+
+class Cyclic(nn.Module):
+    """a step of CycleGAN: discriminators want no gradients while the generators are trained through them"""
+
+    def __init__(self):
+        super().__init__()
+        self.G, self.F = generator(3), generator(3)
+        self.A, self.B = patches(), patches()
+
+    def optimizers(self):
+        self.opt = torch.optim.Adam([*self.G.parameters(), *self.F.parameters()])
+        self.optD = torch.optim.Adam([*self.A.parameters(), *self.B.parameters()])
+
+    def forward(self, a, b, mark=lambda phase=None: None):
+        loss = lambda y, real: F.mse_loss(y, torch.ones_like(y) if real else torch.zeros_like(y))
+        fake_b, fake_a = self.G(a), self.F(b)
+        self.A.requires_grad_(False)
+        self.B.requires_grad_(False)
+        mark("forward")
+        self.opt.zero_grad()
+        mark()
+        fooled = loss(self.B(fake_b), True) + loss(self.A(fake_a), True)
+        mark("forward")
+        fooled.backward()
+        mark("backward")
+        self.opt.step()
+        mark("optimizer")
+        self.A.requires_grad_(True)
+        self.B.requires_grad_(True)
+        self.optD.zero_grad()
+        mark()
+        for net, real, fake in ((self.A, a, fake_a), (self.B, b, fake_b)):
+            seen = (loss(net(real), True) + loss(net(fake.detach()), False)) * 0.5
+            mark("forward")
+            seen.backward()
+            mark("backward")
+        self.optD.step()
+        mark("optimizer")
+        return seen
+
+
+def training(kind, *shapes, **options):
     """a module whose forward is a training step; tests/golden/loops has what export_torch.py makes of it"""
-    net = kind().cuda()
+    net = kind(**options).cuda()
     net.optimizers()
     inputs = [torch.zeros(*s, dtype=torch.long if len(s) == 1 else None, device="cuda") for s in shapes]
     for _ in range(4):
@@ -355,11 +394,21 @@ def training(kind, *shapes):
     return marks.rows
 
 
-def adversarial():
+def adversarial(amp=None):
     """for export_torch.py"""
-    net = Adversarial()
+    net = Adversarial(amp)
     net.optimizers()
     return net, {"real": torch.zeros(4, 3, 8, 8), "noise": torch.zeros(4, 20, 1, 1)}
+
+
+def scaled():
+    return adversarial(torch.float16)
+
+
+def cyclic():
+    net = Cyclic()
+    net.optimizers()
+    return net, {"a": torch.zeros(2, 3, 21, 21), "b": torch.zeros(2, 3, 21, 21)}
 
 
 def tasks():
@@ -408,13 +457,7 @@ def galore(dtype=None):
     net = Decoder().cuda().to(dtype)
     inner = [linear.weight for linear in net.linear]
     rest = [p for p in net.parameters() if all(p is not q for q in inner)]
-    projected = {
-        "params": inner,
-        "rank": 16,
-        "update_proj_gap": 200,
-        "scale": 0.25,
-        "proj_type": "std",
-    }
+    projected = {"params": inner, "rank": 16, "update_proj_gap": 200, "scale": 0.25, "proj_type": "std"}
     optimizer = galore_torch.GaLoreAdamW([{"params": rest}, projected], no_deprecation_warning=True)
     x = torch.zeros(4, 61, dtype=torch.long, device="cuda")
     target = torch.zeros(4 * 61, dtype=torch.long, device="cuda")
@@ -467,11 +510,7 @@ LOOPS = (
     ("branch --train adamw", branch, {}),
     ("leaf --train adamw", leaf, {}),
     ("leaf --train adamw --amp bf16", leaf, {"amp": torch.bfloat16}),
-    (
-        "leaf --train adamw --zero-grad-late --accumulate 3",
-        leaf,
-        {"late": True, "accumulate": 3},
-    ),
+    ("leaf --train adamw --zero-grad-late --accumulate 3", leaf, {"late": True, "accumulate": 3}),
     ("leaf_again --train adamw", leaf, {"reentrant": False}),
     (
         "leaf_again --train adamw --amp bf16 --accumulate 2",
@@ -479,17 +518,20 @@ LOOPS = (
         {"reentrant": False, "amp": torch.bfloat16, "accumulate": 2},
     ),
     ("leaf_reentrant --train adamw", leaf, {"reentrant": True}),
+    ("adversarial --train adam", lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1)), {}),
     (
-        "adversarial --train adam",
-        lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1)),
+        "adversarial --train adam --amp fp16",
+        lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1), amp=torch.float16),
         {},
     ),
-    ("tasks --train adamw", lambda: training(Tasks, (8, 64), (8,)), {}),
     (
-        "leaf_reentrant --train adamw --accumulate 2",
-        leaf,
-        {"reentrant": True, "accumulate": 2},
+        "scaled --train adam",
+        lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1), amp=torch.float16),
+        {},
     ),
+    ("cyclic --train adam", lambda: training(Cyclic, (2, 3, 21, 21), (2, 3, 21, 21)), {}),
+    ("tasks --train adamw", lambda: training(Tasks, (8, 64), (8,)), {}),
+    ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
     ("decoder --train adamw --optimizer-in-backward", in_backward, {}),
     (
         "decoder --train adamw --optim-impl loop --optimizer-in-backward --accumulate 2",
@@ -502,11 +544,7 @@ LOOPS = (
         {"amp": torch.bfloat16},
     ),
     ("decoder --train galore_adamw --galore-rank 16", galore, {}),
-    (
-        "decoder --train galore_adamw --galore-rank 16 --dtype bf16",
-        galore,
-        {"dtype": torch.bfloat16},
-    ),
+    ("decoder --train galore_adamw --galore-rank 16 --dtype bf16", galore, {"dtype": torch.bfloat16}),
     ("decoder --train adamw --last-batch 3", epochs, {"last": 3}),
     ("decoder --train adamw --eval-batch 9", epochs, {"evaluation": 9}),
     (

@@ -1,0 +1,60 @@
+"""Modules that are one op: recurrent nets, and bags of embeddings."""
+
+import torch
+
+from export_rows import RNN
+
+
+class Recurrent:
+    """of the recorder: writes these modules"""
+
+    def recurrent(self, m, args, kwargs, r):
+        op = RNN[type(m).__name__]
+        if op == "embedding_bag":
+            self.embedding_bag(m, args, r)
+            return
+        x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
+        keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
+        states = [] if h is None else list(h) if isinstance(h, (tuple, list)) else [h]
+        if not op.endswith("_cell"):
+            keys.update(
+                {
+                    "num_layers": m.num_layers if m.num_layers > 1 else None,
+                    "batch_first": 1 if m.batch_first else None,
+                    "dropout": m.dropout or None,
+                    "bidirectional": 1 if m.bidirectional else None,
+                    "proj_size": getattr(m, "proj_size", 0) or None,
+                }
+            )
+        if getattr(m, "nonlinearity", "tanh") != "tanh":
+            keys["nonlinearity"] = m.nonlinearity
+        if not isinstance(x, torch.Tensor):
+            self.custom(op, m.forward, args, kwargs, r, "a packed sequence")
+            return
+        if op.endswith("_cell"):
+            flat = list(r) if isinstance(r, (tuple, list)) else [r]
+        else:
+            flat = [r[0]] + (list(r[1]) if isinstance(r[1], (tuple, list)) else [r[1]])
+        for p in m.parameters():
+            self.params_in_modules.add(id(p))
+        if any(not p.requires_grad for p in m.parameters()):
+            keys["frozen"] = 1
+        first = self.rnn_name.get(id(m))
+        if first:
+            keys["weights"] = first
+        suffix = ["", ".hn", ".cn"] if not op.endswith("_cell") else ["", ".c"]
+        n = (
+            self.emit(op, [x] + states, flat, keys, True, outs=suffix)
+            if len(flat) > 1
+            else self.emit(op, [x] + states, flat[0], keys, True)
+        )
+        n.stats = [id(p) for p in m.parameters()]
+        self.rnn_name.setdefault(id(m), n.outs[0])
+
+    def embedding_bag(self, m, args, r):
+        for p in m.parameters():
+            self.params_in_modules.add(id(p))
+        mode = None if m.mode == "mean" else m.mode
+        keys = {"num_embeddings": m.num_embeddings, "embedding_dim": m.embedding_dim, "mode": mode}
+        self.emit("embedding_bag", list(args), r, keys, True)
+        self.nodes[-1].stats = [id(p) for p in m.parameters()]
