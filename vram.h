@@ -16662,6 +16662,9 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
+  if (vram__kind_rank(dt) < 2 &&
+      (n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv))
+    return vram__node_error(g, n, "tensors that are not floating point");
   if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
     return vram__node_error(g, n, "complex numbers are not rounded");
   if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
@@ -17208,12 +17211,11 @@ VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATI
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
-VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL | VRAM__OP_FLOATS,
-                   "inplace", "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
+VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
+                   "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
 VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,
                    "scalar inplace", "x1: mul(neg(grad), div(x0, x1)); x0: grad");
-VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, VRAM__OP_FLOATS,
-                   "inplace",
+VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, 0, "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul_rtl(neg(grad), "
                    "div_rtl(scaled(x1), mul(x2, x2)))");
 VRAM__OP_POINTWISE(fmax, "fmax fmin", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "",
@@ -24703,11 +24705,14 @@ static uint64_t vram__flops_deform(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* An input as torchvision's autocast has it: in fp32. Its kernels have no bf16. */
-static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
+static void vram__vision_refuse(vram__step *s, vram__tensor x) {
   if (!s->amp && x.dt == VRAM_BF16 && x.d->numel)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                       "torchvision has no kernel for bf16 outside autocast");
+}
+
+/* An input as torchvision's autocast has it: in fp32. */
+static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
   return s->amp ? vram__autocast_cast(s, x, VRAM_F32) : vram__tensor_retain(s, x);
 }
 
@@ -24716,6 +24721,7 @@ static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x
   vram__tensor in[2], bins = vram__tensor_none(), a, b;
   vram__grad_fn *f;
   uint32_t i;
+  vram__vision_refuse(s, x[0]);
   in[0] = vram__vision_cast(s, x[0]);
   in[1] = vram__vision_cast(s, x[1]);
   f = vram__tape_record(s, n->op, in, 1, 1, 2);
@@ -24765,6 +24771,7 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
   int64_t b, each;
   vram__deform_of((vram_graph *)0, n, &k);
   none[0] = none[1] = vram__tensor_none();
+  vram__vision_refuse(s, x[0]);
   if (!k.mask) /* the function makes what is not given */
     none[0] = vram__tensor_empty(s, vram__dims_2d(s, x[0].d->v[0], 1), x[0].dt);
   if (!k.bias)
@@ -27507,7 +27514,8 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
   vram__tensor in;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
-  vram__fft_refuse_half(s, x[0].dt, &t);
+  if (x[0].d->numel)
+    vram__fft_refuse_half(s, x[0].dt, &t);
   in = vram__fft_resized(s, x[0], &t);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)

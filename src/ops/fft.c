@@ -321,7 +321,8 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
   vram__tensor in;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
-  vram__fft_refuse_half(s, x[0].dt, &t);
+  if (x[0].d->numel)
+    vram__fft_refuse_half(s, x[0].dt, &t);
   in = vram__fft_resized(s, x[0], &t);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)

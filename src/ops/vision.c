@@ -96,11 +96,14 @@ static uint64_t vram__flops_deform(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* An input as torchvision's autocast has it: in fp32. Its kernels have no bf16. */
-static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
+static void vram__vision_refuse(vram__step *s, vram__tensor x) {
   if (!s->amp && x.dt == VRAM_BF16 && x.d->numel)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                       "torchvision has no kernel for bf16 outside autocast");
+}
+
+/* An input as torchvision's autocast has it: in fp32. */
+static vram__tensor vram__vision_cast(vram__step *s, vram__tensor x) {
   return s->amp ? vram__autocast_cast(s, x, VRAM_F32) : vram__tensor_retain(s, x);
 }
 
@@ -109,6 +112,7 @@ static void vram__forward_roi(vram__step *s, const vram_node *n, vram__tensor *x
   vram__tensor in[2], bins = vram__tensor_none(), a, b;
   vram__grad_fn *f;
   uint32_t i;
+  vram__vision_refuse(s, x[0]);
   in[0] = vram__vision_cast(s, x[0]);
   in[1] = vram__vision_cast(s, x[1]);
   f = vram__tape_record(s, n->op, in, 1, 1, 2);
@@ -158,6 +162,7 @@ static void vram__forward_deform(vram__step *s, const vram_node *n, vram__tensor
   int64_t b, each;
   vram__deform_of((vram_graph *)0, n, &k);
   none[0] = none[1] = vram__tensor_none();
+  vram__vision_refuse(s, x[0]);
   if (!k.mask) /* the function makes what is not given */
     none[0] = vram__tensor_empty(s, vram__dims_2d(s, x[0].d->v[0], 1), x[0].dt);
   if (!k.bias)
