@@ -73,7 +73,7 @@ def source(name, folder):
 def unpacked():
     """the texts were made without the search for packed sequences"""
     masks = __import__("transformers").masking_utils
-    export_sources.without_values(masks)
+    export_sources.without_values(masks, False)
     masks.find_packed_sequence_indices = lambda position_ids: None
 
 

@@ -884,10 +884,12 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             return
         dtype = kwargs.get("dtype") or next((v for v in args[1:3] if isinstance(v, torch.dtype)), None)
         memory_format = kwargs.get("memory_format")
-        if memory_format not in (None, torch.preserve_format):
+        if memory_format in (torch.channels_last, torch.channels_last_3d):
             if x.dtype == r.dtype and not kwargs.get("copy"):
                 self.in_format(x, r, memory_format)
                 return
+            self.note("to(memory_format=)")
+        elif memory_format is torch.contiguous_format and x.dtype != r.dtype and not x.is_contiguous():
             self.note("to(memory_format=)")
         if kwargs.get("copy") and x.dtype == r.dtype:
             self.emit("clone", [x], r)

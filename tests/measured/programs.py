@@ -223,7 +223,7 @@ def measure(o):
     ):  # as M.on_device(), which would touch the device before the forks
         os.environ["NULLGPU_BOOL"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.argv])
-    for package in ("torchvision", "timm", "transformers", "transformers.masking_utils", "export_torch"):
+    for package in ("torchvision", "timm", "transformers", "transformers.masking_utils"):
         __import__(package)
     path = os.path.join(o.folder, "programs.csv")
     with open(path, "a", newline="") as f:
