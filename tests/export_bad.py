@@ -40,6 +40,16 @@ class Teacher(nn.Module):
         self.last = self.student(x)
         return nn.functional.mse_loss(self.last, t)
 
+class Routed(nn.Module):  # an expert that is there for some, weights and statistics that are used twice
+    def __init__(self):
+        super().__init__()
+        self.norm, self.expert = nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1)
+    def forward(self, x):
+        y = self.norm(self.norm(x.to(memory_format=torch.channels_last)))
+        if (y > 0).any():
+            y = self.expert(y)
+        return y.sum() + self.norm.weight.sum()
+
 class Short(nn.Module):
     def forward(self, x):
         if x.shape[0] > 3:
@@ -77,6 +87,7 @@ def branch(): return Branch(), torch.zeros(2, 4)
 def penalty(): return Penalty(), torch.zeros(2, 4, requires_grad=True)
 def compiled(): return torch.compile(nn.Linear(4, 4)), torch.zeros(2, 4)
 def teacher(): return Teacher(), torch.zeros(2, 4)
+def routed(): return Routed(), torch.zeros(2, 4, 8, 8)
 def short(): return Short(), torch.zeros(2, 4)
 def good(): return nn.Linear(4, 4), torch.zeros(2, 4)
 """
@@ -176,6 +187,13 @@ def cases(folder):
             "linear student x out_features=5\norder teacher\nkeep student\nmse_loss loss student teacher\n",
         ),
         ([f + ":good", "--keep"], "^$", "\nkeep linear\n"),
+        (
+            [f + ":routed"],
+            "looks at values; taken to be True",
+            "\npermute permute x dims=0,2,3,1\ncontiguous contiguous permute\npermute permute_1 contiguous dims=0,3,1,2\n"
+            "parameter norm.weight shape=[4]\nparameter norm.bias shape=[4]\nbatch_norm norm permute_1 norm.weight norm.bias\n"
+            "batch_norm norm_1 norm norm.weight norm.bias weights=norm\n",
+        ),
         (
             [f + ":short"],
             r"note: N stays a number: the module does not run with N=4 \(ValueError: too long\)",
@@ -290,7 +308,9 @@ def pure(c):
 
 def table_of_ops(c, env):
     """what the rows of the ops say about a call, and a command that says nothing"""
-    keys = [{"name": n, "kind": k, "required": False} for n, k in (("dim", "L"), ("size", "L"), ("dtype", "D"))]
+    keys = [
+        {"name": n, "kind": k, "required": False} for n, k in (("dim", "L"), ("size", "L"), ("dtype", "D"))
+    ]
     op = {"name": "soft", "least": 1, "most": 1, "keys": keys, "torch": "softmax!: x *dim? size:axes dtype"}
     exact, alike = env["row_of"](op)
     r = exact.get("softmax")
@@ -303,7 +323,10 @@ def table_of_ops(c, env):
     exact, alike = env["row_of"]({**op, "torch": ""})
     c.check("a row of no function", not exact and not alike, exact)
     for command, want in (
-        ("/no/such", "/no/such: No such file or directory; it has the table of ops: make vram, or set VRAM to the command"),
+        (
+            "/no/such",
+            "/no/such: No such file or directory; it has the table of ops: make vram, or set VRAM to the command",
+        ),
         ("false", "false list ops --json: no table; is it of another version?"),
         ("true", "true list ops --json: no table; is it of another version?"),
         ("echo", "echo list ops --json: no table; is it of another version?"),
@@ -329,7 +352,10 @@ def foreign(c, env):
     c.check("the first class that is a model", pick(["OfItsOwn", "BertModel"]) is model, pick)
     for names, want in (
         (["pipeline"], "c.json: architectures has 'pipeline', which is no model of transformers"),
-        (["BertConfig", "BertModel"], "c.json: architectures has 'BertConfig', which is no model of transformers"),
+        (
+            ["BertConfig", "BertModel"],
+            "c.json: architectures has 'BertConfig', which is no model of transformers",
+        ),
         (["__doc__"], "c.json: architectures has '__doc__', which is no model of transformers"),
         ("BertModel", "c.json: architectures must be a list of names, found 'BertModel'"),
         ([3], "c.json: architectures must be a list of names, found [3]"),

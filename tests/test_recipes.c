@@ -485,7 +485,7 @@ static const struct {
     {"digamma", 1}, {"zeros_like", 1}, {"scaled", 1},  {"shifted", 1}, {"compare_number", 1},
     {"cast", 1},    {"settled", 1},    {"mul", 2},     {"div", 2},     {"sub", 2},
     {"pow", 2},     {"mul_rtl", 2},    {"div_rtl", 2}, {"compare", 2}, {"then", 2},
-    {"where", 3},   {"where_rtl", 3},  {"with", 2},
+    {"where", 3},   {"where_rtl", 3},  {"with", 2},    {"nothing", 0},
 };
 enum { GRADIENT_WORDS = sizeof gradient_words / sizeof *gradient_words };
 

@@ -113,5 +113,8 @@ def backward_bytes(result, known):
         )
     except Exception:
         return None
-    fresh = {id(s): s.nbytes() for s in (t.untyped_storage() for t in tree_leaves(given) if isinstance(t, torch.Tensor))}
+    fresh = {
+        id(s): s.nbytes()
+        for s in (t.untyped_storage() for t in tree_leaves(given) if isinstance(t, torch.Tensor))
+    }
     return max(0, live.peak - sum(n for i, n in fresh.items() if i not in before))

@@ -1,10 +1,11 @@
 """Which dtypes of a program are fixed, and which follow the model's: the program runs in two dtypes and under autocast."""
 
-import contextlib, copy
+import contextlib, copy, functools, gc
 
 import torch, torch.nn as nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+from export_device import autocast
 from export_recorder import run
 from export_rows import DTYPES, Problem, Ref, one_line, place
 
@@ -194,7 +195,9 @@ class Runs:
         """the first run's recording with the nodes of all"""
         first, dead = self.passages[0], {}
         rec = first.rec
-        rec.assigned = {first.text.get(n, n): first.at[k - 1] + 1 if k else 0 for n, k in rec.assigned.items()}
+        rec.assigned = {
+            first.text.get(n, n): first.at[k - 1] + 1 if k else 0 for n, k in rec.assigned.items()
+        }
         for p in self.passages:
             for own, d in p.rec.dead.items():
                 name = p.text.get(own)
@@ -299,9 +302,25 @@ def together(recs, own, note):
     return runs, [own[k] for k in have] if recs[1] else None
 
 
-def under_autocast(module, forward, inputs, plain):
+def forget(module):
+    """What functions beside the module's classes cache by their arguments goes, as it may be another under autocast. Gives whether
+    there was anything."""
+    files = {type(m).__module__ for m in module.modules()}
+    caches = [
+        o for o in gc.get_objects() if isinstance(o, functools._lru_cache_wrapper) and o.__module__ in files
+    ]
+    filled = [c for c in caches if c.cache_info().currsize]
+    for c in filled:
+        c.cache_clear()
+    return bool(filled)
+
+
+def under_autocast(module, forward, inputs, plain, cached):
     """a pass under autocast; None where the program does not run so"""
     try:
+        if cached:
+            with autocast(plain.device, torch.bfloat16):
+                forward(**inputs)
         return run(module, forward, inputs, torch.bfloat16)
     except (Problem, DataDependentOutputException, DynamicOutputShapeException):
         raise
@@ -327,19 +346,23 @@ def one_program(loaded, inputs):
     module, forward, own = loaded.module, loaded.forward, model_dtype(loaded.module, inputs)
     other = torch.bfloat16 if own == torch.float32 else torch.float32
     changed = dtypes_in(loaded, other)
+    forget(module)
     with as_it_was(module):
         forward(**inputs)  # what a module keeps from its first pass is there before the step
         rec, second, amp = run(module, forward, inputs), None, None
         rec.dtype = own
+        cached = forget(module)
         if own == torch.float32:
-            amp = under_autocast(module, forward, inputs, rec)
+            amp = under_autocast(module, forward, inputs, rec, cached)
+            forget(module)
     try:
         with in_dtype(module, changed):
             converted = inputs_in(inputs, own, other)
             forward(**converted)
             second = run(module, forward, converted)
             if own != torch.float32:
-                amp = under_autocast(module, forward, converted, rec)
+                forget(module)
+                amp = under_autocast(module, forward, converted, rec, cached)
     except Exception as e:
         rec.note(
             f"in {DTYPES[other]} the program fails: {one_line(e)}{place(e)}; dtypes are as they are in {DTYPES[own]}"
@@ -349,7 +372,9 @@ def one_program(loaded, inputs):
     rec.follow = {  # a program may convert its buffers itself, once
         i
         for i, t in rec.tensors.items()
-        if t.dtype == own and (n := name(rec, i)) in changed.keys() | then.keys() and then.get(n, other) == other
+        if t.dtype == own
+        and (n := name(rec, i)) in changed.keys() | then.keys()
+        and then.get(n, other) == other
     }
     for r in (second, amp):
         for n in r.notes if r else ():

@@ -1,10 +1,9 @@
 """A forward pass as nodes of the text form: a TorchFunctionMode that sees every call of a torch function."""
 
-import contextlib, gc, os, re, sys, weakref
+import contextlib, gc, re, weakref
 
 import torch, torch.nn as nn, torch.nn.functional as F
 import torch.functional, torch._tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
@@ -46,67 +45,6 @@ class Same(torch.autograd.Function):
         return g
 
 
-class Answers(TorchFunctionMode):
-    """Answers what programs ask about masks, where there are no values: all of it is set; some of it (`some`) is not. What else
-    depends on values raises DataDependentOutputException."""
-
-    given = False  # one was given to any program
-
-    def __init__(self, some=False):
-        super().__init__()
-        self.notes, self.some, self.asked = [], some, False  # asked: whether some of it is set
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "")
-        if (
-            name in ("__bool__", "item")
-            and isinstance(args[0], FakeTensor)
-            and hasattr(args[0], "vram_answer")
-        ):
-            frame, torch_files = sys._getframe(1), os.path.dirname(torch.__file__)
-            while frame.f_code.co_filename.startswith(torch_files) or frame.f_code.co_filename == __file__:
-                frame = frame.f_back
-            at = f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
-            note = f"{at} looks at values; taken to be {args[0].vram_answer}"
-            if note not in self.notes:
-                self.notes.append(note)
-            Answers.given = True
-            self.asked |= hasattr(args[0], "vram_some")
-            return args[0].vram_answer
-        if name == "__format__" and isinstance(args[0], FakeTensor):
-            return "?"  # in the message of a check
-        if name in SIZES and any(isinstance(a, FakeTensor) for a in args):
-            return SIZES[name](*args, **(kwargs or {}))
-        if name == "__bool__" and isinstance(args[0], FakeTensor) and export_found.count is not None:
-            return True  # there are some: max(1, how many)
-        if name == "item" and isinstance(args[0], FakeTensor) and args[0].dtype == torch.int64:
-            if export_found.count is not None:
-                return export_found.count
-        r = export_found.found(name, args, kwargs or {})
-        if r is None:
-            r = func(*args, **(kwargs or {}))
-        if name in ("all", "any", "_is_all_true") and isinstance(r, FakeTensor):
-            r.vram_answer = name != "any" or self.some
-            if name == "any":
-                r.vram_some = True
-        if name == "rand" and isinstance(r, FakeTensor) and r.numel() == 1:
-            r.vram_answer = 1.0  # above the probability that something is left out
-        if name in ("lt", "le", "__lt__", "__le__") and getattr(args[0], "vram_answer", None) == 1.0:
-            r.vram_answer = False
-        return r
-
-
-def all_selected(input, mask):
-    """masked_select where the mask has no values: all elements"""
-    return input.expand(torch.broadcast_shapes(input.shape, mask.shape)).reshape(-1).clone()
-
-
-def ctc_losses(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """something of a CTC loss's size, which PyTorch computes from the values of lengths"""
-    return log_probs.sum((0, -1)) if reduction == 0 else log_probs.sum()
-
-
-SIZES = {"masked_select": all_selected, "ctc_loss": ctc_losses}  # of what depends on values
 
 
 @contextlib.contextmanager
@@ -242,13 +180,19 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             node = self.emit("custom", results[:1] if k else inputs, t, keys, name=name)
             if not k:
                 kept = [k for k, x in enumerate(inputs) if any(xs[i] is x for i in m.saved_args)]
-                first = [len(inputs) + i for i in m.saved_results if not i]  # the others are lines of their own
+                first = [
+                    len(inputs) + i for i in m.saved_results if not i
+                ]  # the others are lines of their own
                 more = sum(bytes_of(results[i]) for i in m.saved_results if i)
                 node.keys |= {"saved": m.saved + more, "workspace": m.temporaries}
                 node.kept = sum(bytes_of(v) for v in [*(inputs[k] for k in kept), *([t] if first else [])])
                 if kept or first:
                     node.keys["saves"] = list_text((kept + first)[:8])
-                if inputs and bytes_of(t) and t.untyped_storage()._cdata == inputs[0].untyped_storage()._cdata:
+                if (
+                    inputs
+                    and bytes_of(t)
+                    and t.untyped_storage()._cdata == inputs[0].untyped_storage()._cdata
+                ):
                     node.keys["alias"] = 1
                 if m.backward is not None:
                     node.keys["backward_workspace"] = m.backward
@@ -1453,7 +1397,9 @@ def run(module, forward, inputs, amp=None):
             setattr(m, n, lambda *a, **k: False)
         nn.Module.__call__, nn.Module.__setattr__ = hooked, keeping
         torch.autograd.Function.apply = classmethod(unseen)
-        hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda t: t)  # which keep nothing alive
+        hooks = torch.autograd.graph.saved_tensors_hooks(
+            lambda t: None, lambda t: t
+        )  # which keep nothing alive
         cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
         with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), export_training.recorded(
             rec

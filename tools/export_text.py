@@ -6,9 +6,9 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 import export_device, export_found, export_quantised, export_training
+from export_answers import Answers
 from export_device import to_fake_device
 from export_dtypes import one_program
-from export_recorder import Answers
 from export_rows import BYTES, DTYPES, Problem, RNN, Ref, one_line, progress, shape_text
 
 NO_NODES = ("drop ", "keep ", "checkpoint ", "end ")  # lines that only name values
@@ -60,7 +60,9 @@ def with_order(text, ranks):
     where in module.parameters() what they own begins."""
     owners = [(k, line.split()[1]) for k, line in enumerate(text) if len(line.split()) > 1]
     owners = [(k, name.split(",")[0]) for k, name in owners]
-    owners = [(k, name, ranks[name]) for k, name in owners if name in ranks and not text[k].startswith(NO_NODES)]
+    owners = [
+        (k, name, ranks[name]) for k, name in owners if name in ranks and not text[k].startswith(NO_NODES)
+    ]
     least = list(itertools.accumulate((r for _, _, r in reversed(owners)), min))[::-1]
     behind = {}  # lines, and what comes behind them
     for at, (_, name, rank) in enumerate(owners):

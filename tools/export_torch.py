@@ -24,8 +24,8 @@ try:
 except ImportError as e:
     sys.exit(print(f"export_torch: needs PyTorch: pip install torch ({e})", file=sys.stderr) or 2)
 
+from export_answers import Answers
 from export_device import without_memory
-from export_recorder import Answers
 from export_rows import Problem, one_line, place, progress
 from export_sources import load
 from export_text import export

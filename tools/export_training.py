@@ -118,10 +118,20 @@ def recorded(rec):
     def module_zero_grad(self, set_to_none=True):
         line("zero_grad", list(self.parameters()))
 
+    clip_grad_norm = nn.utils.clip_grad_norm_
+
+    def clip(*args, **options):
+        if rec:
+            rec.note(
+                "clip_grad_norm_ is no line: --clip-grad-norm of vram estimate has it for every step line"
+            )
+        return clip_grad_norm(*args, **options)
+
     changes = [(torch.autograd, "backward", backward), (nn.Module, "zero_grad", module_zero_grad)]
     changes += [(torch.amp.GradScaler, "scale", scale), (torch.amp.GradScaler, "update", update)]
     changes.append((torch.amp.GradScaler, "unscale_", lambda self, optimizer: None))
     changes.append((torch.amp.GradScaler, "step", lambda self, optimizer, *a, **k: optimizer.step(*a, **k)))
+    changes.append((nn.utils, "clip_grad_norm_", clip))
     changes.append((torch.optim.Optimizer, "zero_grad", optimizer("zero_grad")))
     changes += [
         (c, "step", optimizer("step")) for c in set(subclasses(torch.optim.Optimizer)) if "step" in vars(c)

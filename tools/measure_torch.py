@@ -12,7 +12,7 @@ allocation in order. Exit status: 0 the bounds of the estimate hold, 3 one is br
 --events FILE writes every allocation and free for `vram diff MODEL FILE` and `vram replay FILE`.
 """
 
-import argparse, collections, contextlib, csv, gc, json, os, re, signal, subprocess, sys, tempfile, weakref
+import argparse, collections, contextlib, csv, functools, gc, json, os, re, signal, subprocess, sys, tempfile, weakref
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASES = ("forward", "backward", "optimizer")
@@ -40,7 +40,15 @@ OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, it
     "adafactor": ("Adafactor", {}),
 }
 DTYPES = {None: None, "f32": "float32", "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
-EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn", "checkpointing")  # options of export_torch.py
+EXPORTER = (
+    "seq",
+    "target_seq",
+    "size",
+    "frames",
+    "samples",
+    "attn",
+    "checkpointing",
+)  # options of export_torch.py
 IMPLEMENTATIONS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "loop": {"foreach": False}}
 
 
@@ -160,16 +168,24 @@ class Measurement:
         del loss
 
     def held(self):
-        """{(id, address): bytes} of tensors on the device that modules hold beside parameters and buffers, as from step to step"""
+        """{(id, address): bytes} of tensors on the device that modules hold beside parameters and buffers, as from step to step, or
+        functions beside their classes that cache what they return"""
         import torch.utils._pytree as tree
 
+        files = {type(m).__module__ for m in self.module.modules()}
+        caches = [c for c in gc.get_objects() if isinstance(c, functools._lru_cache_wrapper)]
+        cached = gc.get_referents(*(c for c in caches if c.__module__ in files))
+
         own = {id(t) for t in (*self.module.parameters(), *self.module.buffers())}
-        tensors = (
-            t
+        values = [
+            v
             for m in self.module.modules()
             for k, v in vars(m).items()
             if k not in ("_parameters", "_buffers", "_modules")
-            for t in tree.tree_leaves(v)
+        ]
+        tensors = (
+            t
+            for t in tree.tree_leaves([cached, values])
             if isinstance(t, self.torch.Tensor) and t.is_cuda and id(t) not in own
         )
         return {(id(t), t.data_ptr()): bytes_of([t]) for t in tensors if not t.requires_grad}
@@ -864,7 +880,9 @@ def main():
     except Problem as e:
         fail(e)
     except Exception as e:  # of the module: one line, as every bad input
-        if PRETENDED and os.environ.get("NULLGPU_BOOL") == "1":  # it checks what may not be: nothing of a mask is set
+        if (
+            PRETENDED and os.environ.get("NULLGPU_BOOL") == "1"
+        ):  # it checks what may not be: nothing of a mask is set
             os.environ["NULLGPU_BOOL"] = "0"
             os.execv(sys.executable, [sys.executable, *sys.argv])
         if o.debug:

@@ -3,7 +3,7 @@
 
     programs.py draw [--seed N] [--count N] FOLDER          writes FOLDER/programs.txt and small configurations
     programs.py measure FOLDER [PATTERN]                    on a GPU, or on a pretended one: FOLDER/programs.csv
-    programs.py table FOLDER/programs.csv                   the table of docs/pytorch.md
+    programs.py table FOLDER/programs.csv ...               the table of tests/golden/programs.md
 
 Each program takes a step of AdamW in fp32, with the whole model in bf16, and under bf16 autocast. It is exact if its figures (parameters,
 buffers, saved bytes, requested bytes at the end and at the peak of every phase) and every allocation in order are PyTorch's; bounded if
@@ -109,7 +109,9 @@ def draw(o):
     made += [["torchvision:" + n, "torchvision"] for n in chosen.sample(names, o.count * 15 // 100)]
     for family in chosen.sample(sorted(families), o.count * 25 // 100):
         made.append(["timm:" + chosen.choice(families[family]), "timm"])
-    kinds = sorted({k for k in modeling_auto.MODEL_MAPPING_NAMES if k in configuration_auto.CONFIG_MAPPING_NAMES})
+    kinds = sorted(
+        {k for k in modeling_auto.MODEL_MAPPING_NAMES if k in configuration_auto.CONFIG_MAPPING_NAMES}
+    )
     chosen.shuffle(kinds)
     count = 0
     for kind in kinds:
@@ -133,7 +135,9 @@ def sources(o):
     with open(os.path.join(o.folder, "programs.txt")) as f:
         rows = [l.split() for l in f if l.strip() and l[0] != "#"]
     with open(OWN) as f:
-        rows += [[f"{OWN}:{n}", "written by hand"] for n in re.findall(r"^def (\w+)\(\)", f.read(), re.MULTILINE)]
+        rows += [
+            [f"{OWN}:{n}", "written by hand"] for n in re.findall(r"^def (\w+)\(\)", f.read(), re.MULTILINE)
+        ]
     return [r for r in rows if re.search(o.pattern, r[0])]
 
 
@@ -158,7 +162,11 @@ def exported(source, path):
 
 def verdict(comparison, M):
     """exact, bounded or broken, and where it first differs"""
-    wrong = [f for f in comparison["figures"] if f["difference"] and not re.search("reserved| allocated ", f["figure"])]
+    wrong = [
+        f
+        for f in comparison["figures"]
+        if f["difference"] and not re.search("reserved| allocated ", f["figure"])
+    ]
     events = [p for p, e in comparison["events"].items() if not M.agrees(p, e)]
     words = [f"{f['figure']} {f['difference']:+}" for f in wrong[:1]]
     for p in events[:1]:
@@ -188,7 +196,9 @@ def measured(source, mode, text):
             record = M.measure(o)
         if summed[0].summed:
             record["text"] = M.with_loss(record["text"])
-        comparison = M.compare(record, *M.estimate(record, os.environ.get("VRAM", os.path.join(M.HERE, "..", "vram"))))
+        comparison = M.compare(
+            record, *M.estimate(record, os.environ.get("VRAM", os.path.join(M.HERE, "..", "vram")))
+        )
         if os.environ.get("KEEP"):
             with open(f"{text}.{mode}.json", "w") as f:
                 json.dump(record, f)
@@ -208,7 +218,9 @@ def measured(source, mode, text):
 def measure(o):
     import measure_torch as M
 
-    if M.PRETENDED and "NULLGPU_BOOL" not in os.environ:  # as M.on_device(), which would touch the device before the forks
+    if (
+        M.PRETENDED and "NULLGPU_BOOL" not in os.environ
+    ):  # as M.on_device(), which would touch the device before the forks
         os.environ["NULLGPU_BOOL"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.argv])
     for package in ("torchvision", "timm", "transformers", "transformers.masking_utils", "export_torch"):
@@ -222,13 +234,55 @@ def measure(o):
             begun = time.time()
             refusal = quietly(lambda: [exported(source, text)])
             if refusal is None or refusal[0]:
-                rows = [[m, "refused", refusal[0] if refusal else "defect: it crashed", "", ""] for m in MODES]
+                rows = [
+                    [m, "refused", refusal[0] if refusal else "defect: it crashed", "", ""] for m in MODES
+                ]
             else:
-                rows = [[m, *(quietly(lambda: measured(source, m, text)) or ["not run", "crashed", "", ""])] for m in MODES]
+                rows = [
+                    [m, *(quietly(lambda: measured(source, m, text)) or ["not run", "crashed", "", ""])]
+                    for m in MODES
+                ]
             for row in rows:
-                out.writerow([os.path.relpath(source, HERE) if source.startswith(OWN) else source, kind, *row, round(time.time() - begun)])
+                out.writerow(
+                    [
+                        os.path.relpath(source, HERE) if source.startswith(OWN) else source,
+                        kind,
+                        *row,
+                        round(time.time() - begun),
+                    ]
+                )
                 print(name, *row, flush=True)
             f.flush()
+
+
+# ---- the table
+
+
+def table(o):
+    """programs and steps of each class; of a step that was measured twice the last row counts"""
+    last = {}
+    for path in o.csv:
+        with open(path, newline="") as f:
+            last |= {(os.path.basename(r[0]), r[2]): dict(zip(HEAD, r)) for r in csv.reader(f)}
+    for r in last.values():
+        r["program"], r["note"] = os.path.basename(r["program"]), r["note"].split(" (at ")[0]
+    rows = [r for r in last.values() if r["verdict"] != "not run"]
+    print("| programs | number | steps | exact | bounded | bound broken | refused |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for kind in [*sorted({r["class"] for r in rows}), None]:
+        of = [r for r in rows if kind in (None, r["class"])]
+        counts = [sum(r["verdict"] == v for r in of) for v in ("exact", "bounded", "broken", "refused")]
+        cells = [kind or "all", len({r["program"] for r in of}), len(of), *counts]
+        print("|", " | ".join(str(c) for c in cells), "|")
+    print()
+    for r in rows:
+        if r["verdict"] != "exact":
+            print(f"- `{r['program']}`, {r['mode']}: {r['verdict']}; {r['note']}")
+    skipped = sorted(
+        {(r["program"], r["mode"], r["note"]) for r in last.values() if r["verdict"] == "not run"}
+    )
+    for program, mode, note in skipped:
+        print(f"- `{program}`, {mode}: PyTorch does not run it; {note}")
 
 
 def main():
@@ -243,6 +297,9 @@ def main():
     m.add_argument("folder")
     m.add_argument("pattern", nargs="?", default="")
     m.set_defaults(run=measure)
+    t = sub.add_parser("table")
+    t.add_argument("csv", nargs="+")
+    t.set_defaults(run=table)
     o = p.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)

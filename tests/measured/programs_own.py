@@ -112,7 +112,9 @@ class Bahdanau(nn.Module):
     def __init__(self, words=400, d=64):
         super().__init__()
         self.src, self.trg = nn.Embedding(words, d), nn.Embedding(words, d)
-        self.enc, self.dec = nn.GRU(d, d, batch_first=True, bidirectional=True), nn.GRU(3 * d, d, batch_first=True)
+        self.enc, self.dec = nn.GRU(d, d, batch_first=True, bidirectional=True), nn.GRU(
+            3 * d, d, batch_first=True
+        )
         self.init, self.wh, self.we = nn.Linear(2 * d, d), nn.Linear(d, d), nn.Linear(2 * d, d)
         self.v, self.out = nn.Linear(d, 1, bias=False), nn.Linear(3 * d, words)
 
@@ -162,9 +164,11 @@ class Relative(nn.Module):
 
 def transformer_xl():
     m = nn.ModuleList([Relative(), Relative()])
-    return m, {"x": torch.zeros(4, 16, 64), "memory": torch.zeros(4, 16, 64)}, lambda x, memory: m[1](
-        m[0](x, memory), memory.detach()
-    ).pow(2).mean()
+    return (
+        m,
+        {"x": torch.zeros(4, 16, 64), "memory": torch.zeros(4, 16, 64)},
+        lambda x, memory: m[1](m[0](x, memory), memory.detach()).pow(2).mean(),
+    )
 
 
 class Switch(nn.Module):
@@ -173,7 +177,9 @@ class Switch(nn.Module):
     def __init__(self, d=64, experts=4, factor=1.25):
         super().__init__()
         self.gate, self.n, self.factor = nn.Linear(d, experts, bias=False), experts, factor
-        self.w1, self.w2 = nn.Parameter(torch.zeros(experts, d, 4 * d)), nn.Parameter(torch.zeros(experts, 4 * d, d))
+        self.w1, self.w2 = nn.Parameter(torch.zeros(experts, d, 4 * d)), nn.Parameter(
+            torch.zeros(experts, 4 * d, d)
+        )
 
     def forward(self, x):
         x = x.flatten(0, 1)
@@ -208,7 +214,9 @@ class Slots(nn.Module):
     def forward(self, x):
         L = x.size(1)
         u, gate = self.inp(x).chunk(2, -1)
-        f = torch.fft.rfft(u.float().transpose(1, 2), n=2 * L) * torch.fft.rfft(self.kernel[:, :L].float(), n=2 * L)
+        f = torch.fft.rfft(u.float().transpose(1, 2), n=2 * L) * torch.fft.rfft(
+            self.kernel[:, :L].float(), n=2 * L
+        )
         u = torch.fft.irfft(f, n=2 * L)[..., :L].transpose(1, 2).to(x.dtype) + u * self.D
         b, c, dt = self.bcd(F.silu(u)).split([self.n, self.n, u.size(-1)], -1)
         dt = F.softplus(dt)
@@ -244,7 +252,12 @@ class Res(nn.Module):
 class Attend(nn.Module):
     def __init__(self, d, heads=4):
         super().__init__()
-        self.n, self.qkv, self.o, self.h = nn.GroupNorm(8, d), nn.Conv1d(d, 3 * d, 1), nn.Conv1d(d, d, 1), heads
+        self.n, self.qkv, self.o, self.h = (
+            nn.GroupNorm(8, d),
+            nn.Conv1d(d, 3 * d, 1),
+            nn.Conv1d(d, d, 1),
+            heads,
+        )
 
     def forward(self, x):
         B, C, H, W = x.shape
@@ -292,16 +305,27 @@ class ConvVAE(nn.Module):
     def __init__(self, z=32, c=32):
         super().__init__()
         down = lambda a, b: nn.Sequential(nn.Conv2d(a, b, 4, 2, 1), nn.BatchNorm2d(b), nn.LeakyReLU(0.2))
-        up = lambda a, b: nn.Sequential(nn.ConvTranspose2d(a, b, 4, 2, 1), nn.BatchNorm2d(b), nn.ELU(inplace=True))
-        self.enc, self.mu, self.lv = nn.Sequential(down(3, c), down(c, 2 * c)), *(nn.Linear(128 * c, z) for _ in "ab")
-        self.dec, self.c = nn.Sequential(nn.Linear(z, 128 * c), nn.Unflatten(1, (2 * c, 8, 8)), up(2 * c, c)), c
+        up = lambda a, b: nn.Sequential(
+            nn.ConvTranspose2d(a, b, 4, 2, 1), nn.BatchNorm2d(b), nn.ELU(inplace=True)
+        )
+        self.enc, self.mu, self.lv = nn.Sequential(down(3, c), down(c, 2 * c)), *(
+            nn.Linear(128 * c, z) for _ in "ab"
+        )
+        self.dec, self.c = (
+            nn.Sequential(nn.Linear(z, 128 * c), nn.Unflatten(1, (2 * c, 8, 8)), up(2 * c, c)),
+            c,
+        )
         self.out = nn.ConvTranspose2d(c, 3, 4, 2, 1)
 
     def forward(self, x):
         h = self.enc(x).flatten(1)
         mu, lv = self.mu(h), self.lv(h).clamp(-10, 10)
         z = torch.distributions.Normal(mu, (0.5 * lv).exp()).rsample()
-        rec = F.binary_cross_entropy_with_logits(self.out(self.dec(z)), x, reduction="none").sum((1, 2, 3)).mean()
+        rec = (
+            F.binary_cross_entropy_with_logits(self.out(self.dec(z)), x, reduction="none")
+            .sum((1, 2, 3))
+            .mean()
+        )
         return rec + 0.5 * (mu.pow(2) + lv.exp() - 1 - lv).sum(-1).mean()
 
 
@@ -314,9 +338,15 @@ class Fcos(nn.Module):
 
     def __init__(self, c=64, classes=20):
         super().__init__()
-        self.c1, self.c2, self.c3 = nn.Conv2d(3, c, 7, 4, 3), nn.Conv2d(c, c, 3, 2, 1), nn.Conv2d(c, c, 3, 2, 1)
+        self.c1, self.c2, self.c3 = (
+            nn.Conv2d(3, c, 7, 4, 3),
+            nn.Conv2d(c, c, 3, 2, 1),
+            nn.Conv2d(c, c, 3, 2, 1),
+        )
         self.lateral = nn.ModuleList(nn.Conv2d(c, c, 1) for _ in range(3))
-        tower = lambda: nn.Sequential(*(m for _ in range(2) for m in (nn.Conv2d(c, c, 3, padding=1), nn.GroupNorm(8, c), nn.ReLU())))
+        tower = lambda: nn.Sequential(
+            *(m for _ in range(2) for m in (nn.Conv2d(c, c, 3, padding=1), nn.GroupNorm(8, c), nn.ReLU()))
+        )
         self.cls_tower, self.box_tower = tower(), tower()
         self.cls, self.box, self.ctr = (nn.Conv2d(c, k, 3, padding=1) for k in (classes, 4, 1))
         self.scales = nn.ParameterList(nn.Parameter(torch.ones(())) for _ in range(3))
@@ -343,8 +373,14 @@ class Fcos(nn.Module):
         union = area(box) + area(boxes) - inter
         giou = inter / union.clamp(min=1e-7) - (hull - union) / hull.clamp(min=1e-7)
         lr, tb = boxes[..., [0, 2]], boxes[..., [1, 3]]
-        centre = torch.sqrt(lr.amin(-1) / lr.amax(-1).clamp(min=1e-6) * tb.amin(-1) / tb.amax(-1).clamp(min=1e-6))
-        return focal + (1 - giou).mean() + F.binary_cross_entropy_with_logits(ctr.squeeze(-1), centre.to(ctr.dtype))
+        centre = torch.sqrt(
+            lr.amin(-1) / lr.amax(-1).clamp(min=1e-6) * tb.amin(-1) / tb.amax(-1).clamp(min=1e-6)
+        )
+        return (
+            focal
+            + (1 - giou).mean()
+            + F.binary_cross_entropy_with_logits(ctr.squeeze(-1), centre.to(ctr.dtype))
+        )
 
 
 def fcos_head():
@@ -356,8 +392,12 @@ class Byol(nn.Module):
 
     def __init__(self, d=32):
         super().__init__()
-        conv = lambda a, b: nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(inplace=True))
-        head = nn.Sequential(nn.Linear(2 * d, 128), nn.BatchNorm1d(128), nn.ReLU(inplace=True), nn.Linear(128, d))
+        conv = lambda a, b: nn.Sequential(
+            nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(inplace=True)
+        )
+        head = nn.Sequential(
+            nn.Linear(2 * d, 128), nn.BatchNorm1d(128), nn.ReLU(inplace=True), nn.Linear(128, d)
+        )
         self.online = nn.Sequential(conv(3, d), conv(d, 2 * d), nn.AdaptiveAvgPool2d(1), nn.Flatten(), head)
         self.target = copy.deepcopy(self.online)
         for p in self.target.parameters():
@@ -411,8 +451,12 @@ class Pair(nn.Module):
     def __init__(self, d=64):
         super().__init__()
         self.patch, self.cls = nn.Conv2d(3, d, 8, 8), nn.Parameter(torch.zeros(1, 1, d))
-        layer = lambda: nn.TransformerEncoderLayer(d, 4, 2 * d, 0.0, F.gelu, batch_first=True, norm_first=True)
-        self.image, self.text = (nn.TransformerEncoder(layer(), 2, enable_nested_tensor=False) for _ in range(2))
+        layer = lambda: nn.TransformerEncoderLayer(
+            d, 4, 2 * d, 0.0, F.gelu, batch_first=True, norm_first=True
+        )
+        self.image, self.text = (
+            nn.TransformerEncoder(layer(), 2, enable_nested_tensor=False) for _ in range(2)
+        )
         self.words, self.place = nn.Embedding(500, d), nn.Parameter(torch.zeros(16, d))
         self.scale = nn.Parameter(torch.tensor(2.6))
 
@@ -437,9 +481,18 @@ class Perceptual(nn.Module):
 
     def __init__(self, c=32):
         super().__init__()
-        norm = lambda a, b, s=1: [nn.ReflectionPad2d(1), nn.Conv2d(a, b, 3, s), nn.InstanceNorm2d(b, affine=True), nn.ReLU()]
-        self.net = nn.Sequential(*norm(3, c), *norm(c, 2 * c, 2), nn.PixelShuffle(2), *norm(c // 2, c), nn.Conv2d(c, 3, 1))
-        self.eyes = nn.Sequential(nn.Conv2d(3, c, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(c, c, 3), nn.ReLU())
+        norm = lambda a, b, s=1: [
+            nn.ReflectionPad2d(1),
+            nn.Conv2d(a, b, 3, s),
+            nn.InstanceNorm2d(b, affine=True),
+            nn.ReLU(),
+        ]
+        self.net = nn.Sequential(
+            *norm(3, c), *norm(c, 2 * c, 2), nn.PixelShuffle(2), *norm(c // 2, c), nn.Conv2d(c, 3, 1)
+        )
+        self.eyes = nn.Sequential(
+            nn.Conv2d(3, c, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(c, c, 3), nn.ReLU()
+        )
         self.eyes.requires_grad_(False)
 
     def forward(self, x):
@@ -459,9 +512,15 @@ class Dice3d(nn.Module):
 
     def __init__(self, c=16, classes=3):
         super().__init__()
-        conv = lambda a, b: nn.Sequential(nn.Conv3d(a, b, 3, padding=1), nn.InstanceNorm3d(b), nn.LeakyReLU(0.01, True))
+        conv = lambda a, b: nn.Sequential(
+            nn.Conv3d(a, b, 3, padding=1), nn.InstanceNorm3d(b), nn.LeakyReLU(0.01, True)
+        )
         self.a, self.b, self.c = conv(1, c), conv(c, 2 * c), conv(3 * c, c)
-        self.up, self.head, self.deep = nn.ConvTranspose3d(2 * c, 2 * c, 2, 2), nn.Conv3d(c, classes, 1), nn.Conv3d(2 * c, classes, 1)
+        self.up, self.head, self.deep = (
+            nn.ConvTranspose3d(2 * c, 2 * c, 2, 2),
+            nn.Conv3d(c, classes, 1),
+            nn.Conv3d(2 * c, classes, 1),
+        )
 
     def loss(self, logits, y):
         p = logits.softmax(1)
@@ -488,7 +547,11 @@ class Graph(nn.Module):
 
     def __init__(self, d=32, edge=8):
         super().__init__()
-        self.inp, self.message, self.update = nn.Linear(16, d), mlp(2 * d + edge, d, d, act=nn.SiLU), nn.GRUCell(d, d)
+        self.inp, self.message, self.update = (
+            nn.Linear(16, d),
+            mlp(2 * d + edge, d, d, act=nn.SiLU),
+            nn.GRUCell(d, d),
+        )
         self.out = mlp(d, d, 1)
 
     def forward(self, x, edges, attr, batch, y):
@@ -499,7 +562,9 @@ class Graph(nn.Module):
             total = torch.zeros_like(h).scatter_add_(0, dst.unsqueeze(-1).expand_as(m), m.to(h.dtype))
             h = self.update(total, h).to(h.dtype)
         graphs = y.size(0)
-        count = torch.zeros(graphs, device=x.device).scatter_add(0, batch, torch.ones(batch.shape, device=x.device))
+        count = torch.zeros(graphs, device=x.device).scatter_add(
+            0, batch, torch.ones(batch.shape, device=x.device)
+        )
         pooled = h.new_zeros(graphs, h.size(1)).index_add(0, batch, h) / count.clamp(min=1).unsqueeze(1)
         return F.l1_loss(self.out(pooled.to(h.dtype)).squeeze(-1).float(), y.float())
 
@@ -553,7 +618,12 @@ class Recurrent(nn.Module):
 
     def __init__(self, obs=12, act=4, d=64):
         super().__init__()
-        self.net, self.cell, self.mu, self.value = mlp(obs, d, d, act=nn.Tanh), nn.LSTMCell(d, d), nn.Linear(d, act), nn.Linear(d, 1)
+        self.net, self.cell, self.mu, self.value = (
+            mlp(obs, d, d, act=nn.Tanh),
+            nn.LSTMCell(d, d),
+            nn.Linear(d, act),
+            nn.Linear(d, 1),
+        )
         self.log_std, self.d = nn.Parameter(torch.zeros(act)), d
 
     def forward(self, obs, act, old, reward, done):
@@ -588,7 +658,11 @@ class Dqn(nn.Module):
     def __init__(self, actions=6):
         super().__init__()
         conv = [nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten()]
-        self.body, self.v, self.a = nn.Sequential(*conv, nn.LazyLinear(128), nn.ReLU()), nn.Linear(128, 1), nn.Linear(128, actions)
+        self.body, self.v, self.a = (
+            nn.Sequential(*conv, nn.LazyLinear(128), nn.ReLU()),
+            nn.Linear(128, 1),
+            nn.Linear(128, actions),
+        )
         self.body(torch.zeros(1, 4, 84, 84))
         self.slow = copy.deepcopy(nn.ModuleList((self.body, self.v, self.a))).requires_grad_(False)
 
@@ -712,8 +786,14 @@ class DeepFM(nn.Module):
     def __init__(self, fields=8, rows=1000, d=16):
         super().__init__()
         self.register_buffer("offset", torch.arange(fields) * rows)
-        self.embed, self.linear, self.bias = nn.Embedding(fields * rows, d), nn.EmbeddingBag(fields * rows, 1, mode="sum"), nn.Parameter(torch.zeros(1))
-        self.deep = nn.Sequential(nn.Linear(fields * d, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1))
+        self.embed, self.linear, self.bias = (
+            nn.Embedding(fields * rows, d),
+            nn.EmbeddingBag(fields * rows, 1, mode="sum"),
+            nn.Parameter(torch.zeros(1)),
+        )
+        self.deep = nn.Sequential(
+            nn.Linear(fields * d, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1)
+        )
 
     def forward(self, x, y):
         x = x + self.offset
@@ -755,11 +835,17 @@ class Glow(nn.Module):
 
     def __init__(self, c=12, steps=3):
         super().__init__()
-        self.loc, self.log = (nn.ParameterList(nn.Parameter(torch.zeros(1, c, 1, 1)) for _ in range(steps)) for _ in "ab")
-        self.low, self.up = (nn.ParameterList(nn.Parameter(torch.zeros(c, c)) for _ in range(steps)) for _ in "ab")
+        self.loc, self.log = (
+            nn.ParameterList(nn.Parameter(torch.zeros(1, c, 1, 1)) for _ in range(steps)) for _ in "ab"
+        )
+        self.low, self.up = (
+            nn.ParameterList(nn.Parameter(torch.zeros(c, c)) for _ in range(steps)) for _ in "ab"
+        )
         self.diagonal = nn.ParameterList(nn.Parameter(torch.zeros(c)) for _ in range(steps))
         self.register_buffer("below", torch.ones(c, c).tril(-1))
-        net = lambda: nn.Sequential(nn.Conv2d(c // 2, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, c, 3, padding=1))
+        net = lambda: nn.Sequential(
+            nn.Conv2d(c // 2, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, c, 3, padding=1)
+        )
         self.nets = nn.ModuleList(net() for _ in range(steps))
 
     def forward(self, x):
@@ -768,7 +854,9 @@ class Glow(nn.Module):
         logdet = x.new_zeros(B)
         for loc, log, low, up, s, net in zip(self.loc, self.log, self.low, self.up, self.diagonal, self.nets):
             x = (x + loc) * log.exp()
-            w = (low * self.below + torch.eye(C, device=x.device)) @ (up * self.below.t() + torch.diag(s.exp()))
+            w = (low * self.below + torch.eye(C, device=x.device)) @ (
+                up * self.below.t() + torch.diag(s.exp())
+            )
             x = F.conv2d(x, w.view(C, C, 1, 1))
             logdet = logdet + H * W * (log.sum() + s.sum())
             a, b = x.chunk(2, 1)
