@@ -12,9 +12,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tools"))
 NETS = os.path.join(HERE, "..", "further", "nets.py:")
 OWN = os.path.join(HERE, "version_nets.py:")
-SIZES = dict(
-    vocab_size=2000, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=384
-)
+WIDTHS = dict(vocab_size=2000, hidden_size=128, num_hidden_layers=2, num_attention_heads=4)
+SIZES = dict(WIDTHS, intermediate_size=384)
 CONFIGS = {
     "albert": dict(SIZES, architecture="AlbertForMaskedLM", embedding_size=64),
     "bart": dict(
@@ -36,15 +35,7 @@ CONFIGS = {
     "gpt2": dict(architecture="GPT2LMHeadModel", vocab_size=2000, n_embd=128, n_layer=2, n_head=4),
     "llama": dict(SIZES, architecture="LlamaForCausalLM", num_key_value_heads=2),
     "mixtral": dict(SIZES, architecture="MixtralForCausalLM", num_key_value_heads=2, num_local_experts=4),
-    "opt": dict(
-        architecture="OPTForCausalLM",
-        vocab_size=2000,
-        hidden_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        ffn_dim=256,
-        word_embed_proj_dim=128,
-    ),
+    "opt": dict(WIDTHS, architecture="OPTForCausalLM", ffn_dim=256, word_embed_proj_dim=128),
     "t5": dict(
         architecture="T5ForConditionalGeneration",
         vocab_size=2000,
