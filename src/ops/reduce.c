@@ -382,7 +382,7 @@ static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tens
 
 /* var_mean_backward, std_mean_backward: the gradient of the variance, and the mean's */
 static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor of_var = vram__tensor_none(), of_mean;
+  vram__tensor of_var, of_mean;
   if (VRAM__SLOTS(f)[0].g.d)
     vram__backward_var(s, f, to);
   if (!VRAM__SLOTS(f)[1].g.d)
