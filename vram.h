@@ -12559,8 +12559,8 @@ typedef enum vram__conv_makes {
 typedef struct vram__cudnn_conv {
   vram_dtype dt;
   vram__conv_makes makes;
-  uint64_t channels[2], places[2];        /* of x and of y: samples times positions */
-  uint64_t elements, samples, in, window; /* of all three; of a filter: channels, values of each */
+  uint64_t channels[2], places[2]; /* of x and of y: samples times positions */
+  uint64_t samples, in, window;    /* of a filter: channels, values of each */
   int64_t kernel[2], made[2]; /* with two axes: of the filters, of what is made or summed over */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
@@ -15460,15 +15460,29 @@ static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_con
   return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
-/* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
-   tensor once in fp32, as kernels that split a sum add up in it. */
+/* Each tensor once in fp32, with channels in groups of 8, as kernels that split a sum add up in it;
+   for the weight's gradient a tile for every multiprocessor and the weight once more. */
+static uint64_t vram__conv_partial(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile;
+  const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, 2);
+  const uint64_t even[2] = {vram__conv_even(c->channels[0], 2), vram__conv_even(c->channels[1], 2)};
+  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
+  uint64_t all = vram__sum_or_overflow(vram__product_or_overflow(even[0], c->places[0]),
+                                       vram__product_or_overflow(even[1], c->places[1]));
+  all = vram__sum_or_overflow(all, w);
+  if (c->makes == VRAM__CONV_WEIGHT)
+    all = vram__sum_or_overflow(all, vram__sum_or_overflow(d->sm * tile * tile, w));
+  return vram__product_or_overflow(all, 4);
+}
+
+/* Lower: a convolution without workspace always runs. Upper: the largest of all. */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t winograd = vram__conv_winograd(d->rules, c);
   const uint64_t fft = vram__conv_fft(d->rules, c);
   vram_bounds w;
   w.lower = 0;
   w.expected = vram__conv_expected(d, c, winograd, fft);
-  w.upper = vram__product_or_overflow(c->elements, 4);
+  w.upper = vram__conv_partial(d, c);
   if (w.upper < winograd)
     w.upper = winograd;
   if (w.upper < fft)
@@ -23906,7 +23920,6 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
   uint32_t i;
   c.dt = dt;
   c.makes = makes;
-  c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
   c.samples = (uint64_t)x->v[0];
   c.channels[0] = (uint64_t)x->v[1];
   c.channels[1] = (uint64_t)y->v[1];

@@ -201,7 +201,6 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
   uint32_t i;
   c.dt = dt;
   c.makes = makes;
-  c.elements = x->numel + w->numel + y->numel; /* no sum of three wraps: bytes have 63 bits */
   c.samples = (uint64_t)x->v[0];
   c.channels[0] = (uint64_t)x->v[1];
   c.channels[1] = (uint64_t)y->v[1];

@@ -151,15 +151,29 @@ static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_con
   return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
-/* Lower: a convolution without workspace always runs. Upper: the largest of all, at least each
-   tensor once in fp32, as kernels that split a sum add up in it. */
+/* Each tensor once in fp32, with channels in groups of 8, as kernels that split a sum add up in it;
+   for the weight's gradient a tile for every multiprocessor and the weight once more. */
+static uint64_t vram__conv_partial(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile;
+  const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, 2);
+  const uint64_t even[2] = {vram__conv_even(c->channels[0], 2), vram__conv_even(c->channels[1], 2)};
+  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
+  uint64_t all = vram__sum_or_overflow(vram__product_or_overflow(even[0], c->places[0]),
+                                       vram__product_or_overflow(even[1], c->places[1]));
+  all = vram__sum_or_overflow(all, w);
+  if (c->makes == VRAM__CONV_WEIGHT)
+    all = vram__sum_or_overflow(all, vram__sum_or_overflow(d->sm * tile * tile, w));
+  return vram__product_or_overflow(all, 4);
+}
+
+/* Lower: a convolution without workspace always runs. Upper: the largest of all. */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t winograd = vram__conv_winograd(d->rules, c);
   const uint64_t fft = vram__conv_fft(d->rules, c);
   vram_bounds w;
   w.lower = 0;
   w.expected = vram__conv_expected(d, c, winograd, fft);
-  w.upper = vram__product_or_overflow(c->elements, 4);
+  w.upper = vram__conv_partial(d, c);
   if (w.upper < winograd)
     w.upper = winograd;
   if (w.upper < fft)

@@ -604,8 +604,8 @@ typedef enum vram__conv_makes {
 typedef struct vram__cudnn_conv {
   vram_dtype dt;
   vram__conv_makes makes;
-  uint64_t channels[2], places[2];        /* of x and of y: samples times positions */
-  uint64_t elements, samples, in, window; /* of all three; of a filter: channels, values of each */
+  uint64_t channels[2], places[2]; /* of x and of y: samples times positions */
+  uint64_t samples, in, window;    /* of a filter: channels, values of each */
   int64_t kernel[2], made[2]; /* with two axes: of the filters, of what is made or summed over */
   uint8_t axes, channels_last, grouped;
   uint8_t dense; /* stride, dilation 1, one group, filters of several values: may be transformed */
