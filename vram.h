@@ -16449,6 +16449,25 @@ static void vram__recipe_where(vram__step *s, vram__recipe_run *q, uint32_t code
   vram__tensor_release(s, cast_a);
 }
 
+/* A fresh tensor: a number, of the gradient's sizes in the input's dtype, of the input's sizes, of
+   the sizes of what lies on top. */
+static void vram__recipe_zeros(vram__step *s, vram__grad_fn *f, vram__recipe_run *q,
+                               uint32_t code) {
+  vram__tensor t = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = s->scalar;
+  if (code == VRAM__CODE_ZEROS_LIKE)
+    t = q->stack[q->n - 1];
+  else
+    q->n++;
+  if (code == VRAM__CODE_ZEROS)
+    vram__input_dims(s, f, q->at, &t.dt);
+  else if (code == VRAM__CODE_NOTHING)
+    t.d = vram__input_dims(s, f, q->at, &t.dt);
+  if (code != VRAM__CODE_ZERO)
+    d = vram__dims_dense(s, t.d);
+  vram__recipe_replace(q, vram__tensor_empty(s, d, t.dt));
+}
+
 static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_run *q,
                                   uint32_t code) {
   vram__tensor t = VRAM__SLOTS(f)[0].g;
@@ -16467,22 +16486,10 @@ static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_
     q->own[q->nown++] = vram__tensor_retain(s, t);
     break;
   case VRAM__CODE_ZERO:
-    q->n++;
-    vram__recipe_replace(q, vram__tensor_empty(s, s->scalar, t.dt));
-    break;
   case VRAM__CODE_ZEROS:
-    q->n++;
-    vram__input_dims(s, f, q->at, &t.dt);
-    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
-    break;
   case VRAM__CODE_NOTHING:
-    q->n++;
-    t.d = vram__input_dims(s, f, q->at, &t.dt);
-    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
-    break;
   case VRAM__CODE_ZEROS_LIKE:
-    t = q->stack[q->n - 1];
-    vram__recipe_replace(q, vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt));
+    vram__recipe_zeros(s, f, q, code);
     break;
   case VRAM__CODE_CAST: /* the output's is another one if it overwrites the input */
     t = q->stack[q->n - 1];
