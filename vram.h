@@ -15355,10 +15355,10 @@ static uint64_t vram__conv_fft(const vram__rules *rules, const vram__cudnn_conv 
   return vram__conv_transforms(c, tiles, filters, (uint64_t)(8 * tile * (tile / 2 + 1)));
 }
 
-/* Channels in whole groups of 16 bytes. */
+/* Channels in whole groups of 16 bytes, of values of 2, 4 or 8 bytes. */
 static uint64_t vram__conv_even(uint64_t channels, uint64_t size) {
-  const uint64_t group = 16 / size;
-  return (channels + group - 1) / group * group;
+  const uint64_t rest = size == 2 ? 7 : size == 4 ? 3 : 1;
+  return (channels + rest) & ~rest;
 }
 
 /* The weight's gradient has few tiles for the multiprocessors, so that several sum up a part of
@@ -17114,8 +17114,10 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
-  for (i = 2; f && i-- > 0;)
-    vram__save_tensor(s, f, in[i]);
+  if (f) {
+    vram__save_tensor(s, f, in[1]);
+    vram__save_tensor(s, f, in[0]);
+  }
   d[0] = in[0].d;
   d[1] = in[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));

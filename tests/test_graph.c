@@ -481,9 +481,9 @@ static void workspaces(void) {
   const uint64_t winograd = UINT64_C(144) * (UINT64_C(4) * 64 * 128 + 4096);
   const uint64_t copies = 4 * (x + 18432 + UINT64_C(4) * 32 * 225);
   const uint64_t uneven =
-      UINT64_C(4) * (UINT64_C(4) * 126 * 1024 + 126 * 127 * 9 + UINT64_C(4) * 127 * 225);
+      UINT64_C(4) * (UINT64_C(4) * 126 * 1024 + UINT64_C(126) * 127 * 9 + UINT64_C(4) * 127 * 225);
   const uint64_t even =
-      UINT64_C(4) * (UINT64_C(4) * 128 * 1024 + 128 * 128 * 9 + UINT64_C(4) * 128 * 225);
+      UINT64_C(4) * (UINT64_C(4) * 128 * 1024 + UINT64_C(128) * 128 * 9 + UINT64_C(4) * 128 * 225);
   workspace(text, 90, VRAM_DTYPE_NONE, 4 * (2 * x + 36864), winograd);
   workspace(text, 80, VRAM_DTYPE_NONE, 4 * (x + 36864), winograd);
   workspace(text, 75, VRAM_DTYPE_NONE, UINT64_C(100) * 4096, winograd);

@@ -21,7 +21,7 @@ static void put_inputs(char *to, const char *inputs, const char *end, const char
     if (sizes[strlen(sizes) - 1] == ',')
       sizes[strlen(sizes) - 1] = 0;
     if (!strcmp(kind, "DT"))
-      strcpy(kind, dtype);
+      snprintf(kind, sizeof kind, "%s", dtype);
     to +=
         sprintf(to, "input %s %s %s%s\n", name, kind, sizes, strpbrk(kind, "fc") ? " grad=1" : "");
     inputs += used;
@@ -55,14 +55,14 @@ static int runs(play *p, const char *head, const char *line) {
 static void check_row(play *p, char *row) {
   char head[LONGEST];
   char *inputs = strstr(row, " | "), *line = inputs ? strstr(inputs + 3, " | ") : NULL;
-  int i;
+  size_t i;
   if (!NEED(line != NULL && line - row < LONGEST && strlen(line) < LONGEST))
     return;
   for (i = 0; i < DTYPES; i++) {
     const char want = row[2 * i];
     put_inputs(head, inputs + 3, line, dtypes[i]);
     snprintf(test_where, sizeof test_where, "%s, DT %s: %.200s",
-             want == '+' || want == 'r' ? "runs" : "refused", dtypes[i], row + 2 * DTYPES);
+             want == '+' || want == 'r' ? "runs" : "refused", dtypes[i], row + (size_t)2 * DTYPES);
     EQUAL(runs(p, head, line + 3), want == '+' || want == 'r');
   }
 }

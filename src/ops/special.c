@@ -13,8 +13,10 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
-  for (i = 2; f && i-- > 0;)
-    vram__save_tensor(s, f, in[i]);
+  if (f) {
+    vram__save_tensor(s, f, in[1]);
+    vram__save_tensor(s, f, in[0]);
+  }
   d[0] = in[0].d;
   d[1] = in[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));

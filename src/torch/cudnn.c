@@ -46,10 +46,10 @@ static uint64_t vram__conv_fft(const vram__rules *rules, const vram__cudnn_conv 
   return vram__conv_transforms(c, tiles, filters, (uint64_t)(8 * tile * (tile / 2 + 1)));
 }
 
-/* Channels in whole groups of 16 bytes. */
+/* Channels in whole groups of 16 bytes, of values of 2, 4 or 8 bytes. */
 static uint64_t vram__conv_even(uint64_t channels, uint64_t size) {
-  const uint64_t group = 16 / size;
-  return (channels + group - 1) / group * group;
+  const uint64_t rest = size == 2 ? 7 : size == 4 ? 3 : 1;
+  return (channels + rest) & ~rest;
 }
 
 /* The weight's gradient has few tiles for the multiprocessors, so that several sum up a part of
