@@ -7942,25 +7942,23 @@ enum {
 };
 
 /* Bits: what else others ask about an op. */
-enum {
-  VRAM__OP_OWNS = 1,          /* has slots for a weight and a bias */
-  VRAM__OP_FLAT = 2,          /* lays its weights into one tensor (flatten_parameters) */
-  VRAM__OP_PARAM = 4,         /* is a parameter or buffer */
-  VRAM__OP_WEIGHT_INPUT = 8,  /* a weight given as input stands for the required keys */
-  VRAM__OP_LOSS = 16,         /* a loss */
-  VRAM__OP_WRITES = 32,       /* always writes to its first input */
-  VRAM__OP_DROPOUT = 64,      /* with p=0 it is the input itself */
-  VRAM__OP_CREATES = 128,     /* makes values of its own, whatever the input is */
-  VRAM__OP_VARIES = 256,      /* other values each time */
-  VRAM__OP_ALIAS = 512,       /* the values of its one input, perhaps in another shape */
-  VRAM__OP_ANY_DTYPE = 1024,  /* in a network: works on integers of the input */
-  VRAM__OP_ANY_LAYOUT = 2048, /* in a network: cares for no axis */
-  VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
-  VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
-  VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
-  VRAM__OP_NUMBERS = 32768,   /* and this for all but bools */
-  VRAM__OP_REAL = 65536       /* and this for all but complex numbers */
-};
+#define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
+#define VRAM__OP_FLAT 2u          /* lays its weights into one tensor (flatten_parameters) */
+#define VRAM__OP_PARAM 4u         /* is a parameter or buffer */
+#define VRAM__OP_WEIGHT_INPUT 8u  /* a weight given as input stands for the required keys */
+#define VRAM__OP_LOSS 16u         /* a loss */
+#define VRAM__OP_WRITES 32u       /* always writes to its first input */
+#define VRAM__OP_DROPOUT 64u      /* with p=0 it is the input itself */
+#define VRAM__OP_CREATES 128u     /* makes values of its own, whatever the input is */
+#define VRAM__OP_VARIES 256u      /* other values each time */
+#define VRAM__OP_ALIAS 512u       /* the values of its one input, perhaps in another shape */
+#define VRAM__OP_ANY_DTYPE 1024u  /* in a network: works on integers of the input */
+#define VRAM__OP_ANY_LAYOUT 2048u /* in a network: cares for no axis */
+#define VRAM__OP_TOTAL 4096u      /* over all axes: a loss may be made of it */
+#define VRAM__OP_RUNNING 8192u    /* has three more slots, for running statistics */
+#define VRAM__OP_FLOATS 16384u    /* PyTorch has it for floating point only */
+#define VRAM__OP_NUMBERS 32768u   /* and this for all but bools */
+#define VRAM__OP_REAL 65536u      /* and this for all but complex numbers */
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
 typedef struct vram__op_row {
@@ -11741,39 +11739,52 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 /* >>torch/rules    constants of PyTorch and the libraries that it calls, a row for each version */
 
 /* What a version does that another does not. */
-enum {
-  VRAM__RMS_NORM_FUSED = 1,  /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
-  VRAM__COLON_VIEW = 2,      /* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
-  VRAM__LINEAR_VIEW = 4,     /* Linear.cpp, linear: of folded axes it is a view for autograd */
-  VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
-  VRAM__ADAFACTOR = 16,      /* torch.optim has it */
-  VRAM__MUON = 32,           /* torch.optim has it */
-  /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind where(..), else
-     before it */
-  VRAM__MASK_LAST = 64,
-  VRAM__CONV3D_HALF_SLOW = 128, /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
-  VRAM__RNN_BF16 = 256,         /* cudnn_is_acceptable: recurrent nets in bf16 */
-  VRAM__MASK_EXPANDED = 512,    /* attention.cpp, preprocess_mask: before it is aligned */
-  VRAM__UPSAMPLE_F32 = 1024,    /* autocast_mode.h, AT_FORALL_FP32: interpolate is in the list */
-  /* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
-     attention where there are few queries */
-  VRAM__FLASH_1 = 2048,
-  VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
-  VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
-  VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
-  /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
-  VRAM__CAST_GRAD = 32768,
-  /* attention.cu, native_multi_head_attention_cuda: fused kernels only for heads of a multiple of 8
-   */
-  VRAM__MHA_EIGHTS = 16384,
-  /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
-     tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 131072,
-  VRAM__SOFTMAX_INPUT =
-      262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
-  VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
-  VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
-};
+/* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+#define VRAM__RMS_NORM_FUSED 1u
+/* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
+#define VRAM__COLON_VIEW 2u
+/* Linear.cpp, linear: of folded axes it is a view for autograd */
+#define VRAM__LINEAR_VIEW 4u
+/* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+#define VRAM__EMBEDDING_FUSED 8u
+/* torch.optim has it */
+#define VRAM__ADAFACTOR 16u
+/* torch.optim has it */
+#define VRAM__MUON 32u
+/* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind where(..), else
+   before it */
+#define VRAM__MASK_LAST 64u
+/* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+#define VRAM__CONV3D_HALF_SLOW 128u
+/* cudnn_is_acceptable: recurrent nets in bf16 */
+#define VRAM__RNN_BF16 256u
+/* attention.cpp, preprocess_mask: before it is aligned */
+#define VRAM__MASK_EXPANDED 512u
+/* autocast_mode.h, AT_FORALL_FP32: interpolate is in the list */
+#define VRAM__UPSAMPLE_F32 1024u
+/* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
+   attention where there are few queries */
+#define VRAM__FLASH_1 2048u
+/* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+#define VRAM__CUDNN_PAIRS 4096u
+/* functional.py, multi_head_attention_forward: no `del q, k, v` */
+#define VRAM__MHA_KEEPS 8192u
+/* attention.cu, native_multi_head_attention_cuda: fused kernels only for heads of a multiple of 8
+ */
+#define VRAM__MHA_EIGHTS 16384u
+/* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+#define VRAM__CAST_GRAD 32768u
+/* Distance.cpp, cosine_similarity: eps is a tensor */
+#define VRAM__COSINE_EPS 65536u
+/* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
+   tensor cores through Winograd's form without a workspace of images */
+#define VRAM__CUDNN_9_8 131072u
+/* derivatives.yaml: _softmax and _log_softmax save their input, too */
+#define VRAM__SOFTMAX_INPUT 262144u
+/* torch.optim: foreach only if it is asked for */
+#define VRAM__OPTIM_LOOPS 524288u
+/* torch/optim/adam.py: sqrt and denom are two lists */
+#define VRAM__OPTIM_DENOM 1048576u
 
 /* How attention of ordinary ops is composed. */
 enum {
@@ -12969,14 +12980,14 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
 #define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_8 & ~(unsigned)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
+    ((VRAM__DOES_2_8 & ~(uint32_t)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
 #define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
 #define VRAM__DOES_2_11 \
     (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
      VRAM__COSINE_EPS)
-#define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(unsigned)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
-#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(unsigned)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
-#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(unsigned)VRAM__LINEAR_VIEW)
+#define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(uint32_t)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
+#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(uint32_t)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named. */
@@ -33077,8 +33088,8 @@ typedef struct vram__optim_row {
   X(CAPTURABLE, 8, "capturable")                                                                   \
   X(DENOM, 16, "denom")                                                                            \
   X(MATRIX, 32, "matrix")                                                                          \
-  X(LARGE, 64, "large") X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once")                \
-      X(PROJECTED, 512, "projected")
+  X(LARGE, 64, "large")                                                                            \
+  X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once") X(PROJECTED, 512, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -37455,7 +37466,8 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
     return;
   for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
-    s->variable[s->name_of[n->in[i]->index]].refs++;
+    if (s->name_of[n->in[i]->index] != s->g->nvalue) /* left out */
+      s->variable[s->name_of[n->in[i]->index]].refs++;
   if (s->phase == VRAM_PHASE_EVALUATION)
     return;
   for (i = 0; i < n->nin; i++) {
@@ -37908,7 +37920,8 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   const int lasting = o->train || vram__blas_workspaces_stay(g, o);
   vram_result r;
   if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                       vram__blas_workspaces_stay(g, o) ? VRAM__RUN_AGAIN : 0);
     if (r || o->first_step ||
         !(s->blas_workspaces ||
           (o->train && (s->leaf.missing || (s->rnn_reset && s->rnn_dropout.d)))))

@@ -480,8 +480,6 @@ static void workspaces(void) {
   const uint64_t fft = UINT64_C(8) * 32 * 17 * (256 + 64);
   const uint64_t winograd = UINT64_C(144) * (UINT64_C(4) * 64 * 128 + 4096);
   const uint64_t copies = 4 * (x + 18432 + UINT64_C(4) * 32 * 225);
-  const uint64_t uneven =
-      UINT64_C(4) * (UINT64_C(4) * 126 * 1024 + UINT64_C(126) * 127 * 9 + UINT64_C(4) * 127 * 225);
   const uint64_t even =
       UINT64_C(4) * (UINT64_C(4) * 128 * 1024 + UINT64_C(128) * 128 * 9 + UINT64_C(4) * 128 * 225);
   workspace(text, 90, VRAM_DTYPE_NONE, 4 * (2 * x + 36864), winograd);
@@ -493,7 +491,7 @@ static void workspaces(void) {
   workspace(strided, 70, VRAM_DTYPE_NONE, 0, copies);
   workspace(few, 70, VRAM_DTYPE_NONE, 0, fft);
   workspace(odd, 80, VRAM_DTYPE_NONE, even, even);
-  workspace(odd, 70, VRAM_DTYPE_NONE, 0, uneven);
+  workspace(odd, 70, VRAM_DTYPE_NONE, 0, even);
   workspace(image, 70, VRAM_DTYPE_NONE, 0, UINT64_C(8) * 32 * 17 * (4 * 4 * 67 + 192));
   workspace(image, 80, VRAM_DTYPE_NONE, 0, UINT64_C(8) * 32 * 17 * (4 * 4 * 67 + 192));
   workspace(point, 80, VRAM_DTYPE_NONE, 4 * (x + 4096), 4 * (2 * x + 4096));

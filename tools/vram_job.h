@@ -20,7 +20,7 @@
   "  --zero-grad-end       zero_grad() behind the optimizer's step\n"                              \
   "  --last-batch N        the last batch of an epoch is one of N: what runs then,\n"              \
   "                        and the step behind it\n"                                               \
-  "  --eval-batch N        a batch of N in eval mode under no_grad between two steps\n"            \
+  "  --eval-batch N        between two steps a batch of N in eval mode and no_grad\n"              \
   "  --clip-grad-norm foreach|loop\n"                                                              \
   "                        clip_grad_norm_() before the optimizer's step\n"                        \
   "  --optimizer-in-backward\n"                                                                    \

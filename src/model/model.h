@@ -176,25 +176,23 @@ enum {
 };
 
 /* Bits: what else others ask about an op. */
-enum {
-  VRAM__OP_OWNS = 1,          /* has slots for a weight and a bias */
-  VRAM__OP_FLAT = 2,          /* lays its weights into one tensor (flatten_parameters) */
-  VRAM__OP_PARAM = 4,         /* is a parameter or buffer */
-  VRAM__OP_WEIGHT_INPUT = 8,  /* a weight given as input stands for the required keys */
-  VRAM__OP_LOSS = 16,         /* a loss */
-  VRAM__OP_WRITES = 32,       /* always writes to its first input */
-  VRAM__OP_DROPOUT = 64,      /* with p=0 it is the input itself */
-  VRAM__OP_CREATES = 128,     /* makes values of its own, whatever the input is */
-  VRAM__OP_VARIES = 256,      /* other values each time */
-  VRAM__OP_ALIAS = 512,       /* the values of its one input, perhaps in another shape */
-  VRAM__OP_ANY_DTYPE = 1024,  /* in a network: works on integers of the input */
-  VRAM__OP_ANY_LAYOUT = 2048, /* in a network: cares for no axis */
-  VRAM__OP_TOTAL = 4096,      /* over all axes: a loss may be made of it */
-  VRAM__OP_RUNNING = 8192,    /* has three more slots, for running statistics */
-  VRAM__OP_FLOATS = 16384,    /* PyTorch has it for floating point only */
-  VRAM__OP_NUMBERS = 32768,   /* and this for all but bools */
-  VRAM__OP_REAL = 65536       /* and this for all but complex numbers */
-};
+#define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
+#define VRAM__OP_FLAT 2u          /* lays its weights into one tensor (flatten_parameters) */
+#define VRAM__OP_PARAM 4u         /* is a parameter or buffer */
+#define VRAM__OP_WEIGHT_INPUT 8u  /* a weight given as input stands for the required keys */
+#define VRAM__OP_LOSS 16u         /* a loss */
+#define VRAM__OP_WRITES 32u       /* always writes to its first input */
+#define VRAM__OP_DROPOUT 64u      /* with p=0 it is the input itself */
+#define VRAM__OP_CREATES 128u     /* makes values of its own, whatever the input is */
+#define VRAM__OP_VARIES 256u      /* other values each time */
+#define VRAM__OP_ALIAS 512u       /* the values of its one input, perhaps in another shape */
+#define VRAM__OP_ANY_DTYPE 1024u  /* in a network: works on integers of the input */
+#define VRAM__OP_ANY_LAYOUT 2048u /* in a network: cares for no axis */
+#define VRAM__OP_TOTAL 4096u      /* over all axes: a loss may be made of it */
+#define VRAM__OP_RUNNING 8192u    /* has three more slots, for running statistics */
+#define VRAM__OP_FLOATS 16384u    /* PyTorch has it for floating point only */
+#define VRAM__OP_NUMBERS 32768u   /* and this for all but bools */
+#define VRAM__OP_REAL 65536u      /* and this for all but complex numbers */
 
 /* All that there is about an op stands in its row, below its functions in src/ops. */
 typedef struct vram__op_row {

@@ -54,7 +54,8 @@ VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
     return;
   for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
-    s->variable[s->name_of[n->in[i]->index]].refs++;
+    if (s->name_of[n->in[i]->index] != s->g->nvalue) /* left out */
+      s->variable[s->name_of[n->in[i]->index]].refs++;
   if (s->phase == VRAM_PHASE_EVALUATION)
     return;
   for (i = 0; i < n->nin; i++) {

@@ -56,8 +56,8 @@ typedef struct vram__optim_row {
   X(CAPTURABLE, 8, "capturable")                                                                   \
   X(DENOM, 16, "denom")                                                                            \
   X(MATRIX, 32, "matrix")                                                                          \
-  X(LARGE, 64, "large") X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once")                \
-      X(PROJECTED, 512, "projected")
+  X(LARGE, 64, "large")                                                                            \
+  X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once") X(PROJECTED, 512, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,

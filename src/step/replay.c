@@ -30,7 +30,8 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   const int lasting = o->train || vram__blas_workspaces_stay(g, o);
   vram_result r;
   if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                       vram__blas_workspaces_stay(g, o) ? VRAM__RUN_AGAIN : 0);
     if (r || o->first_step ||
         !(s->blas_workspaces ||
           (o->train && (s->leaf.missing || (s->rnn_reset && s->rnn_dropout.d)))))

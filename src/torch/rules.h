@@ -3,39 +3,52 @@
 #include "core/core.h"
 
 /* What a version does that another does not. */
-enum {
-  VRAM__RMS_NORM_FUSED = 1,  /* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
-  VRAM__COLON_VIEW = 2,      /* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
-  VRAM__LINEAR_VIEW = 4,     /* Linear.cpp, linear: of folded axes it is a view for autograd */
-  VRAM__EMBEDDING_FUSED = 8, /* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
-  VRAM__ADAFACTOR = 16,      /* torch.optim has it */
-  VRAM__MUON = 32,           /* torch.optim has it */
-  /* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind where(..), else
-     before it */
-  VRAM__MASK_LAST = 64,
-  VRAM__CONV3D_HALF_SLOW = 128, /* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
-  VRAM__RNN_BF16 = 256,         /* cudnn_is_acceptable: recurrent nets in bf16 */
-  VRAM__MASK_EXPANDED = 512,    /* attention.cpp, preprocess_mask: before it is aligned */
-  VRAM__UPSAMPLE_F32 = 1024,    /* autocast_mode.h, AT_FORALL_FP32: interpolate is in the list */
-  /* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
-     attention where there are few queries */
-  VRAM__FLASH_1 = 2048,
-  VRAM__CUDNN_PAIRS = 4096, /* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
-  VRAM__MHA_KEEPS = 8192,   /* functional.py, multi_head_attention_forward: no `del q, k, v` */
-  VRAM__COSINE_EPS = 65536, /* Distance.cpp, cosine_similarity: eps is a tensor */
-  /* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
-  VRAM__CAST_GRAD = 32768,
-  /* attention.cu, native_multi_head_attention_cuda: fused kernels only for heads of a multiple of 8
-   */
-  VRAM__MHA_EIGHTS = 16384,
-  /* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
-     tensor cores through Winograd's form without a workspace of images */
-  VRAM__CUDNN_9_8 = 131072,
-  VRAM__SOFTMAX_INPUT =
-      262144, /* derivatives.yaml: _softmax and _log_softmax save their input, too */
-  VRAM__OPTIM_LOOPS = 524288, /* torch.optim: foreach only if it is asked for */
-  VRAM__OPTIM_DENOM = 1048576 /* torch/optim/adam.py: sqrt and denom are two lists */
-};
+/* layer_norm.cpp: it has a kernel of its own (_fused_rms_norm) */
+#define VRAM__RMS_NORM_FUSED 1u
+/* TensorIndexing.h, applySlice: what `:` gives of an axis is a view */
+#define VRAM__COLON_VIEW 2u
+/* Linear.cpp, linear: of folded axes it is a view for autograd */
+#define VRAM__LINEAR_VIEW 4u
+/* EmbeddingBackwardKernel.cu: sums of few rows are not stored */
+#define VRAM__EMBEDDING_FUSED 8u
+/* torch.optim has it */
+#define VRAM__ADAFACTOR 16u
+/* torch.optim has it */
+#define VRAM__MUON 32u
+/* derivatives.yaml, maximum and minimum: what masked_fill_ takes comes behind where(..), else
+   before it */
+#define VRAM__MASK_LAST 64u
+/* Convolution.cpp, use_cudnn: not in 16 bits along three axes */
+#define VRAM__CONV3D_HALF_SLOW 128u
+/* cudnn_is_acceptable: recurrent nets in bf16 */
+#define VRAM__RNN_BF16 256u
+/* attention.cpp, preprocess_mask: before it is aligned */
+#define VRAM__MASK_EXPANDED 512u
+/* autocast_mode.h, AT_FORALL_FP32: interpolate is in the list */
+#define VRAM__UPSAMPLE_F32 1024u
+/* sdp_utils.cpp: flash attention of the first generation, which comes behind memory-efficient
+   attention where there are few queries */
+#define VRAM__FLASH_1 2048u
+/* sdp_utils.cpp: heads that cuDNN's attention trains are listed */
+#define VRAM__CUDNN_PAIRS 4096u
+/* functional.py, multi_head_attention_forward: no `del q, k, v` */
+#define VRAM__MHA_KEEPS 8192u
+/* attention.cu, native_multi_head_attention_cuda: fused kernels only for heads of a multiple of 8
+ */
+#define VRAM__MHA_EIGHTS 16384u
+/* autocast_mode.cpp, cached_cast: with grad mode on, under no_grad, too */
+#define VRAM__CAST_GRAD 32768u
+/* Distance.cpp, cosine_similarity: eps is a tensor */
+#define VRAM__COSINE_EPS 65536u
+/* cuDNN from 9.8 on (with torch 2.8): filters of one value go the way of the others; fp32 without
+   tensor cores through Winograd's form without a workspace of images */
+#define VRAM__CUDNN_9_8 131072u
+/* derivatives.yaml: _softmax and _log_softmax save their input, too */
+#define VRAM__SOFTMAX_INPUT 262144u
+/* torch.optim: foreach only if it is asked for */
+#define VRAM__OPTIM_LOOPS 524288u
+/* torch/optim/adam.py: sqrt and denom are two lists */
+#define VRAM__OPTIM_DENOM 1048576u
 
 /* How attention of ordinary ops is composed. */
 enum {
