@@ -425,8 +425,9 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
   vram__cub_release(s, places);
   vram__tensor_release(s, copy);
   vram__upper_may_need(s, 2 * d->numel);
-  if (d->numel == (uint64_t)count) {
+  if (d->numel == (uint64_t)count) { /* a view of it */
     to[1] = selected;
+    to[1].d = d;
     return;
   }
   count = (int64_t)d->numel - count;
