@@ -7774,9 +7774,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__CHECKPOINTED                                                                         \
-  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
-                                 */
+#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only where nodes are computed again */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */
@@ -18706,6 +18704,22 @@ static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__t
   return vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
 }
 
+/* What a selection keeps: the places in the axis, or (none: of all) operand and result. */
+static void vram__select_end(vram__step *s, const vram_node *n, vram__grad_fn *f, vram__tensor x,
+                             vram__tensor *y, vram__tensor places) {
+  if (f && places.d)
+    vram__save_tensor(s, f, places);
+  else if (f) {
+    vram__save_tensor(s, f, x);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1)
+    y[1] = places;
+  else
+    vram__tensor_release(s, places);
+}
+
 /* amax, amin; max, min of an axis (with indices) or of all */
 static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
@@ -18724,20 +18738,9 @@ static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tenso
     vram__tensor_release(s, c);
   } else
     vram__reduce_scratch(s, x[0], mask, x[0].dt, vram__dtype_size(x[0].dt), 4);
-  if (f) {
+  if (f)
     f->aux = mask;
-    if (pair)
-      vram__save_tensor(s, f, i);
-    else {
-      vram__save_tensor(s, f, x[0]);
-      vram__save_tensor(s, f, y[0]);
-    }
-  }
-  vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (n->nout > 1)
-    y[1] = i;
-  else
-    vram__tensor_release(s, i);
+  vram__select_end(s, n, f, x[0], y, i);
 }
 
 static void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -18952,20 +18955,9 @@ static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tens
     vram__cub_release(s, nan);
     vram__tensor_release(s, sorted);
   }
-  if (f) {
+  if (f)
     f->aux = mask;
-    if (pair)
-      vram__save_tensor(s, f, i);
-    else {
-      vram__save_tensor(s, f, x[0]);
-      vram__save_tensor(s, f, y[0]);
-    }
-  }
-  vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (n->nout > 1)
-    y[1] = i;
-  else
-    vram__tensor_release(s, i);
+  vram__select_end(s, n, f, x[0], y, i);
 }
 
 static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tensor *x,

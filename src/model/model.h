@@ -8,9 +8,7 @@
 #define VRAM__WRITES 16u  /* node: may write to its first input */
 #define VRAM__DROPS 32u   /* node: a line about values, `drop` and the like: no name of its own */
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
-#define VRAM__CHECKPOINTED                                                                         \
-  128u                          /* a `requires_grad` line: only in steps that compute nodes again  \
-                                 */
+#define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only where nodes are computed again */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */

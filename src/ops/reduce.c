@@ -180,6 +180,22 @@ static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__t
   return vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
 }
 
+/* What a selection keeps: the places in the axis, or (none: of all) operand and result. */
+static void vram__select_end(vram__step *s, const vram_node *n, vram__grad_fn *f, vram__tensor x,
+                             vram__tensor *y, vram__tensor places) {
+  if (f && places.d)
+    vram__save_tensor(s, f, places);
+  else if (f) {
+    vram__save_tensor(s, f, x);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (n->nout > 1)
+    y[1] = places;
+  else
+    vram__tensor_release(s, places);
+}
+
 /* amax, amin; max, min of an axis (with indices) or of all */
 static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
@@ -198,20 +214,9 @@ static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tenso
     vram__tensor_release(s, c);
   } else
     vram__reduce_scratch(s, x[0], mask, x[0].dt, vram__dtype_size(x[0].dt), 4);
-  if (f) {
+  if (f)
     f->aux = mask;
-    if (pair)
-      vram__save_tensor(s, f, i);
-    else {
-      vram__save_tensor(s, f, x[0]);
-      vram__save_tensor(s, f, y[0]);
-    }
-  }
-  vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (n->nout > 1)
-    y[1] = i;
-  else
-    vram__tensor_release(s, i);
+  vram__select_end(s, n, f, x[0], y, i);
 }
 
 static void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -426,20 +431,9 @@ static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tens
     vram__cub_release(s, nan);
     vram__tensor_release(s, sorted);
   }
-  if (f) {
+  if (f)
     f->aux = mask;
-    if (pair)
-      vram__save_tensor(s, f, i);
-    else {
-      vram__save_tensor(s, f, x[0]);
-      vram__save_tensor(s, f, y[0]);
-    }
-  }
-  vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (n->nout > 1)
-    y[1] = i;
-  else
-    vram__tensor_release(s, i);
+  vram__select_end(s, n, f, x[0], y, i);
 }
 
 static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tensor *x,
