@@ -83,7 +83,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     vram__cub_release(s, places[0]);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
     places[0] = vram__cub_hold(s, 8 * all);
-    vram__workspace_use(s, vram__cub_scan(s, all, 4));
+    vram__workspace_use(s, vram__cub_scan(s, all, VRAM_I32));
     vram__cub_release(s, places[0]);
     (void)places[1];
   }

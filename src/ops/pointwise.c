@@ -94,6 +94,8 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
+  if (vram__kind_rank(dt) < 2 && (n->op == VRAM_OP_atan2 || (n->op == VRAM_OP_where && n->nin < 3)))
+    dt = vram__graph_default_dtype(g);
   if (vram__kind_rank(dt) < 2 &&
       (n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv))
     return vram__node_error(g, n, "tensors that are not floating point");
@@ -347,8 +349,11 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
   const vram_dims *d[3];
   vram__grad_fn *f;
   vram_dtype dt;
-  if (n->nin < 3)
-    b = number = vram__tensor_empty(s, s->scalar, a.dt);
+  if (n->nin < 3) /* 0.0: an integer becomes a floating-point number */
+    b = number = vram__tensor_empty(s, s->scalar,
+                                    vram__kind_rank(a.dt) < 2
+                                        ? vram__step_dtype(s, vram__graph_default_dtype(s->g))
+                                        : a.dt);
   else
     b = x[2];
   {
