@@ -16679,6 +16679,14 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
   return 1;
 }
 
+static int vram__any_float(const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (vram__kind_rank(n->in[i]->dtype) >= 2)
+      return 1;
+  return 0;
+}
+
 static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t count) {
   vram__promote p;
   uint32_t i;
@@ -16703,10 +16711,10 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
-  if (vram__kind_rank(dt) < 2 && (n->op == VRAM_OP_atan2 || (n->op == VRAM_OP_where && n->nin < 3)))
-    dt = vram__graph_default_dtype(g);
-  if (vram__kind_rank(dt) < 2 &&
-      (n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv))
+  if (vram__kind_rank(dt) < 2 && n->op == VRAM_OP_where && n->nin < 3)
+    dt = VRAM_F32; /* the other one is 0.0 */
+  if ((n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv) &&
+      !vram__any_float(n))
     return vram__node_error(g, n, "tensors that are not floating point");
   if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
     return vram__node_error(g, n, "complex numbers are not rounded");
@@ -17122,7 +17130,7 @@ VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposin
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
     logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
-    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
+    0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
@@ -18592,7 +18600,10 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
     dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
-    if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+    if (n->op == VRAM_OP_nansum && vram__kind_rank(dt) < 2)
+      dt = VRAM_I64;
+    if (vram__kind_rank(dt) < 2 && n->op != VRAM_OP_nansum &&
+        !vram__node_list(n, VRAM__KEY_dtype, NULL))
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
     if (vram__is_complex(dt) && n->op != VRAM_OP_mean && n->op != VRAM_OP_nansum)
       dt = vram__real_of(dt); /* a distance */
@@ -18688,7 +18699,8 @@ static void vram__forward_nansum(vram__step *s, const vram_node *n, vram__tensor
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
     vram__save_tensor(s, f, x[0]);
   }
-  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n),
+                          vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -19188,6 +19200,8 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
+  if (dt == VRAM_C32)
+    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -20846,6 +20860,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   const uint32_t e = vram__dtype_size(x[0].dt);
   const uint64_t all = x[0].d->numel;
   const uint32_t inverse = n->nout > 1;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   vram__tensor c = vram__tensor_contiguous(s, x[0]);
   const uint32_t sorted = vram__cub_hold(s, e * all);
   uint32_t places[2], count;
@@ -20869,6 +20884,14 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   vram__cub_release(s, inverse ? places[1] : 0);
   vram__cub_release(s, sorted);
   vram__tensor_release(s, c);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* derivatives.yaml, _unique2: not_implemented; the record is there all the same. */
+static void vram__backward_unique(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "unique has no derivative: PyTorch stops with an error");
 }
 
 /* nms_kernel.cu: boxes in the order of their scores, a bit for each pair of them */
@@ -20905,7 +20928,7 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL, "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");
 
@@ -22950,6 +22973,8 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   weight[2] = right->v[last];
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
+  if (!weight[1] || !weight[2])
+    return vram__node_error(g, n, "inputs without features");
   if (!vram__node_params(g, n, 2) ||
       !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
@@ -26104,10 +26129,15 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
   const uint32_t k = vram__op_axes(n), lead = vram__axis_lead(g, n, k);
   int64_t to[3];
-  if (lead && vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL && !vram__axes_filled(g, n, 1))
+  uint32_t i, ones = 0;
+  if (!lead || !vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
     return 0;
-  return lead && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
-         vram__shape_resize(g, n, k, to);
+  for (i = 0; i < k; i++)
+    ones += to[i] == 1;
+  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL ? !vram__axes_filled(g, n, 1)
+                                                        : ones < k && !vram__axes_filled(g, n, lead))
+    return 0; /* an average of all is a mean, of nothing, too */
+  return vram__shape_resize(g, n, k, to);
 }
 
 /* in * factor, rounded down; factor in units of 10^-9; -1: too large */
@@ -26135,7 +26165,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i];
     if (!by_size)
       to[i] = vram__shape_times(in, VRAM__INT(n, output_ratio, 0));
-    if (to[i] < 1 || to[i] + kernel[i] - 1 > in)
+    if (to[i] < 1 || to[i] + kernel[i] - 1 > in - (k == 3))
       return vram__node_error(g, n, "a kernel and a result larger than the input");
   }
   return vram__shape_resize(g, n, k, to);
@@ -27216,6 +27246,8 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
   for (i = 0; i < x.d->ndim; i++)
     size[i] = i == axis ? 1 : x.d->v[i];
+  if (i && !x.d->v[axis])
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "the largest of no values: PyTorch refuses");
   largest = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
   index = vram__tensor_empty(s, largest.d, VRAM_I64);
   vram__tensor_release(s, largest);
@@ -28304,6 +28336,8 @@ VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0
 
 #ifndef VRAM_NO_STEP
 
+#define VRAM__BN_AXES 5 /* of cuDNN's batch norm */
+
 /* aux of a batch_norm's record */
 /* and where the weight is saved, or what comes in its place */
 enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_WEIGHT = 2 /* bits before it */ };
@@ -28445,6 +28479,9 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
+  if (cudnn && x->d->ndim > VRAM__BN_AXES)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "cuDNN's batch norm takes 2 to 5 axes: PyTorch refuses");
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
   if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */
@@ -32964,8 +33001,7 @@ enum {
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n);
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c);
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
                                     uint32_t n, vram__optim_bytes *out);
 VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -34066,10 +34102,8 @@ static uint64_t vram__optim_pairs(uint32_t n) { return 10 * (uint64_t)n + 64; }
 VRAM__FN uint64_t vram__optim_ids(uint32_t n) { return 2 * vram__optim_pairs(n); }
 
 /* Why this combination does not exist, or NULL. */
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n) {
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c) {
   const vram__optim_row *row = vram__optim_row_of(c->optim);
-  uint32_t i;
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
@@ -34084,10 +34118,6 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
                                              : "this optimizer has no for-loop implementation";
   if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURABLE))
     return "this optimizer has no option capturable";
-  if (c->scaler && !c->master)
-    for (i = 0; i < n; i++)
-      if (vram__dtype_size(p[i].dtype) < 4)
-        return "GradScaler cannot unscale gradients of fp16 or bf16";
   return NULL;
 }
 
@@ -37194,9 +37224,9 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
-  if (vram__optim_problem(&c, s->optim, n)) {
+  if (vram__optim_problem(&c)) {
     s->failed = VRAM_ERR_UNSUPPORTED;
-    s->problem = vram__optim_problem(&c, s->optim, n);
+    s->problem = vram__optim_problem(&c);
     return;
   }
   if (s->replay && s->replay->fresh && !s->replay->taping) {
@@ -37274,6 +37304,7 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
+  uint32_t i;
   const uint64_t used = s->used;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
@@ -37284,6 +37315,12 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
                       "were recorded)");
     return;
   }
+  for (i = 0; i < n && s->scaler && !c.master; i++)
+    if (vram__dtype_size(s->optim[i].dtype) < 4) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                        "GradScaler cannot unscale gradients of fp16 or bf16");
+      return;
+    }
   c.first_step = s->o->first_step != 0;
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;

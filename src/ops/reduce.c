@@ -66,7 +66,10 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
     dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
-    if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+    if (n->op == VRAM_OP_nansum && vram__kind_rank(dt) < 2)
+      dt = VRAM_I64;
+    if (vram__kind_rank(dt) < 2 && n->op != VRAM_OP_nansum &&
+        !vram__node_list(n, VRAM__KEY_dtype, NULL))
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
     if (vram__is_complex(dt) && n->op != VRAM_OP_mean && n->op != VRAM_OP_nansum)
       dt = vram__real_of(dt); /* a distance */
@@ -162,7 +165,8 @@ static void vram__forward_nansum(vram__step *s, const vram_node *n, vram__tensor
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
     vram__save_tensor(s, f, x[0]);
   }
-  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n),
+                          vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
