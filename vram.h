@@ -11854,8 +11854,9 @@ typedef struct vram__rules {
     uint16_t select_tile[3][3];      /* unique_by_key with keys of 8 and of 4 bytes, a selection */
     uint16_t by_key_tile[3][2];      /* a scan by keys of 8 and of 4 bytes */
     uint64_t scan_tile_2, scan_tile_4, scan_tile_8; /* a scan of values of so many bytes */
-    uint64_t scan_block, scan_items; /* of complex numbers: threads, and values of 4 bytes of each */
-    uint64_t scan_pad;               /* tiles of look-back before the first */
+    uint64_t scan_block,
+        scan_items;      /* of complex numbers: threads, and values of 4 bytes of each */
+    uint64_t scan_pad;   /* tiles of look-back before the first */
     uint64_t one_reduce; /* values that one block reduces without storage */
   } cub;
 
@@ -14485,9 +14486,10 @@ VRAM__FN int vram__saves_list(const vram__grad_fn *f) {
 /* The same of a record that goes itself: C++ destroys its members from the last to the first, but
    what is in a list from its first to its last. */
 static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
-  const int list = vram__saves_list(f);
+  const int view = f->kind == VRAM_OP_linear && VRAM__SLOTS(f)[0].d->ndim > 2;
+  const int kept = view || vram__saves_list(f); /* a product behind a view goes as any other */
   uint32_t i, j;
-  for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
+  for (i = 0, j = f->nsaved; !kept && i + 1 < j; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
     VRAM__SAVED(f)[i] = VRAM__SAVED(f)[--j];
     VRAM__SAVED(f)[j] = t;
@@ -14975,8 +14977,8 @@ VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uin
   p = vram__blas_copy(s, plain ? a : b);
   q = vram__blas_copy(s, plain ? b : a);
   vram__blas_workspace(s, library);
-  vram__tensor_release(s, p);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
 }
 
 /* a [m,k] x b [k,n] into a fresh [m,n] */
@@ -16967,10 +16969,9 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
   vram__grad_fn *f;
   vram_dtype dt;
   if (n->nin < 3) /* 0.0: an integer becomes a floating-point number */
-    b = number = vram__tensor_empty(s, s->scalar,
-                                    vram__kind_rank(a.dt) < 2
-                                        ? vram__step_dtype(s, vram__graph_default_dtype(s->g))
-                                        : a.dt);
+    b = number = vram__tensor_empty(
+        s, s->scalar,
+        vram__kind_rank(a.dt) < 2 ? vram__step_dtype(s, vram__graph_default_dtype(s->g)) : a.dt);
   else
     b = x[2];
   {
@@ -17129,8 +17130,7 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
-    0, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
@@ -18069,9 +18069,10 @@ VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__t
     all = vram__tensor_empty(s, whole.d, VRAM_I64);
     flat = t.d ? t : g;
     count = (int64_t)flat.d->numel;
+    flat = vram__tensor_reshape(s, flat, 1, &count);
     copy = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), VRAM_I64);
-    vram__tensor_release(s, vram__tensor_reshape(s, flat, 1, &count));
     vram__tensor_release(s, copy);
+    vram__tensor_release(s, flat);
     vram__tensor_release(s, all);
   }
   to[0] = vram__tensor_view(s, whole, d);
@@ -18617,9 +18618,8 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
 static int vram__shape_two(vram_graph *g, vram_node *n) {
   return vram__shape_reduce(g, n) &&
          (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d,
-                                             vram__is_complex(n->in[0]->dtype)
-                                                 ? n->in[0]->dtype
-                                                 : n->out[0].dtype));
+                                             vram__is_complex(n->in[0]->dtype) ? n->in[0]->dtype
+                                                                               : n->out[0].dtype));
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -18872,13 +18872,13 @@ static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vra
   if (whole)
     return var[0];
   y = vram__pointwise_empty2(s, var[0], var[1]);
-  if (mean) {
+  if (mean)
     *mean = vram__tensor_empty(s, of[0].d, x.dt);
-    vram__tensor_release(s, of[1]);
-    vram__tensor_release(s, of[0]);
+  while (i--) {
+    if (mean)
+      vram__tensor_release(s, of[i]);
+    vram__tensor_release(s, var[i]);
   }
-  vram__tensor_release(s, var[1]);
-  vram__tensor_release(s, var[0]);
   return y;
 }
 
@@ -19200,8 +19200,6 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
-  if (dt == VRAM_C32)
-    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -19247,6 +19245,8 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
                a = vram__tensor_to(s, x, dt);
   const vram__tensor c = vram__tensor_contiguous(s, a);
+  if (dt == VRAM_C32)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "a scan of c32: PyTorch refuses");
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
     vram__workspace_use(s, vram__cub_scan(s, x.d->numel, dt));
   vram__tensor_release(s, c);
@@ -19306,6 +19306,11 @@ static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
+/* The conjugate of complex numbers, which a product with them has made; of others there is none. */
+static vram__tensor vram__scan_conjugate(vram__step *s, vram__tensor x) {
+  return vram__is_complex(x.dt) ? vram__pointwise_empty1(s, x) : vram__tensor_none();
+}
+
 /* cumprod_backward, where the input has no zero: the host asks. What zeros would need besides
    depends on where they are. */
 static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -19317,7 +19322,9 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
     to[0] = g;
     return;
   }
+  c = vram__scan_conjugate(s, VRAM__SAVED(f)[1]);
   w = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], g);
+  vram__tensor_release(s, c);
   zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
   any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
   vram__reduce_scratch(s, zero, (1u << d->ndim) - 1, VRAM_BOOL, 1, 4);
@@ -19328,7 +19335,9 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   c = vram__pointwise_empty1(s, b);
   vram__tensor_release(s, b);
   vram__tensor_release(s, a);
+  a = vram__scan_conjugate(s, x);
   to[0] = vram__pointwise_empty2(s, c, x);
+  vram__tensor_release(s, a);
   vram__tensor_release(s, c);
   vram__tensor_release(s, zero);
   vram__tensor_release(s, w);
@@ -20535,8 +20544,8 @@ static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram
   y[0] = vram__scattered(s, n, x[0], x[2]);
   if (f) {
     f->aux = how;
-    vram__save_tensor(s, f, old);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, old);
     vram__save_tensor(s, f, x[2]);
     vram__save_tensor(s, f, y[0]);
   }
@@ -20557,7 +20566,7 @@ static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram
    on the data: there are none. */
 static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                       vram__tensor *of, vram__locals *l) {
-  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  const vram__tensor x = saved[1], index = saved[0], source = saved[2];
   vram__tensor t, masked, result, zero, single, a, b, c, d;
   t = vram__compared_number(s, x);
   masked = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
@@ -20596,7 +20605,7 @@ static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, 
 
 static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                       vram__tensor *of, vram__locals *l) {
-  const vram__tensor index = saved[1];
+  const vram__tensor index = saved[0];
   const vram__tensor like = vram__tensor_like(s, g), ones = vram__tensor_like(s, saved[2]);
   vram__tensor n, t;
   n = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
@@ -20612,7 +20621,7 @@ static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, 
 
 static void vram__scatter_reduce_extreme(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                          vram__tensor *of, vram__locals *l) {
-  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  const vram__tensor x = saved[1], index = saved[0], source = saved[2];
   vram__tensor value, is, source_is, share, none, t;
   value = vram__local(l, vram__gathered(s, index, saved[3].dt));
   t = vram__compared(s, x, saved[3]);
@@ -20640,12 +20649,12 @@ static void vram__backward_scatter_reduce(vram__step *s, vram__grad_fn *f, vram_
   uint32_t i;
   l.n = 0;
   if ((vram__input_wanted(f, 1) || (f->aux & 7) >= VRAM__SCATTER_PROD) &&
-      !vram__scatter_fits(s, f, saved[1].d, saved[2].d))
+      !vram__scatter_fits(s, f, saved[0].d, saved[2].d))
     return;
   switch (f->aux & 7) {
   case VRAM__SCATTER_SUM:
     of[0] = vram__tensor_retain(s, g);
-    of[1] = vram__gathered(s, saved[1], g.dt);
+    of[1] = vram__gathered(s, saved[0], g.dt);
     break;
   case VRAM__SCATTER_MEAN:
     vram__scatter_reduce_mean(s, saved, g, of, &l);
@@ -20928,7 +20937,8 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL,
+         "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");
 
@@ -26134,8 +26144,9 @@ static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
     return 0;
   for (i = 0; i < k; i++)
     ones += to[i] == 1;
-  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL ? !vram__axes_filled(g, n, 1)
-                                                        : ones < k && !vram__axes_filled(g, n, lead))
+  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL
+          ? !vram__axes_filled(g, n, 1)
+          : ones < k && !vram__axes_filled(g, n, lead))
     return 0; /* an average of all is a mean, of nothing, too */
   return vram__shape_resize(g, n, k, to);
 }
@@ -27609,7 +27620,8 @@ static int vram__fft_is_native(const vram__fft *t) {
   return 1;
 }
 
-/* bf16 gives its own complex numbers, half of them where the signal's other half follows from it. */
+/* bf16 gives its own complex numbers, half of them where the signal's other half follows from it.
+ */
 static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
                                    const vram_dims *d) {
   int64_t size[VRAM_MAX_AXES];
@@ -31646,15 +31658,13 @@ static int vram__loss_reduction(const vram_node *n) {
                                            : VRAM__REDUCTION_MEAN;
 }
 
-/* Loss.cpp, apply_loss_reduction; torch.nn.functional.kl_div divides by the batch. Takes x. */
+/* Loss.cpp, apply_loss_reduction. Takes x. */
 static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
   if (reduction == VRAM__REDUCTION_NONE)
     return x;
   vram__tensor_replace(
       s, &x,
       vram__op_call_unary(s, reduction == VRAM__REDUCTION_MEAN ? VRAM_OP_mean : VRAM_OP_sum, x));
-  if (reduction == VRAM__REDUCTION_BATCHMEAN)
-    vram__tensor_replace(s, &x, vram__op_call_unary(s, VRAM_OP_div, x));
   return x;
 }
 
@@ -31843,11 +31853,14 @@ VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, product);
 }
 
-/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target */
+/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target; torch.nn.functional.kl_div divides their
+   sum by the batch. */
 static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   const vram_dtype amp = s->amp;
+  const int reduction = vram__loss_reduction(n);
   vram__tensor in[4], first, second;
+  uint32_t i;
   vram__loss_args(s, n, x, 2, 0, in);
   s->amp = VRAM_DTYPE_NONE;
   if (vram__kind_rank(in[1].dt) < 2)
@@ -31863,8 +31876,12 @@ static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor
   }
   vram__tensor_release(s, second);
   vram__tensor_release(s, first);
-  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  y[0] = vram__loss_reduce(s, y[0], reduction);
   s->amp = amp;
+  for (i = 0; i < 2; i++)
+    vram__tensor_replace(s, &in[i], vram__tensor_none());
+  if (reduction == VRAM__REDUCTION_BATCHMEAN)
+    vram__tensor_replace(s, &y[0], vram__op_call_unary(s, VRAM_OP_div, y[0]));
   vram__loss_release(s, in, 4);
 }
 
@@ -31989,10 +32006,10 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
   for (i = VRAM__COSINE_LOCALS; i-- > 0;)
     vram__tensor_release(s, v[i]);
   s->amp = amp;
-  for (i = 3; i-- > 0;) {
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, in[i]);
+  for (i = 0; i < 3; i++)
     vram__tensor_release(s, held[i]);
-  }
 }
 
 /* ---- cross_entropy and nll_loss (LossNLL.cpp) ---- */

@@ -315,7 +315,8 @@ static int vram__fft_is_native(const vram__fft *t) {
   return 1;
 }
 
-/* bf16 gives its own complex numbers, half of them where the signal's other half follows from it. */
+/* bf16 gives its own complex numbers, half of them where the signal's other half follows from it.
+ */
 static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
                                    const vram_dims *d) {
   int64_t size[VRAM_MAX_AXES];

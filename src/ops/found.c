@@ -139,6 +139,7 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL,
+         "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");

@@ -358,10 +358,9 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
   vram__grad_fn *f;
   vram_dtype dt;
   if (n->nin < 3) /* 0.0: an integer becomes a floating-point number */
-    b = number = vram__tensor_empty(s, s->scalar,
-                                    vram__kind_rank(a.dt) < 2
-                                        ? vram__step_dtype(s, vram__graph_default_dtype(s->g))
-                                        : a.dt);
+    b = number = vram__tensor_empty(
+        s, s->scalar,
+        vram__kind_rank(a.dt) < 2 ? vram__step_dtype(s, vram__graph_default_dtype(s->g)) : a.dt);
   else
     b = x[2];
   {
@@ -520,6 +519,5 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
-    0, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");

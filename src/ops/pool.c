@@ -66,8 +66,9 @@ static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
     return 0;
   for (i = 0; i < k; i++)
     ones += to[i] == 1;
-  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL ? !vram__axes_filled(g, n, 1)
-                                                        : ones < k && !vram__axes_filled(g, n, lead))
+  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL
+          ? !vram__axes_filled(g, n, 1)
+          : ones < k && !vram__axes_filled(g, n, lead))
     return 0; /* an average of all is a mean, of nothing, too */
   return vram__shape_resize(g, n, k, to);
 }

@@ -83,9 +83,8 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
 static int vram__shape_two(vram_graph *g, vram_node *n) {
   return vram__shape_reduce(g, n) &&
          (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d,
-                                             vram__is_complex(n->in[0]->dtype)
-                                                 ? n->in[0]->dtype
-                                                 : n->out[0].dtype));
+                                             vram__is_complex(n->in[0]->dtype) ? n->in[0]->dtype
+                                                                               : n->out[0].dtype));
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -338,13 +337,13 @@ static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vra
   if (whole)
     return var[0];
   y = vram__pointwise_empty2(s, var[0], var[1]);
-  if (mean) {
+  if (mean)
     *mean = vram__tensor_empty(s, of[0].d, x.dt);
-    vram__tensor_release(s, of[1]);
-    vram__tensor_release(s, of[0]);
+  while (i--) {
+    if (mean)
+      vram__tensor_release(s, of[i]);
+    vram__tensor_release(s, var[i]);
   }
-  vram__tensor_release(s, var[1]);
-  vram__tensor_release(s, var[0]);
   return y;
 }
 

@@ -120,8 +120,9 @@ typedef struct vram__rules {
     uint16_t select_tile[3][3];      /* unique_by_key with keys of 8 and of 4 bytes, a selection */
     uint16_t by_key_tile[3][2];      /* a scan by keys of 8 and of 4 bytes */
     uint64_t scan_tile_2, scan_tile_4, scan_tile_8; /* a scan of values of so many bytes */
-    uint64_t scan_block, scan_items; /* of complex numbers: threads, and values of 4 bytes of each */
-    uint64_t scan_pad;               /* tiles of look-back before the first */
+    uint64_t scan_block,
+        scan_items;      /* of complex numbers: threads, and values of 4 bytes of each */
+    uint64_t scan_pad;   /* tiles of look-back before the first */
     uint64_t one_reduce; /* values that one block reduces without storage */
   } cub;
 
