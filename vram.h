@@ -11845,15 +11845,18 @@ typedef struct vram__rules {
     uint64_t sort_pass;   /* radix sort: histograms of 8 bits */
     uint64_t sort_look;   /* and look-back of one tile */
     uint64_t sort_spine;  /* counters of the older radix sort beside its digits */
-    uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
-                                 bytes with values of 8, keys of 4 with values of 4, numbers of
-                                 segments with values of 8; 0: the older sort */
-    uint64_t one_tile_8, one_tile_4; /* pairs that one block sorts without storage: keys and values
-                                        of 8 bytes, of 4 */
+    uint16_t sort_tile[3][10]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
+                                  bytes with values of 8, keys of 4 with values of 4, numbers of
+                                  segments with values of 8; keys of 1, 2, 4, 8 bytes alone; 0: the
+                                  older sort */
+    uint64_t one_tile_8, one_tile_4; /* what one block sorts without storage: keys or values of 8
+                                        bytes, of at most 4 */
     uint16_t select_tile[3][3];      /* unique_by_key with keys of 8 and of 4 bytes, a selection */
     uint16_t by_key_tile[3][2];      /* a scan by keys of 8 and of 4 bytes */
     uint64_t scan_tile_2, scan_tile_4, scan_tile_8; /* a scan of values of so many bytes */
-    uint64_t scan_pad;                              /* tiles of look-back before the first */
+    uint64_t scan_block,
+        scan_items;      /* of complex numbers: threads, and values of 4 bytes of each */
+    uint64_t scan_pad;   /* tiles of look-back before the first */
     uint64_t one_reduce; /* values that one block reduces without storage */
   } cub;
 
@@ -12585,7 +12588,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
-VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
@@ -12925,13 +12928,14 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
    cc 9.0 were measured with 13.2 only. */
 #define VRAM__RULES_CUB(sort_all, scan_parts, unique_parts, sort_90, select_90) \
     {256, sort_all, scan_parts, unique_parts, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
+     {VRAM__RULES_SORT_70, VRAM__RULES_SORT_80, sort_90}, \
      2304, 4864, \
      {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
      {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
-#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840}
-#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760}
+     3840, 1920, 896, 128, 15, 32, 4096}
+#define VRAM__RULES_SORT_70 {0, 0, 2816, 2816, 11776, 2816, 0, 0, 11776, 2816}
+#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840, 0, 0, 8064, 3840}
+#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760, 9728, 9728, 6912, 5760}
 #define VRAM__RULES_SELECT_12_1 {320, 704, 640}
 #define VRAM__RULES_SELECT_12_4 {4480, 7168, 4224}
 #define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
@@ -15243,13 +15247,15 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 }
 
 /* cub::DeviceRadixSort::SortPairs of n keys and values of so many bytes over `bits` of the key; key
-   0: numbers of segments */
+   0: numbers of segments; value 0: SortKeys */
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   const vram__rules *rules = s->device.rules;
   const uint32_t passes = rules->cub.sort_all && key ? key : (bits + 7) / 8;
   const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
+  const uint32_t keys = key == 1 ? 6 : key == 2 ? 7 : key == 4 ? 8 : 9;
   const uint32_t pair = key == 0     ? 5
+                        : !value     ? keys
                         : value == 4 ? 4
                         : key == 1   ? 0
                         : key == 2   ? 1
@@ -15257,7 +15263,8 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
                                      : 3;
   const uint64_t tile = rules->cub.sort_tile[device][pair];
   const uint64_t second = vram__cub_part(s, n * key) + vram__cub_part(s, n * value);
-  if (n <= (value == 4 ? rules->cub.one_tile_4 : rules->cub.one_tile_8) && key)
+  if (n <= (value == 4 || (!value && key < 8) ? rules->cub.one_tile_4 : rules->cub.one_tile_8) &&
+      key)
     return 1;
   if (!tile)
     return rules->cub.align - 1 + second +
@@ -15275,15 +15282,18 @@ VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kin
          vram__cub_part(s, 8 * (vram__div_up_u64(n, tile) + rules->cub.scan_pad));
 }
 
-VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize) {
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt) {
   const vram__rules *rules = s->device.rules;
-  const uint64_t tile = esize == 8   ? rules->cub.scan_tile_8
+  const uint32_t esize = vram__dtype_size(dt);
+  const int pair = dt == VRAM_C64 || dt == VRAM_C128;
+  const uint64_t tile = pair         ? rules->cub.scan_block * (rules->cub.scan_items * 4 / esize)
+                        : esize == 8 ? rules->cub.scan_tile_8
                         : esize == 4 ? rules->cub.scan_tile_4
                                      : rules->cub.scan_tile_2;
   const uint64_t tiles = vram__div_up_u64(n, tile) + rules->cub.scan_pad;
   const uint64_t least = vram__cub_least(s, rules->cub.scan_parts);
-  if (esize == 2)
-    return least + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
+  if (esize == 2 || pair) /* a tile's state, its sum, and that of all before it */
+    return least + vram__cub_part(s, 4 * tiles) + 2 * vram__cub_part(s, esize * tiles);
   return least + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
 }
 
@@ -15977,6 +15987,8 @@ VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram_
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
+#define VRAM__NORM_CAST 256u /* aux of a norm beside its axes: backward casts the operand */
+
 /* loss.c */
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor *to);
@@ -16669,6 +16681,14 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
   return 1;
 }
 
+static int vram__any_float(const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (vram__kind_rank(n->in[i]->dtype) >= 2)
+      return 1;
+  return 0;
+}
+
 static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t count) {
   vram__promote p;
   uint32_t i;
@@ -16693,8 +16713,10 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
-  if (vram__kind_rank(dt) < 2 &&
-      (n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv))
+  if (vram__kind_rank(dt) < 2 && n->op == VRAM_OP_where && n->nin < 3)
+    dt = VRAM_F32; /* the other one is 0.0 */
+  if ((n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv) &&
+      !vram__any_float(n))
     return vram__node_error(g, n, "tensors that are not floating point");
   if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
     return vram__node_error(g, n, "complex numbers are not rounded");
@@ -16952,8 +16974,10 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
   const vram_dims *d[3];
   vram__grad_fn *f;
   vram_dtype dt;
-  if (n->nin < 3)
-    b = number = vram__tensor_empty(s, s->scalar, a.dt);
+  if (n->nin < 3) /* 0.0: an integer becomes a floating-point number */
+    b = number = vram__tensor_empty(
+        s, s->scalar,
+        vram__kind_rank(a.dt) < 2 ? vram__step_dtype(s, vram__graph_default_dtype(s->g)) : a.dt);
   else
     b = x[2];
   {
@@ -17112,8 +17136,7 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
-    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
@@ -17125,10 +17148,14 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor in[2];
   vram__grad_fn *f;
   const vram_dims *d[2];
+  vram_dtype dt;
   uint32_t own;
   in[0] = x[0];
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  dt = vram__promote_pair(in[0], in[1]);
+  if (vram__kind_rank(dt) < 2)
+    dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[1]);
@@ -17136,7 +17163,7 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   }
   d[0] = in[0].d;
   d[1] = in[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   vram__autocast_release(s, in, own);
 }
@@ -17603,24 +17630,6 @@ static int vram__shape_unbind(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* FunctionsManual.cpp, as_strided_backward, where the input does not overlap itself: expanded axes
-   are summed, then the gradient is written into a storage of zeros; the result is a view of it */
-VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole;
-  const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
-  uint32_t i;
-  for (i = out->ndim; i-- > 0;)
-    if (out->v[i] != 1 && !VRAM__STRIDE(out)[i]) {
-      vram__tensor sum = vram__tensor_sum(s, t.d ? t : g, 1u << i, 1, g.dt);
-      vram__tensor_release(s, t);
-      t = sum;
-    }
-  whole = vram__tensor_empty_strided(s, d, g.dt, vram__dims_span_bytes(d, g.dt));
-  to[0] = vram__tensor_view(s, whole, d);
-  vram__tensor_release(s, whole);
-  vram__tensor_release(s, t);
-}
-
 /* torch/csrc/autograd/functions/tensor.cpp, CopySlices and CopyBackwards */
 VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__grad_fn *in = vram__grad_fn_at(s, (uint32_t)f->aux);
@@ -18037,7 +18046,7 @@ static int vram__strided_overlaps(uint32_t ndim, const int64_t *size, const int6
 
 /* FunctionsManual.cpp, as_strided_backward: what is expanded is summed, places that several
    elements share are added up by their index, others are copied. */
-static void vram__backward_as_strided_op(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
   const int64_t *st = VRAM__STRIDE(out);
   vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole, all, copy, flat;
@@ -18081,7 +18090,7 @@ VRAM__OP(diagonal, "diagonal linalg_diagonal: x offset? dim1 dim2", 1, 1, diagon
 VRAM__OP(tensor_unfold, "unfold: x dimension size step", 1, 1, tensor_unfold, SAME, none,
          tensor_unfold, tensor_unfold, none, NONE, 0, 0, "dimension! size! step!");
 VRAM__OP(as_strided, "as_strided: x size stride storage_offset?", 1, 1, as_strided, SAME, none,
-         as_strided, as_strided_op, none, NONE, 0, 0, "size! stride! storage_offset");
+         as_strided, as_strided, none, NONE, 0, 0, "size! stride! storage_offset");
 
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 
@@ -18595,18 +18604,25 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
     dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
-    if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+    if (n->op == VRAM_OP_nansum && vram__kind_rank(dt) < 2)
+      dt = VRAM_I64;
+    if (vram__kind_rank(dt) < 2 && n->op != VRAM_OP_nansum &&
+        !vram__node_list(n, VRAM__KEY_dtype, NULL))
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
+    if (vram__is_complex(dt) && n->op != VRAM_OP_mean && n->op != VRAM_OP_nansum)
+      dt = vram__real_of(dt); /* a distance */
   }
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
-/* var_mean, std_mean, aminmax: two results alike */
+/* var_mean, std_mean, aminmax: two results alike, but a mean of complex numbers is one */
 static int vram__shape_two(vram_graph *g, vram_node *n) {
   return vram__shape_reduce(g, n) &&
-         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d, n->out[0].dtype));
+         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d,
+                                             vram__is_complex(n->in[0]->dtype) ? n->in[0]->dtype
+                                                                               : n->out[0].dtype));
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -18686,7 +18702,8 @@ static void vram__forward_nansum(vram__step *s, const vram_node *n, vram__tensor
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
     vram__save_tensor(s, f, x[0]);
   }
-  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n),
+                          vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -18836,12 +18853,42 @@ static void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, x);
 }
 
+/* The variance of x, and its mean where `mean` is not NULL, in one pass (std_var_out,
+   std_var_mean_out): of complex numbers each part has its own, and these are put together. */
+static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vram__tensor x,
+                                          uint32_t mask, vram__tensor *mean) {
+  const int keep = vram__reduce_keepdim(n), whole = !vram__is_complex(x.dt);
+  const vram_dtype dt = whole ? x.dt : vram__real_of(x.dt);
+  vram__tensor part, var[2], of[2], y;
+  uint32_t i;
+  for (i = 0; i < (whole ? 1u : 2u); i++) {
+    part = whole ? vram__tensor_retain(s, x) : vram__complex_real(s, vram__tensor_retain(s, x));
+    var[i] = vram__tensor_reduced(s, part, mask, keep, dt);
+    if (mean)
+      of[i] = vram__tensor_reduced(s, part, mask, keep, dt);
+    /* WelfordData: mean, m2, int32 n, nf */
+    vram__reduce_scratch(s, part, mask, dt, dt == VRAM_F64 ? 32 : 16, 2);
+    vram__tensor_release(s, part);
+  }
+  if (mean)
+    *mean = of[0];
+  if (whole)
+    return var[0];
+  y = vram__pointwise_empty2(s, var[0], var[1]);
+  if (mean) {
+    *mean = vram__tensor_empty(s, of[0].d, x.dt);
+    vram__tensor_release(s, of[1]);
+    vram__tensor_release(s, of[0]);
+  }
+  vram__tensor_release(s, var[1]);
+  vram__tensor_release(s, var[0]);
+  return y;
+}
+
 static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  /* WelfordData: mean, m2, int32 n, nf */
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  y[0] = vram__reduce_variance(s, n, x[0], mask, NULL);
   if (f) {
     f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
@@ -18897,9 +18944,7 @@ static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tens
   const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
   vram__tensor mean;
-  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  mean = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  y[0] = vram__reduce_variance(s, n, x[0], mask, &mean);
   if (f) {
     f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
@@ -19021,9 +19066,9 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor c;
   if (!dt)
-    dt = x[0].dt;
+    dt = vram__is_complex(x[0].dt) ? vram__real_of(x[0].dt) : x[0].dt;
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), dt);
-  c = vram__reduce_as(s, x[0], dt);
+  c = vram__is_complex(x[0].dt) ? vram__tensor_none() : vram__reduce_as(s, x[0], dt);
   if (y[0].d->numel == x[0].d->numel) { /* LinearAlgebra.cpp: abs, in the result's dtype */
     if (!c.d && x[0].dt != dt)
       c = vram__tensor_to(s, x[0], dt);
@@ -19043,14 +19088,17 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
 
 /* norm_backward */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const uint32_t mask = f->aux & 255;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
-  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
-  g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
+  x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
+  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
+  g = vram__dims_kept(s, g, x.d, mask);
   q = vram__pointwise_empty2(s, x, y);
   m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
   to[0] = vram__pointwise_empty2(s, g, q);
   vram__tensor_release(s, m);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, x);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
@@ -19155,6 +19203,8 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
+  if (dt == VRAM_C32)
+    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -19201,7 +19251,7 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
                a = vram__tensor_to(s, x, dt);
   const vram__tensor c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
-    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, vram__dtype_size(dt)));
+    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, dt));
   vram__tensor_release(s, c);
   vram__tensor_release(s, a);
   return y;
@@ -20255,7 +20305,7 @@ static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__
   sum = vram__tensor_empty(s, d, VRAM_I64);
   if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
     copy = vram__tensor_empty(s, d, VRAM_BOOL);
-  vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+  vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
   if (!(g.d->flags & VRAM__CONTIG))
     c = vram__tensor_contiguous(s, g);
   vram__tensor_release(s, c);
@@ -20679,7 +20729,7 @@ static void vram__forward_masked_scatter(vram__step *s, const vram_node *n, vram
     count = vram__tensor_empty(s, d, VRAM_I64);
     if (x[1].d->numel != d->numel || !(x[1].d->flags & VRAM__CONTIG))
       mask = vram__tensor_empty(s, d, VRAM_BOOL);
-    vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
     source = vram__tensor_contiguous(s, x[2]);
     vram__tensor_release(s, source);
     vram__tensor_release(s, mask);
@@ -20809,6 +20859,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   const uint32_t e = vram__dtype_size(x[0].dt);
   const uint64_t all = x[0].d->numel;
   const uint32_t inverse = n->nout > 1;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   vram__tensor c = vram__tensor_contiguous(s, x[0]);
   const uint32_t sorted = vram__cub_hold(s, e * all);
   uint32_t places[2], count;
@@ -20821,7 +20872,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     vram__cub_release(s, places[0]);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
     places[0] = vram__cub_hold(s, 8 * all);
-    vram__workspace_use(s, vram__cub_scan(s, all, 4));
+    vram__workspace_use(s, vram__cub_scan(s, all, VRAM_I32));
     vram__cub_release(s, places[0]);
     (void)places[1];
   }
@@ -20832,6 +20883,14 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   vram__cub_release(s, inverse ? places[1] : 0);
   vram__cub_release(s, sorted);
   vram__tensor_release(s, c);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* derivatives.yaml, _unique2: not_implemented; the record is there all the same. */
+static void vram__backward_unique(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "unique has no derivative: PyTorch stops with an error");
 }
 
 /* nms_kernel.cu: boxes in the order of their scores, a bit for each pair of them */
@@ -20868,7 +20927,8 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL,
+         "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");
 
@@ -20975,7 +21035,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__cub_release(s, i);
   t[4] = vram__cub_hold(s, seg * ie); /* the segments' parts, and where they begin */
   t[5] = vram__cub_hold(s, seg * ie);
-  vram__workspace_use(s, vram__cub_scan(s, seg, ie));
+  vram__workspace_use(s, vram__cub_scan(s, seg, ie == 4 ? VRAM_I32 : VRAM_I64));
   t[6] = vram__cub_hold(s, 8);
   t[7] = vram__cub_hold(s, parts * ie);
   t[8] = vram__cub_hold(s, fuse ? parts * ie
@@ -22401,18 +22461,23 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   vram__fp32_end(s, &c);
 }
 
-/* norm(x1 - x2 + eps, 2, -1, keepdim) */
+/* norm(x1 - x2 + eps, 2, -1, keepdim); at::norm's gradient takes its operand in the result's dtype
+   (derivatives.yaml, norm.ScalarOpt_dim_dtype) */
 static void vram__forward_pairwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   const vram__tensor apart = vram__torch_pointwise(s, VRAM_OP_sub, x, 2);
   const vram__tensor moved = vram__torch_pointwise(s, VRAM_OP_add, &apart, 1);
   int64_t attr[5];
+  uint32_t fn;
   attr[0] = (int64_t)(VRAM__KEY_dim | 1u << 8);
   attr[1] = -1;
   attr[2] = (int64_t)(VRAM__KEY_keepdim | 1u << 8);
   attr[3] = VRAM__INT(n, keepdim, 0) != 0;
   attr[4] = 0;
   y[0] = vram__op_call_n(s, VRAM_OP_norm, &moved, 1, attr, NULL);
+  fn = y[0].st ? vram__slot_at(s, y[0].st)->fn : 0;
+  if (fn)
+    vram__grad_fn_at(s, fn)->aux |= VRAM__NORM_CAST;
   vram__tensor_release(s, moved);
   vram__tensor_release(s, apart);
 }
@@ -22903,6 +22968,8 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   weight[2] = right->v[last];
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
+  if (!weight[1] || !weight[2])
+    return vram__node_error(g, n, "inputs without features");
   if (!vram__node_params(g, n, 2) ||
       !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
@@ -23376,7 +23443,7 @@ static void vram__operand_sum(vram__step *s, vram__operand *o, uint64_t position
     return;
   f = vram__tape_record(s, VRAM_OP_sum, &o->t, 1, 1, 0);
   if (f)
-    f->aux = mask;
+    f->aux = mask | 256u;
   y = vram__tensor_sum(s, o->t, mask, 0, o->t.dt);
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_replace(s, &o->t, y);
@@ -26055,10 +26122,16 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
   const uint32_t k = vram__op_axes(n), lead = vram__axis_lead(g, n, k);
   int64_t to[3];
-  if (lead && vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL && !vram__axes_filled(g, n, 1))
+  uint32_t i, ones = 0;
+  if (!lead || !vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
     return 0;
-  return lead && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
-         vram__shape_resize(g, n, k, to);
+  for (i = 0; i < k; i++)
+    ones += to[i] == 1;
+  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL
+          ? !vram__axes_filled(g, n, 1)
+          : ones < k && !vram__axes_filled(g, n, lead))
+    return 0; /* an average of all is a mean, of nothing, too */
+  return vram__shape_resize(g, n, k, to);
 }
 
 /* in * factor, rounded down; factor in units of 10^-9; -1: too large */
@@ -26086,7 +26159,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i];
     if (!by_size)
       to[i] = vram__shape_times(in, VRAM__INT(n, output_ratio, 0));
-    if (to[i] < 1 || to[i] + kernel[i] - 1 > in)
+    if (to[i] < 1 || to[i] + kernel[i] - 1 > in - (k == 3))
       return vram__node_error(g, n, "a kernel and a result larger than the input");
   }
   return vram__shape_resize(g, n, k, to);
@@ -27165,6 +27238,8 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
   for (i = 0; i < x.d->ndim; i++)
     size[i] = i == axis ? 1 : x.d->v[i];
+  if (i && !x.d->v[axis])
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "the largest of no values: PyTorch refuses");
   largest = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
   index = vram__tensor_empty(s, largest.d, VRAM_I64);
   vram__tensor_release(s, largest);
@@ -27341,12 +27416,14 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first? */
-static int vram__fft_embeds(const vram_dims *d) {
+/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first?
+   Those of 16 bits have to lie side by side (CuFFTPlanCache.h). */
+static int vram__fft_embeds(const vram_dims *d, vram_dtype dt) {
   const int64_t *st = VRAM__STRIDE(d);
+  const int half = dt == VRAM_F16 || dt == VRAM_BF16 || dt == VRAM_C32 || dt == VRAM_CB32;
   int64_t last = st[d->ndim - 1u];
   uint32_t i;
-  if (last <= 0 || (d->v[0] != 1 && !st[0]))
+  if (last <= 0 || (d->v[0] != 1 && !st[0]) || (half && last != 1))
     return 0;
   for (i = d->ndim - 2u; i > 0; i--) {
     if (d->v[i] == 1)
@@ -27385,7 +27462,7 @@ static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const
     size[1 + i] = x.d->v[axis[i]];
   vram__upper_may_need(s, 2 * x.d->numel);
   p = vram__tensor_reshape(s, p, n + 1, size);
-  if (!vram__fft_embeds(p.d))
+  if (!vram__fft_embeds(p.d, p.dt))
     vram__tensor_release(s, vram__tensor_empty(s, vram__dims_contiguous(s, p.d), p.dt));
   vram__tensor_release(s, p);
   for (i = x.d->ndim; i-- > 0;) {
@@ -27440,21 +27517,40 @@ static int vram__fft_is_one(const vram__fft *t) {
   return t->n <= VRAM__FFT_AXES && !(t->n >= 2 && t->axis[0] == 0 && t->axis[1] == 1);
 }
 
+/* cuFFT reads real numbers in pairs: x from its second number on is copied, the last of the axes
+   innermost. One handle more. */
+static vram__tensor vram__fft_aligned(vram__step *s, vram__tensor x, const vram__fft *t) {
+  const uint32_t a = t->axis[t->n - 1], off = vram__slot_at(s, vram__tensor_slot(x))->off;
+  int64_t stride[VRAM_MAX_AXES] = {0}, z = x.d->v[a];
+  uint32_t i;
+  if (!x.st || !(off & 1))
+    return vram__tensor_retain(s, x);
+  for (i = x.d->ndim; i-- > 0;) {
+    stride[i] = i == a ? 1 : z;
+    z *= i == a ? 1 : x.d->v[i];
+  }
+  return vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, x.d->v, stride), x.dt);
+}
+
 static vram__tensor vram__fft_r2c(vram__step *s, vram__tensor x, const vram__fft *t,
                                   const vram_dims *d) {
   const vram_dtype dt = vram__complex_of(x.dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt), work, z;
-  if (vram__fft_is_one(t)) {
+  x = vram__fft_aligned(s, x, t);
+  if (vram__fft_is_one(t))
     vram__fft_exec(s, x, &y, t->axis, t->n);
-    return y;
+  else {
+    vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
+    if (t->n > 1) {
+      work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
+      z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
+      vram__tensor_release(s, x);
+      vram__tensor_release(s, y);
+      return z;
+    }
   }
-  vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
-  if (t->n == 1)
-    return y;
-  work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
-  z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
-  vram__tensor_release(s, y);
-  return z;
+  vram__tensor_release(s, x);
+  return y;
 }
 
 static vram__tensor vram__fft_c2r(vram__step *s, vram__tensor x, const vram__fft *t,
@@ -27492,23 +27588,38 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
   return y;
 }
 
-/* A transform of bf16 along one axis is made in its own complex numbers, half of them where the
-   signal's other half follows from it; several axes are made in fp32. */
+/* bf16 whose sizes are powers of two, in one plan, is transformed as it is; the rest in fp32. */
+static int vram__fft_is_native(const vram__fft *t) {
+  uint32_t i;
+  if (!vram__fft_is_one(t))
+    return 0;
+  for (i = 0; i < t->n; i++) {
+    const int64_t size = i + 1 == t->n ? t->last : t->size[i];
+    if (size & (size - 1))
+      return 0;
+  }
+  return 1;
+}
+
+/* bf16 gives its own complex numbers, half of them where the signal's other half follows from it.
+ */
 static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
                                    const vram_dims *d) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   vram__tensor y, z, all;
   for (i = 0; i < d->ndim; i++)
-    size[i] = i == t->axis[0] ? t->last / 2 + 1 : d->v[i];
+    size[i] = i == t->axis[t->n - 1] ? t->last / 2 + 1 : d->v[i];
   y = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), VRAM_CB32);
-  vram__fft_exec(s, x, &y, t->axis, 1);
+  x = vram__fft_aligned(s, x, t);
+  vram__fft_exec(s, x, &y, t->axis, t->n);
   z = vram__tensor_empty(s, vram__dims_dense(s, y.d), VRAM_C64);
   if (z.d->numel != d->numel) {
     all = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM_C64);
     vram__tensor_release(s, z);
     z = all;
   }
+  vram__tensor_release(s, x);
   vram__tensor_release(s, y);
   return z;
 }
@@ -27538,7 +27649,7 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
-  if (in.dt == VRAM_BF16 && t.n > 1)
+  if (in.dt == VRAM_BF16 && !vram__fft_is_native(&t))
     vram__tensor_replace(s, &in, vram__tensor_to(s, in, VRAM_F32));
   y[0] = in.dt == VRAM_BF16      ? vram__fft_bf16(s, in, &t, n->out[0].d)
          : kind == VRAM__FFT_R2C ? vram__fft_r2c(s, in, &t, n->out[0].d)
@@ -28218,6 +28329,8 @@ VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0
 
 #ifndef VRAM_NO_STEP
 
+#define VRAM__BN_AXES 5 /* of cuDNN's batch norm */
+
 /* aux of a batch_norm's record */
 /* and where the weight is saved, or what comes in its place */
 enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_WEIGHT = 2 /* bits before it */ };
@@ -28359,6 +28472,9 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
+  if (cudnn && x->d->ndim > VRAM__BN_AXES)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "cuDNN's batch norm takes 2 to 5 axes: PyTorch refuses");
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
   if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */
@@ -32878,8 +32994,7 @@ enum {
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n);
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c);
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
                                     uint32_t n, vram__optim_bytes *out);
 VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -33980,10 +34095,8 @@ static uint64_t vram__optim_pairs(uint32_t n) { return 10 * (uint64_t)n + 64; }
 VRAM__FN uint64_t vram__optim_ids(uint32_t n) { return 2 * vram__optim_pairs(n); }
 
 /* Why this combination does not exist, or NULL. */
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n) {
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c) {
   const vram__optim_row *row = vram__optim_row_of(c->optim);
-  uint32_t i;
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
@@ -33998,10 +34111,6 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
                                              : "this optimizer has no for-loop implementation";
   if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURABLE))
     return "this optimizer has no option capturable";
-  if (c->scaler && !c->master)
-    for (i = 0; i < n; i++)
-      if (vram__dtype_size(p[i].dtype) < 4)
-        return "GradScaler cannot unscale gradients of fp16 or bf16";
   return NULL;
 }
 
@@ -37108,9 +37217,9 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
-  if (vram__optim_problem(&c, s->optim, n)) {
+  if (vram__optim_problem(&c)) {
     s->failed = VRAM_ERR_UNSUPPORTED;
-    s->problem = vram__optim_problem(&c, s->optim, n);
+    s->problem = vram__optim_problem(&c);
     return;
   }
   if (s->replay && s->replay->fresh && !s->replay->taping) {
@@ -37188,6 +37297,7 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
+  uint32_t i;
   const uint64_t used = s->used;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
@@ -37198,6 +37308,12 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
                       "were recorded)");
     return;
   }
+  for (i = 0; i < n && s->scaler && !c.master; i++)
+    if (vram__dtype_size(s->optim[i].dtype) < 4) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                        "GradScaler cannot unscale gradients of fp16 or bf16");
+      return;
+    }
   c.first_step = s->o->first_step != 0;
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;

@@ -203,6 +203,8 @@ VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram_
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
+#define VRAM__NORM_CAST 256u /* aux of a norm beside its axes: backward casts the operand */
+
 /* loss.c */
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor *to);

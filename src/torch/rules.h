@@ -111,15 +111,18 @@ typedef struct vram__rules {
     uint64_t sort_pass;   /* radix sort: histograms of 8 bits */
     uint64_t sort_look;   /* and look-back of one tile */
     uint64_t sort_spine;  /* counters of the older radix sort beside its digits */
-    uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
-                                 bytes with values of 8, keys of 4 with values of 4, numbers of
-                                 segments with values of 8; 0: the older sort */
-    uint64_t one_tile_8, one_tile_4; /* pairs that one block sorts without storage: keys and values
-                                        of 8 bytes, of 4 */
+    uint16_t sort_tile[3][10]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
+                                  bytes with values of 8, keys of 4 with values of 4, numbers of
+                                  segments with values of 8; keys of 1, 2, 4, 8 bytes alone; 0: the
+                                  older sort */
+    uint64_t one_tile_8, one_tile_4; /* what one block sorts without storage: keys or values of 8
+                                        bytes, of at most 4 */
     uint16_t select_tile[3][3];      /* unique_by_key with keys of 8 and of 4 bytes, a selection */
     uint16_t by_key_tile[3][2];      /* a scan by keys of 8 and of 4 bytes */
     uint64_t scan_tile_2, scan_tile_4, scan_tile_8; /* a scan of values of so many bytes */
-    uint64_t scan_pad;                              /* tiles of look-back before the first */
+    uint64_t scan_block,
+        scan_items;      /* of complex numbers: threads, and values of 4 bytes of each */
+    uint64_t scan_pad;   /* tiles of look-back before the first */
     uint64_t one_reduce; /* values that one block reduces without storage */
   } cub;
 

@@ -9,13 +9,14 @@
    cc 9.0 were measured with 13.2 only. */
 #define VRAM__RULES_CUB(sort_all, scan_parts, unique_parts, sort_90, select_90) \
     {256, sort_all, scan_parts, unique_parts, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
+     {VRAM__RULES_SORT_70, VRAM__RULES_SORT_80, sort_90}, \
      2304, 4864, \
      {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
      {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
-#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840}
-#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760}
+     3840, 1920, 896, 128, 15, 32, 4096}
+#define VRAM__RULES_SORT_70 {0, 0, 2816, 2816, 11776, 2816, 0, 0, 11776, 2816}
+#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840, 0, 0, 8064, 3840}
+#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760, 9728, 9728, 6912, 5760}
 #define VRAM__RULES_SELECT_12_1 {320, 704, 640}
 #define VRAM__RULES_SELECT_12_4 {4480, 7168, 4224}
 #define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
