@@ -11783,6 +11783,9 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 #define VRAM__OPTIM_LOOPS 524288u
 /* torch/optim/adam.py: sqrt and denom are two lists */
 #define VRAM__OPTIM_DENOM 1048576u
+/* EmbeddingBackwardKernel.cu: sorts indices by all bits, not only by those that rows have
+   (measured) */
+#define VRAM__EMBEDDING_ALL_BITS 2097152u
 
 /* How attention of ordinary ops is composed. */
 enum {
@@ -11839,12 +11842,11 @@ typedef struct vram__rules {
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
   struct {
     uint64_t align;
-    uint8_t sort_all;     /* radix sort: storage for all bits of a key, not for those asked for */
-    uint8_t scan_parts;   /* small parts beside the look-back of a scan, */
-    uint8_t unique_parts; /* of unique_by_key */
-    uint64_t sort_pass;   /* radix sort: histograms of 8 bits */
-    uint64_t sort_look;   /* and look-back of one tile */
-    uint64_t sort_spine;  /* counters of the older radix sort beside its digits */
+    uint8_t scan_parts;       /* small parts beside the look-back of a scan, */
+    uint8_t unique_parts;     /* of unique_by_key */
+    uint64_t sort_pass;       /* radix sort: histograms of 8 bits */
+    uint64_t sort_look;       /* and look-back of one tile */
+    uint64_t sort_spine;      /* counters of the older radix sort beside its digits */
     uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
                                  bytes with values of 8, keys of 4 with values of 4, numbers of
                                  segments with values of 8; 0: the older sort */
@@ -12923,8 +12925,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__RULES_RECURRENT {{2, 6, 5}, 4194304}
 /* The storage of cub: what differs from CUDA to CUDA is named, the rest is alike; devices below
    cc 9.0 were measured with 13.2 only. */
-#define VRAM__RULES_CUB(sort_all, scan_parts, unique_parts, sort_90, select_90) \
-    {256, sort_all, scan_parts, unique_parts, 2048, 1024, 11264, \
+#define VRAM__RULES_CUB(scan_parts, unique_parts, sort_90, select_90) \
+    {256, scan_parts, unique_parts, 2048, 1024, 11264, \
      {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
      2304, 4864, \
      {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
@@ -12937,15 +12939,15 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
 #define VRAM__RULES_SELECT_13_2 {2464, 3584, 4224}
 #define VRAM__RULES_CUB_12_1 \
-    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
+    VRAM__RULES_CUB(0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
 #define VRAM__RULES_CUB_12_4 \
-    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
+    VRAM__RULES_CUB(0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
 #define VRAM__RULES_CUB_12_6 \
-    VRAM__RULES_CUB(1, 0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
+    VRAM__RULES_CUB(0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_0 \
-    VRAM__RULES_CUB(1, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
+    VRAM__RULES_CUB(1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_2 \
-    VRAM__RULES_CUB(0, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
+    VRAM__RULES_CUB(1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
 #define VRAM__RULES_REST \
     /* embedding_sorted */ 3072, \
     /* sort */ {4096, 128, 1000000}, \
@@ -12969,7 +12971,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
-    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
+    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | \
+     VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
 #define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
@@ -12984,7 +12987,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
      VRAM__COSINE_EPS)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(uint32_t)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
-#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
+#define VRAM__DOES_2_13 (VRAM__DOES_2_12 & ~(uint32_t)VRAM__EMBEDDING_ALL_BITS)
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_13 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(uint32_t)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
@@ -13049,8 +13053,8 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    /* embedding sorts indices by the bits that rows have */
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
@@ -13090,6 +13094,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
 #undef VRAM__DOES_2_12
+#undef VRAM__DOES_2_13
 #undef VRAM__DOES_2_14
 #undef VRAM__DOES_2_15
 
@@ -15247,7 +15252,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   const vram__rules *rules = s->device.rules;
-  const uint32_t passes = rules->cub.sort_all && key ? key : (bits + 7) / 8;
+  const uint32_t passes = (bits + 7) / 8;
   const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
   const uint32_t pair = key == 0     ? 5
                         : value == 4 ? 4
@@ -20954,6 +20959,8 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
+  if (s->device.rules->does & VRAM__EMBEDDING_ALL_BITS)
+    bits = 8 * ie;
   fuse = (how & VRAM__ROWS_FUSED) && (s->device.rules->does & VRAM__EMBEDDING_FUSED) &&
          grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
