@@ -59,6 +59,9 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
+/* What a step of a recurrent net takes where it is one of many operations. */
+#define VRAM__CELL_BYTES 4096
+
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
@@ -94,6 +97,10 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
+       m = m->next)
+    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
+      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
   return n;
 }
 
@@ -428,6 +435,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))

@@ -359,6 +359,8 @@ struct vram__step {
   uint8_t ideal;           /* VRAM_RULES_IDEAL */
   uint8_t registers;       /* results stay in registers: nothing is allocated */
   uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
+  uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
+  uint8_t rnn_cells;       /* or all of them ran without it */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
