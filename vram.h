@@ -15956,6 +15956,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin);
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in, uint32_t nin);
+VRAM__FN void vram__autocast_release(vram__step *s, vram__tensor *in, uint32_t own);
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y);
 
@@ -17016,6 +17017,14 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   return own;
 }
 
+/* The op is done: what vram__autocast_list made for it goes. */
+VRAM__FN void vram__autocast_release(vram__step *s, vram__tensor *in, uint32_t own) {
+  uint32_t i;
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   const uint32_t kind = vram__pointwise_kind(s, n);
@@ -17034,9 +17043,7 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
     in[i] = x[i];
   own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
   y[0] = vram__torch_pointwise(s, kind, in, n->nin);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* Comparisons have no gradient. */
@@ -17234,7 +17241,7 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor in[2];
   vram__grad_fn *f;
   const vram_dims *d[2];
-  uint32_t i, own;
+  uint32_t own;
   in[0] = x[0];
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
@@ -17247,9 +17254,7 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   d[1] = in[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; i < 2; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* FunctionsManual.cpp, atan2_backward: one over the square of the radius, zero where that is zero.
@@ -20300,9 +20305,7 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     vram__index_gone(s, &ix, 0);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* What was overwritten gets no gradient; the values get g at their places. */
@@ -20532,7 +20535,7 @@ static void vram__forward_scatter_add(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  uint32_t i, own = 0;
+  uint32_t own = 0;
   in[0] = x[0];
   in[1] = x[2];
   if (!(n->flags & VRAM__INPLACE))
@@ -20542,9 +20545,7 @@ static void vram__forward_scatter_add(vram__step *s, const vram_node *n, vram__t
     vram__save_tensor(s, f, x[1]);
   y[0] = vram__scattered(s, n, in[0], in[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* The gradient of the source has the sizes of the index. */
@@ -21680,7 +21681,7 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
 /* A product of two vectors: autocast takes the wider dtype, where matmul takes the lower. */
 static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__tensor in[2];
-  uint32_t i, own;
+  uint32_t own;
   in[0] = x[0];
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
@@ -21689,9 +21690,7 @@ static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x
                       "vectors of different dtypes: PyTorch stops with an error");
   vram__product_refuse(s, in[0]);
   y[0] = vram__torch_dot(s, in[0], in[1]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists
@@ -22458,11 +22457,8 @@ static void vram__fp32_begin(vram__step *s, const vram__tensor *x, vram__fp32_ca
 }
 
 static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
-  uint32_t i;
   s->amp = c->amp;
-  for (i = 0; i < 2; i++)
-    if (c->own >> i & 1)
-      vram__tensor_release(s, c->in[i]);
+  vram__autocast_release(s, c->in, c->own);
 }
 
 /* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least
@@ -23183,9 +23179,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   if (n->param[1])
     vram__bilinear_add_bias(s, &y[0], args[3]);
   s->amp = amp;
-  for (i = 0; i < count; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, args[i]);
+  vram__autocast_release(s, args, own);
 }
 
 /* derivatives.yaml, _trilinear: each gradient is one of the other two and of the one that arrives,
@@ -26844,7 +26838,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
-  uint32_t i, own;
+  uint32_t own;
   a[0] = x[0];
   a[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, 2);
@@ -26856,9 +26850,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; i < 2; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, a[i]);
+  vram__autocast_release(s, a, own);
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
