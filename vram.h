@@ -3201,7 +3201,8 @@ typedef struct vram_node_report {
    `requested`), but the allocated and reserved bytes of a replay have them, and the peak. */
 typedef enum vram_cudnn {
   VRAM_CUDNN_EXPECTED,
-  VRAM_CUDNN_NONE /* convolutions run without */
+  VRAM_CUDNN_NONE,     /* convolutions run without */
+  VRAM_CUDNN_BENCHMARK /* torch.backends.cudnn.benchmark: the first step tries all of them, too */
 } vram_cudnn;
 
 /* A copy of the model whose weights are averages, which a step updates last. */
@@ -11963,11 +11964,12 @@ typedef struct vram__rules {
      cores: fp32 with filters of 3x3, and filters of one value, of cc that end in 0 and of others,
      whose fp32 is as fast as TF32, in fp32 and in 16 bits; rows and columns of the tile of a
      weight's gradient that one multiprocessor makes, and the sum that is worth another one; values
-     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8. */
+     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8; parts of a
+     sum in the largest workspace that cudnn.benchmark tries: enough for 98 % of 3,600 answers. */
   struct {
     int64_t winograd_tile, fft_tile, fft_least;
     uint64_t image_channels, image_filter, narrow_3x3[3], narrow_point[2][2][3];
-    uint64_t split_tile, split_least, fused_filter;
+    uint64_t split_tile, split_least, fused_filter, search_parts;
   } cudnn_conv;
 } vram__rules;
 
@@ -12304,8 +12306,10 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay; /* NULL: no replay */
-  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
+  vram__replay *replay;   /* NULL: no replay */
+  uint32_t *searched;     /* hashes of convolutions for which cudnn.benchmark has searched, */
+  uint32_t searched_room; /* a power of two */
+  vram__cuts *cuts;       /* of vram_chain_cut, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -12382,7 +12386,8 @@ enum {
   VRAM__TAPE_FREE,
   VRAM__TAPE_OWN,
   VRAM__TAPE_PHASE,
-  VRAM__TAPE_BRIEF, /* taken and given back at once */
+  VRAM__TAPE_BRIEF,  /* taken and given back at once */
+  VRAM__TAPE_SEARCH, /* the same in the first step only */
   VRAM__TAPE_BITS = 3
 };
 
@@ -12420,6 +12425,7 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
+VRAM__FN void vram__device_search(vram__step *s, const vram_bounds *bytes, uint32_t of);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 
@@ -12584,6 +12590,8 @@ typedef struct vram__cudnn_conv {
 
 /* cudnn.c */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
+VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
+                                        const vram_bounds *w);
 
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
@@ -12973,7 +12981,7 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
-     128, 256, 25}
+     128, 256, 25, 8}
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
@@ -13518,21 +13526,27 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
     s->count.peak_upper = n;
 }
 
+/* The bounds of the peak with what a library asks for now. */
+static void vram__device_bound(vram__step *s, uint64_t most_asked) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t upper =
+      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, most_asked);
+  s->r->runs_cudnn = 1;
+  if (most_asked > s->r->cudnn_bytes.upper)
+    s->r->cudnn_bytes.upper = most_asked;
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper < most ? upper : most;
+}
+
 /* What a library asks for while it runs, beside the events that PyTorch's host code decides: it
    raises the bounds of the peak and goes through the replay's allocator. */
 VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
   const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
   const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0; /* nobody gets more */
   const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
-  const uint64_t upper =
-      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, bytes->upper);
   if (s->ideal || s->call.mute || s->registers)
     return;
-  s->r->runs_cudnn = 1;
-  if (bytes->upper > s->r->cudnn_bytes.upper)
-    s->r->cudnn_bytes.upper = bytes->upper;
-  if (upper > s->count.peak_upper)
-    s->count.peak_upper = upper < most ? upper : most;
+  vram__device_bound(s, bytes->upper);
   if (s->o->cudnn == VRAM_CUDNN_NONE)
     return;
   if (ask > s->r->cudnn_bytes.expected)
@@ -13544,6 +13558,43 @@ VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
   else if (s->replay) {
     vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
     vram__replay_get_briefly(s->replay, ask);
+  }
+}
+
+/* The first time that this run sees `of`. */
+static int vram__search_is_new(vram__step *s, uint32_t of) {
+  const uint32_t mask = s->searched_room - 1, hash = of ? of : 1;
+  uint32_t i, k;
+  for (i = hash & mask, k = 0; k <= mask / 4 * 3; i = (i + 1) & mask, k++) {
+    if (s->searched[i] == hash)
+      return 0;
+    if (!s->searched[i]) {
+      s->searched[i] = hash;
+      return 1;
+    }
+  }
+  return 1; /* no more room: as if they were all different */
+}
+
+/* What a library takes for the search that it makes once for each call of its kind: in the first
+   step, whose segments stay. */
+VRAM__FN void vram__device_search(vram__step *s, const vram_bounds *bytes, uint32_t of) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0;
+  const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
+  vram__replay *run = s->replay;
+  if (s->ideal || s->call.mute || s->registers)
+    return;
+  vram__device_bound(s, bytes->upper);
+  if ((run ? !run->taping && !run->fresh : !s->o->first_step) || !vram__search_is_new(s, of))
+    return;
+  if (s->o->first_step && expected > s->count.peak_expected)
+    s->count.peak_expected = expected < most ? expected : most;
+  if (run && run->taping)
+    vram__tape_put(run, VRAM__TAPE_SEARCH, ask);
+  else if (run) {
+    vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
+    vram__replay_get_briefly(run, ask);
   }
 }
 
@@ -15338,7 +15389,8 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
    What cuDNN chooses is known where it runs only; which algorithms there are, and what they need,
    its guide says. PyTorch asks cuDNN's heuristics and takes the first plan whose workspace can be
    allocated (Conv_v8.cpp, try_plans; Conv_v7.cpp, AlgoIterator): no limit, but none of them is
-   needed to run. */
+   needed to run. With cudnn.benchmark it first allocates the largest workspace of all that cuDNN
+   names and times them in it (Conv_v8.cpp, get_plans_from_find and generate_and_filter_plans). */
 
 /* Positions along an axis in steps of `tile`, from 1 on. */
 static uint64_t vram__tiles(int64_t positions, int64_t tile) {
@@ -15486,18 +15538,28 @@ static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_con
   return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
+/* Values of x, y and the filters with channels in groups of 16 bytes of `size` each. */
+static void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t xyw[3]) {
+  const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, size);
+  const uint64_t out = vram__conv_even(c->channels[1], size);
+  xyw[0] = vram__product_or_overflow(vram__conv_even(c->channels[0], size), c->places[0]);
+  xyw[1] = vram__product_or_overflow(out, c->places[1]);
+  xyw[2] = vram__product_or_overflow(out, vram__product_or_overflow(in, c->window));
+}
+
+static uint64_t vram__conv_sum(const uint64_t xyw[3]) {
+  return vram__sum_or_overflow(xyw[0], vram__sum_or_overflow(xyw[1], xyw[2]));
+}
+
 /* Each tensor once in fp32, with channels in groups of 8, as kernels that split a sum add up in it;
    for the weight's gradient a tile for every multiprocessor and the weight once more. */
 static uint64_t vram__conv_partial(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t tile = d->rules->cudnn_conv.split_tile;
-  const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, 2);
-  const uint64_t even[2] = {vram__conv_even(c->channels[0], 2), vram__conv_even(c->channels[1], 2)};
-  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
-  uint64_t all = vram__sum_or_overflow(vram__product_or_overflow(even[0], c->places[0]),
-                                       vram__product_or_overflow(even[1], c->places[1]));
-  all = vram__sum_or_overflow(all, w);
+  uint64_t xyw[3], all;
+  vram__conv_padded(c, 2, xyw);
+  all = vram__conv_sum(xyw);
   if (c->makes == VRAM__CONV_WEIGHT)
-    all = vram__sum_or_overflow(all, vram__sum_or_overflow(d->sm * tile * tile, w));
+    all = vram__sum_or_overflow(all, vram__sum_or_overflow(d->sm * tile * tile, xyw[2]));
   return vram__product_or_overflow(all, 4);
 }
 
@@ -15516,6 +15578,60 @@ VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cu
   if (w.upper < w.expected)
     w.upper = w.expected;
   return w;
+}
+
+/* What of x, y and the filters is made. */
+static uint32_t vram__conv_made(const vram__cudnn_conv *c) {
+  return c->makes == VRAM__CONV_RESULT ? 1 : c->makes == VRAM__CONV_INPUT ? 0 : 2;
+}
+
+/* The largest workspace of all plans: copies of all three tensors, and what is made once more in
+   fp32, by kernels that split a sum. Not on Hopper, whose kernels read and write channels-last in
+   16 bits as it is and split only sums of TF32; not without tensor cores, where only forward and
+   filters of one value are converted. */
+static uint64_t vram__conv_largest(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t size = vram__dtype_size(c->dt);
+  const int half = c->dt != VRAM_F32, point = c->window == 1;
+  const int hopper = d->cc >= 90 && (half || c->makes == VRAM__CONV_INPUT);
+  uint64_t xyw[3], copies, sum;
+  vram__conv_padded(c, size, xyw);
+  copies =
+      half && point && c->channels_last ? 0 : vram__product_or_overflow(vram__conv_sum(xyw), size);
+  sum = vram__product_or_overflow(xyw[vram__conv_made(c)], 4);
+  if (!half && d->cc < 80)
+    return c->makes == VRAM__CONV_RESULT || (c->makes == VRAM__CONV_INPUT && point) ? copies : 0;
+  if (c->makes == VRAM__CONV_WEIGHT)
+    sum = vram__sum_or_overflow(sum, vram__conv_split(d, c, xyw[2]));
+  return hopper && c->makes != VRAM__CONV_WEIGHT ? copies : vram__sum_or_overflow(copies, sum);
+}
+
+/* What cudnn.benchmark takes before it runs a convolution for the first time. w: the bounds of the
+   workspace; each way is tried, so that none is smaller. Upper: a sum in so many parts. */
+VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
+                                        const vram_bounds *w) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile, parts = d->rules->cudnn_conv.search_parts;
+  vram_bounds b = *w;
+  uint64_t xyw[3], sum;
+  b.expected = vram__conv_largest(d, c);
+  if (!(d->rules->does & VRAM__CUDNN_9_8)) {
+    const uint64_t winograd = vram__conv_winograd(d->rules, c);
+    const uint64_t fft = vram__conv_fft(d->rules, c);
+    b.expected = b.expected < winograd ? winograd : b.expected;
+    b.expected = b.expected < fft ? fft : b.expected;
+  }
+  if (b.expected < w->expected)
+    b.expected = w->expected;
+  vram__conv_padded(c, 2, xyw);
+  sum = xyw[vram__conv_made(c)];
+  if (c->makes == VRAM__CONV_WEIGHT)
+    sum = vram__sum_or_overflow(sum, d->sm * tile * tile);
+  sum = vram__sum_or_overflow(vram__conv_sum(xyw), vram__product_or_overflow(sum, parts));
+  sum = vram__product_or_overflow(sum, 4);
+  if (b.upper < sum)
+    b.upper = sum;
+  if (b.upper < b.expected)
+    b.upper = b.expected;
+  return b;
 }
 
 /* >>torch/engine    gradients on their way: AccumulateGrad, InputBuffer, validate_outputs */
@@ -23995,6 +24111,21 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
+/* torch.backends.cudnn.benchmark, once for each convolution (Conv_v8.cpp, BenchmarkCache). Those
+   that differ in stride and dilation alone, but not in their result, count as one. */
+static void vram__conv_search(vram__step *s, const vram__cudnn_conv *c, const vram_bounds *w) {
+  const vram_bounds b = vram__cudnn_search(&s->device, c, w);
+  uint64_t key[11];
+  key[0] = (uint64_t)c->dt << 32 | (uint32_t)c->makes;
+  key[1] = (uint64_t)c->channels_last << 32 | c->dense;
+  key[2] = c->samples;
+  key[3] = c->channels[0], key[4] = c->channels[1];
+  key[5] = c->places[0], key[6] = c->places[1];
+  key[7] = c->in, key[8] = c->window;
+  key[9] = (uint64_t)c->kernel[0], key[10] = (uint64_t)c->made[0];
+  vram__device_search(s, &b, vram__hash((const char *)key, sizeof key));
+}
+
 /* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
                                  vram__conv_makes makes, vram_dtype dt, int cl) {
@@ -24027,6 +24158,8 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             (s->node->flags & VRAM__UNIT_STEPS) != 0;
   bytes = vram__cudnn_workspace(&s->device, &c);
+  if (s->o->cudnn == VRAM_CUDNN_BENCHMARK)
+    vram__conv_search(s, &c, &bytes);
   vram__device_workspace(s, &bytes);
 }
 
@@ -38325,6 +38458,10 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
     case VRAM__TAPE_OWN:
       vram__replay_get(s, value);
       break;
+    case VRAM__TAPE_SEARCH:
+      if (run->fresh)
+        vram__replay_get_briefly(run, value);
+      break;
     case VRAM__TAPE_BRIEF:
       vram__replay_get_briefly(run, value);
       break;
@@ -38420,6 +38557,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     else
       vram__replay_tape_part(s, run->optim, run->after, &id, phase);
     vram__replay_tape_part(s, run->after, end, &id, phase);
+    run->fresh = 0;
   }
   vram__report_blocks_known(report, o, run);
   return VRAM_OK;
@@ -38550,6 +38688,14 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
 
+/* Convolutions with a search of their own: three a node, in a table with room between them. */
+static uint32_t vram__searched_room(const vram_graph *g) {
+  uint32_t room = 64;
+  while (room / 4 < g->nnode && room < UINT32_C(1) << 30)
+    room *= 2;
+  return room;
+}
+
 /* How deep checkpointed ranges lie inside one another, at most. */
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
@@ -38622,6 +38768,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
     n += vram__replay_bytes(g);
+  if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
+    n += vram__searched_room(g) * (uint64_t)sizeof(uint32_t);
   for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
     if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_CONV) {
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
@@ -38805,6 +38953,11 @@ static int vram__step_take_arrays(vram__step *s) {
   s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
+    s->searched_room = vram__searched_room(g);
+    VRAM__TAKE(s->searched, uint32_t, s->searched_room);
+    vram__memory_zero(s->searched, s->searched_room * (uint64_t)sizeof *s->searched);
+  }
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
@@ -38989,7 +39142,7 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
-  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_BENCHMARK)
     return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";

@@ -20,6 +20,14 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
 
+/* Convolutions with a search of their own: three a node, in a table with room between them. */
+static uint32_t vram__searched_room(const vram_graph *g) {
+  uint32_t room = 64;
+  while (room / 4 < g->nnode && room < UINT32_C(1) << 30)
+    room *= 2;
+  return room;
+}
+
 /* How deep checkpointed ranges lie inside one another, at most. */
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
@@ -92,6 +100,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
     n += vram__replay_bytes(g);
+  if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
+    n += vram__searched_room(g) * (uint64_t)sizeof(uint32_t);
   for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
     if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_CONV) {
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
@@ -275,6 +285,11 @@ static int vram__step_take_arrays(vram__step *s) {
   s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
+    s->searched_room = vram__searched_room(g);
+    VRAM__TAKE(s->searched, uint32_t, s->searched_room);
+    vram__memory_zero(s->searched, s->searched_room * (uint64_t)sizeof *s->searched);
+  }
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
@@ -459,7 +474,7 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
-  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_BENCHMARK)
     return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";
