@@ -70,6 +70,12 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
 /* What a step of a recurrent net takes where it is one of many operations. */
 #define VRAM__CELL_BYTES 4096
 
+/* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
+   run again inside one another. */
+static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options *o) {
+  return g->holds * (uint32_t)(3 + g->checkpoint_nested + vram__ranges_nested(o));
+}
+
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
@@ -90,7 +96,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
+       vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
   n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
@@ -281,8 +288,9 @@ static int vram__step_take_arrays(vram__step *s) {
   if (!vram__keep_take(s))
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
-  /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
+  /* of this micro-batch and the one before, of what runs again, and of calls around calls */
+  s->held_room =
+      vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {

@@ -153,6 +153,7 @@ static const vram__rules vram__rules_rows[] = {
 
 #undef VRAM__RULES_RECURRENT
 #undef VRAM__RULES_CUB
+#undef VRAM__RULES_SORT_70
 #undef VRAM__RULES_SORT_80
 #undef VRAM__RULES_SORT_90
 #undef VRAM__RULES_SELECT_12_1
