@@ -180,9 +180,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   if (n->param[1])
     vram__bilinear_add_bias(s, &y[0], args[3]);
   s->amp = amp;
-  for (i = 0; i < count; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, args[i]);
+  vram__autocast_release(s, args, own);
 }
 
 /* derivatives.yaml, _trilinear: each gradient is one of the other two and of the one that arrives,

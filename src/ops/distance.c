@@ -76,11 +76,8 @@ static void vram__fp32_begin(vram__step *s, const vram__tensor *x, vram__fp32_ca
 }
 
 static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
-  uint32_t i;
   s->amp = c->amp;
-  for (i = 0; i < 2; i++)
-    if (c->own >> i & 1)
-      vram__tensor_release(s, c->in[i]);
+  vram__autocast_release(s, c->in, c->own);
 }
 
 /* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least

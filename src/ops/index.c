@@ -489,9 +489,7 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     vram__index_gone(s, &ix, 0);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* What was overwritten gets no gradient; the values get g at their places. */

@@ -312,6 +312,14 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   return own;
 }
 
+/* The op is done: what vram__autocast_list made for it goes. */
+VRAM__FN void vram__autocast_release(vram__step *s, vram__tensor *in, uint32_t own) {
+  uint32_t i;
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   const uint32_t kind = vram__pointwise_kind(s, n);
@@ -330,9 +338,7 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
     in[i] = x[i];
   own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
   y[0] = vram__torch_pointwise(s, kind, in, n->nin);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* Comparisons have no gradient. */

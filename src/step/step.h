@@ -42,7 +42,8 @@ enum {
   VRAM__RUN_PAST_KNOWN = 1,
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
-  VRAM__RUN_WORKSPACES = 8 /* times vram__step.blas_workspaces */
+  VRAM__RUN_RNN_CELLS = 8,
+  VRAM__RUN_WORKSPACES = 16 /* times vram__step.blas_workspaces */
 };
 
 /* optim.c */

@@ -36,7 +36,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   const vram__rules *rules = s->device.rules;
-  const uint32_t passes = rules->cub.sort_all && key ? key : (bits + 7) / 8;
+  const uint32_t passes = (bits + 7) / 8;
   const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
   const uint32_t keys = key == 1 ? 6 : key == 2 ? 7 : key == 4 ? 8 : 9;
   const uint32_t pair = key == 0     ? 5
