@@ -12615,6 +12615,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
+VRAM__FN void vram__cub_sum(vram__step *s, uint64_t n);
 VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
@@ -15381,16 +15382,21 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
          vram__cub_part(s, key / 2 * (tiles + 2));
 }
 
-/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
-   none. Gives their storage (Nonzero.cu). */
-VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
+/* cub::DeviceReduce::Sum of n numbers */
+VRAM__FN void vram__cub_sum(vram__step *s, uint64_t n) {
   const vram__rules *rules = s->device.rules;
-  uint32_t count = vram__cub_hold(s, 4), out;
   vram__workspace_use(
       s, n <= rules->cub.one_reduce
              ? 1
              : rules->cub.align - 1 +
                    vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
+}
+
+/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
+   none. Gives their storage (Nonzero.cu). */
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
+  uint32_t count = vram__cub_hold(s, 4), out;
+  vram__cub_sum(s, n);
   out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(most, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);
@@ -16865,10 +16871,13 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
     dt = n->in[0]->dtype;
-  if (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d))
+  if (n->op != VRAM_OP_cross && (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d)))
     return vram__node_out_dims(n, 0, x, dt);
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
+  if (n->op == VRAM_OP_cross &&
+      (!vram__axis(g, VRAM__INT(n, dim, -1), ndim, &i) || (ndim && size[i] != 3)))
+    return vram__node_error(g, n, "an axis of cross that has not three elements");
   for (i = 0; inplace && i < ndim; i++)
     if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
@@ -17336,6 +17345,24 @@ static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *
     vram__tensor_release(s, t[n]);
 }
 
+static void vram__forward_heaviside(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 0);
+  const vram_dims *d[2];
+  vram__refuse_unlike(s, x, 2);
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* derivatives.yaml: not_implemented */
+static void vram__backward_heaviside(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "heaviside has no derivative: PyTorch stops with an error");
+}
+
 static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
@@ -17436,7 +17463,8 @@ VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
-VRAM__OP_POINTWISE(heaviside, "heaviside", 2, 2, bcast, SAME, none, NONE, 0, "", "");
+VRAM__OP(heaviside, "heaviside: x values", 2, 2, bcast, SAME, none, heaviside, heaviside, each,
+         NONE, 0, 0, "");
 VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, powered(x0))");
 VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
@@ -20080,15 +20108,17 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_take(vram_graph *g, vram_node *n) {
+  if (!n->in[0]->d->numel && n->in[1]->d->numel)
+    return vram__node_error(g, n, "an element of an empty tensor");
   return vram__index_dtype(g, n, 1) && vram__node_out_dims(n, 0, n->in[1]->d, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* gather and index_select: backward adds into zeros */
+/* gather, take and index_select, which keeps no input: backward adds into zeros */
 static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
+  const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER || n->op == VRAM_OP_take;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f)
     vram__save_tensor(s, f, x[1]);
@@ -20991,15 +21021,10 @@ static int vram__shape_nms(vram_graph *g, vram_node *n) {
 static void vram__forward_nonzero(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   const vram_dims *d = n->out[0].d;
-  const vram__rules *rules = s->device.rules;
   const uint64_t all = x[0].d->numel;
   vram__tensor c = vram__tensor_contiguous(s, x[0]);
   const uint32_t count = vram__cub_hold(s, 4);
-  vram__workspace_use(
-      s, all <= rules->cub.one_reduce
-             ? 1
-             : rules->cub.align - 1 +
-                   vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
+  vram__cub_sum(s, all);
   y[0] = vram__tensor_empty(
       s, d->v[1] > 1 ? vram__dims_swapped(s, vram__dims_2d(s, d->v[1], d->v[0]), 0, 1) : d,
       VRAM_I64);
@@ -21009,6 +21034,22 @@ static void vram__forward_nonzero(vram__step *s, const vram_node *n, vram__tenso
   vram__tensor_release(s, c);
 }
 
+/* Unique.cu, unique_cuda_bool: how many are set, room for both values and for their numbers */
+static void vram__unique_of_bools(vram__step *s, const vram_node *n, vram__tensor x,
+                                  vram__tensor *y) {
+  const vram__tensor c = vram__tensor_contiguous(s, x);
+  const uint32_t count = vram__cub_hold(s, 4);
+  uint32_t counts;
+  vram__cub_sum(s, x.d->numel);
+  y[0] = vram__tensor_empty_strided(s, n->out[0].d, x.dt, 2);
+  counts = vram__cub_hold(s, 16);
+  if (n->nout > 1)
+    y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), VRAM_I64);
+  vram__cub_release(s, count);
+  vram__tensor_release(s, c);
+  vram__cub_release(s, counts);
+}
+
 /* Unique.cu: all is sorted, and room for all of it stays, however much of it is found. */
 static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
@@ -21016,9 +21057,14 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   const uint64_t all = x[0].d->numel;
   const uint32_t inverse = n->nout > 1;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
-  vram__tensor c = vram__tensor_contiguous(s, x[0]);
-  const uint32_t sorted = vram__cub_hold(s, e * all);
-  uint32_t places[2], count;
+  vram__tensor c;
+  uint32_t sorted, places[2], count;
+  if (x[0].dt == VRAM_BOOL) {
+    vram__unique_of_bools(s, n, x[0], y);
+    return;
+  }
+  c = vram__tensor_contiguous(s, x[0]);
+  sorted = vram__cub_hold(s, e * all);
   if (!inverse)
     vram__workspace_use(s, vram__cub_sort(s, all, e, 0, 8 * e));
   else {
@@ -27944,6 +27990,12 @@ static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__t
   vram__tensor_release(s, c);
 }
 
+static void vram__complex_refuse_parts(vram__step *s, const vram_node *n, const vram__tensor *x) {
+  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
+}
+
 static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 2);
@@ -27952,9 +28004,7 @@ static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tenso
   for (i = 2; f && i-- > 0;)
     if (vram__input_wanted(f, i))
       vram__save_tensor(s, f, x[i]);
-  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
-                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
+  vram__complex_refuse_parts(s, n, x);
   d[0] = x[0].d;
   d[1] = x[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
@@ -27980,7 +28030,8 @@ static void vram__forward_polar(vram__step *s, const vram_node *n, vram__tensor 
   const vram_dims *d[2];
   d[0] = x[0].d;
   d[1] = x[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  vram__complex_refuse_parts(s, n, x);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
   if (f)
     vram__save_tensor(s, f, y[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
