@@ -17366,8 +17366,10 @@ static void vram__backward_heaviside(vram__step *s, vram__grad_fn *f, vram__tens
 static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d), n->out[0].dtype);
-  y[0].dt = vram__step_dtype(s, y[0].dt);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                            vram__kind_rank(x[0].dt) >= 2
+                                ? x[0].dt
+                                : vram__step_dtype(s, vram__graph_default_dtype(s->g)));
   if (f)
     vram__save_tensor(s, f, x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -19905,12 +19907,12 @@ static void vram__forward_search(vram__step *s, const vram_node *n, vram__tensor
                             vram__step_key_dtype(s, n, VRAM_I64));
   for (i = 0; i < 2; i++)
     whole[i] = vram__tensor_contiguous(s, x[i ? !values : values]);
-  for (i = 0; i < 2; i++)
+  for (i = 0; i < 2; i++) {
     cast[i] = vram__tensor_to(s, whole[i], dt);
+    vram__tensor_release(s, whole[i]);
+  }
   for (i = 2; i-- > 0;)
     vram__tensor_release(s, cast[i]);
-  for (i = 2; i-- > 0;)
-    vram__tensor_release(s, whole[i]);
 }
 
 /* TensorCompare.cpp: of few elements to look for, every pair is compared. Many are sorted first,
@@ -21897,10 +21899,13 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   in[1] = b;
   vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
-  vram__save_factors(s, f, in, 0, 1);
-  if (f) {
+  if (f) { /* mat2, offs, self */
+    if (vram__input_wanted(f, 0))
+      vram__save_tensor(s, f, b);
     vram__save_tensor(s, f, offsets);
-    f->aux |= (uint64_t)groups << 2;
+    if (vram__input_wanted(f, 1))
+      vram__save_tensor(s, f, a);
+    f->aux = (uint64_t)groups;
   }
   y = vram__grouped_empty(s, d, a.dt, 0);
   vram__grouped_products(s, a, groups);
@@ -21929,7 +21934,7 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
     d = vram__input_dims(s, f, i, NULL);
     st = VRAM__STRIDE(d) + d->ndim - 2;
     to[i] = vram__grouped_empty(s, d, g.dt, st[0] == 1 && st[1] == d->v[d->ndim - 2]);
-    vram__grouped_products(s, g, (int64_t)(f->aux >> 2));
+    vram__grouped_products(s, g, (int64_t)f->aux);
   }
 }
 
@@ -28780,7 +28785,7 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   b.train = (s->train || !b.running[0].d) && VRAM__INT(n, training, 1);
   if (b.train && vram__batch_norm_is_one_value(x[0].d))
     vram__norm_refuse_one_value(s, n);
-  if (!b.train || !x[0].d->numel || !b.running[0].d || !b.in[2].d ||
+  if (!b.train || !x[0].d->numel || !b.running[0].d || !b.in[2].d || x->d->ndim > VRAM__BN_AXES ||
       !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
       !vram__batch_norm_fits_cudnn(s, x, &b.in[1], &b.in[2])) {
     y[0] = vram__torch_batch_norm(s, &b);

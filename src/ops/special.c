@@ -76,8 +76,10 @@ static void vram__backward_heaviside(vram__step *s, vram__grad_fn *f, vram__tens
 static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d), n->out[0].dtype);
-  y[0].dt = vram__step_dtype(s, y[0].dt);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                            vram__kind_rank(x[0].dt) >= 2
+                                ? x[0].dt
+                                : vram__step_dtype(s, vram__graph_default_dtype(s->g)));
   if (f)
     vram__save_tensor(s, f, x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
