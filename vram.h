@@ -2305,23 +2305,24 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
   X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
   X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
-  X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) \
-  X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) X(pairwise_distance) X(cdist) \
-  X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) \
-  X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) X(ps_roi_align) \
-  X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) X(block_diag) X(matrix_exp) \
-  X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) X(eigh) X(qr) X(svd) X(pad) \
-  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
-  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
-  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
-  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
-  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
-  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
-  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
-  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
-  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
-  X(log_softmax) X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) \
-  X(view_as_real) X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(nonzero) X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) \
+  X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) \
+  X(cosine_similarity) X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) \
+  X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
+  X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
+  X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
+  X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
+  X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) X(adaptive_max_pool3d) \
+  X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) X(fractional_max_pool3d) \
+  X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) X(pixel_shuffle) \
+  X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) X(hardtanh) \
+  X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
+  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
+  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
+  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
+  X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
+  X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
   X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
   X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
   X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
@@ -2365,7 +2366,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
   X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
   X(dim_feedforward, I) X(activation, W) X(norm_first, B) X(left, B)      \
-  X(full_matrices, B)
+  X(full_matrices, B) X(num_samples, I) X(replacement, B)
 
 /* clang-format on */
 
@@ -16017,7 +16018,8 @@ VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tenso
 /* sort.c */
 VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                               uint32_t e);
-VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a);
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a, uint32_t e);
+VRAM__FN void vram__topk_sorted(vram__step *s, vram__tensor y, vram_dtype dt, uint32_t a);
 
 /* index.c */
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
@@ -18662,7 +18664,7 @@ VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
-         "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
+         "empty linspace tensor as_tensor randint empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
          "shape dtype");
@@ -19155,10 +19157,13 @@ static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 3);
-  vram__tensor most;
+  const int all = !vram__node_list(n, VRAM__KEY_dim, NULL);
+  vram__tensor most, c;
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
   most = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  c = all ? vram__tensor_contiguous(s, x[0]) : vram__tensor_retain(s, x[0]);
+  vram__reduce_scratch(s, c, mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  vram__tensor_release(s, c);
   if (f) {
     f->aux = mask;
     vram__save_tensor(s, f, x[0]);
@@ -19729,8 +19734,8 @@ static int vram__topk_split(uint64_t r, uint64_t n) {
                            : 400u);
 }
 
-/* What topk of x along axis a needs for a moment. */
-VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) {
+/* What topk of x (e bytes a value) along axis a needs for a moment. */
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a, uint32_t e) {
   uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
   const uint64_t threads = s->device.rules->topk.threads;
   uint32_t i, t[7];
@@ -19739,7 +19744,7 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
   each = vram__div_up_u64(r * z, s->device.rules->topk.blocks * threads * s->device.sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
   b = r * vram__div_up_u64(z, threads * each);
-  t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
+  t[0] = vram__cub_hold(s, e * r); /* values, ranks to find, digits, counters of the blocks, ... */
   t[1] = vram__cub_hold(s, 8 * r);
   t[2] = vram__cub_hold(s, 8 * r);
   t[3] = vram__cub_hold(s, 512 * b);
@@ -19752,26 +19757,32 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
     vram__cub_release(s, t[i]);
 }
 
+/* TensorTopK.cu: what is found (indices y, values of dtype dt), sorted; few in place */
+VRAM__FN void vram__topk_sorted(vram__step *s, vram__tensor y, vram_dtype dt, uint32_t a) {
+  uint32_t t[2];
+  if (!y.d->ndim || (uint64_t)y.d->v[a] <= s->device.rules->sort.in_place)
+    return;
+  t[0] = vram__cub_hold(s, 8 * y.d->numel);
+  t[1] = vram__cub_hold(s, vram__dims_bytes_of(y.d, dt));
+  vram__sort_rows(s, y.d, y.d, a, vram__dtype_size(dt));
+  vram__workspace_use(s, 8 * y.d->numel);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
 static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   vram__tensor c;
-  uint32_t a = 0, t[2];
+  uint32_t a = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   y[1] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
   c = vram__tensor_contiguous(s, x[0]);
-  vram__topk_scratch(s, x[0].d, a);
+  vram__topk_scratch(s, x[0].d, a, vram__dtype_size(x[0].dt));
   vram__tensor_release(s, c);
-  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim &&
-      (uint64_t)y[0].d->v[a] > s->device.rules->sort.in_place) {
-    t[0] = vram__cub_hold(s, 8 * y[0].d->numel);
-    t[1] = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
-    vram__sort_rows(s, y[0].d, y[0].d, a, vram__dtype_size(y[0].dt));
-    vram__workspace_use(s, 8 * y[0].d->numel);
-    vram__cub_release(s, t[1]);
-    vram__cub_release(s, t[0]);
-  }
+  if (VRAM__INT(n, sorted, 1))
+    vram__topk_sorted(s, y[1], y[0].dt, a);
   if (f)
     vram__save_tensor(s, f, y[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -21072,6 +21083,156 @@ VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VR
          "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");
+
+/* >>ops/sample    what is drawn and what is counted: randperm, multinomial, bincount */
+
+static int vram__shape_randperm(vram_graph *g, vram_node *n) {
+  uint32_t c;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
+  if (c != 1)
+    return vram__node_error(g, n, "a permutation has one axis");
+  return vram__node_out(g, n, 0, c, v, vram__graph_key_dtype(g, n, VRAM_I64));
+}
+
+/* Rows of probabilities, so many numbers drawn of each. */
+static int vram__shape_multinomial(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t k = VRAM__INT(n, num_samples, 1);
+  int64_t size[2];
+  if (x->ndim < 1 || x->ndim > 2)
+    return vram__node_error(g, n, "probabilities that are not one row or rows");
+  if (k < 1 || (!VRAM__INT(n, replacement, 0) && k > x->v[x->ndim - 1]))
+    return vram__node_error(g, n, "num_samples must be 1 to what there is to draw from");
+  size[0] = x->v[0];
+  size[x->ndim - 1] = k;
+  return vram__node_out(g, n, 0, x->ndim, size, VRAM_I64);
+}
+
+static int vram__shape_bincount(vram_graph *g, vram_node *n) {
+  const int64_t bins = VRAM__INT(n, bins, 0);
+  const vram_dtype dt = n->nin < 2 ? VRAM_I64
+                        : n->in[1]->dtype == VRAM_F64 || vram__kind_rank(n->in[1]->dtype) < 2
+                            ? VRAM_F64
+                            : VRAM_F32;
+  if (n->in[0]->d->ndim != 1 || vram__kind_rank(n->in[0]->dtype) != 1)
+    return vram__node_error(g, n, "what is counted is not a row of integers");
+  if (n->nin > 1 && (n->in[1]->d->ndim != 1 || n->in[1]->d->v[0] != n->in[0]->d->v[0]))
+    return vram__node_error(g, n, "weights that are not as many");
+  if (bins < 1)
+    return vram__node_error(g, n, "bins must be at least 1");
+  return vram__node_out(g, n, 0, 1, &bins, dt);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Randperm.cu: 0, 1, .. sorted by random keys, of 32 bits where these are enough for few doubles:
+   log2(n - (6 n^2 + 1) / (12 log 0.9)) of them. */
+static void vram__forward_randperm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  const vram_dtype dt = vram__step_key_dtype(s, n, VRAM_I64);
+  const uint32_t e = vram__dtype_size(dt);
+  uint64_t square, room;
+  uint32_t bits = 0, key, t[3];
+  (void)x;
+  y[0] = vram__tensor_empty(s, d, dt);
+  if (!d->numel)
+    return;
+  square = d->numel >> 30 ? UINT64_MAX / 8 : d->numel * d->numel; /* 6 / -(12 log 0.9) of it */
+  room = d->numel + square / 10000000 * 47456107 + square % 10000000 * 47456107 / 10000000 + 1;
+  while (bits < 64 && (bits > 62 || room > UINT64_C(1) << bits))
+    bits++;
+  key = bits > 32 ? 8 : 4;
+  vram__workspace_use(s, e); /* arange's */
+  t[0] = vram__cub_hold(s, e * d->numel);
+  t[1] = vram__cub_hold(s, key * d->numel);
+  t[2] = vram__cub_hold(s, key * d->numel);
+  vram__workspace_use(s, vram__cub_sort(s, d->numel, key, e, bits));
+  for (key = 3; key-- > 0;)
+    vram__cub_release(s, t[key]);
+}
+
+/* Distributions.cpp: each probability divided by a random number, the largest are drawn */
+static void vram__multinomial_once(vram__step *s, vram__tensor x, vram__tensor *y, int64_t k) {
+  const uint32_t last = x.d->ndim - 1u, e = vram__dtype_size(x.dt);
+  vram__tensor range[2], t[5], values, copy;
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    range[i] = vram__tensor_empty(s, s->scalar, x.dt);
+  copy = vram__tensor_contiguous(s, x);
+  vram__reduce_scratch(s, copy, 0xff, x.dt, 2 * e, 4);
+  vram__tensor_release(s, copy);
+  for (i = 0; i < 3; i++) /* is the largest finite, is none negative, both */
+    t[i] = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
+  vram__tensor_release(s, t[1]);
+  vram__tensor_release(s, t[0]);
+  t[0] = vram__tensor_sum(s, x, last ? 2u : 0xffu, 0, x.dt);
+  t[1] = vram__tensor_empty(s, t[0].d, VRAM_BOOL); /* rows of zeros */
+  if (last) {
+    t[3] = vram__tensor_reduced(s, t[1], 0xff, 0, VRAM_BOOL);
+    vram__tensor_release(s, t[1]);
+    t[1] = t[3];
+  }
+  vram__tensor_release(s, t[0]);
+  vram__workspace_use(s, 1);
+  t[4] = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+  if (k == 1)
+    vram__reduce_scratch(s, t[4], 1u << last, VRAM_I64, 16, 4);
+  else {
+    values = vram__tensor_empty(s, y->d, x.dt);
+    copy = vram__tensor_contiguous(s, t[4]);
+    vram__topk_scratch(s, x.d, last, e);
+    vram__tensor_release(s, copy);
+    vram__topk_sorted(s, *y, x.dt, last);
+    vram__tensor_release(s, values);
+  }
+  vram__tensor_release(s, t[4]);
+  vram__tensor_release(s, t[1]);
+  vram__tensor_release(s, t[2]);
+  vram__tensor_release(s, range[0]);
+  vram__tensor_release(s, range[1]);
+}
+
+static void vram__forward_multinomial(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  const int64_t k = VRAM__INT(n, num_samples, 1);
+  const vram_dims *d = vram__dims_contiguous(s, x[0].d);
+  vram__tensor c, normed, sums;
+  y[0] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
+  if (k == 1 || !VRAM__INT(n, replacement, 0)) {
+    vram__multinomial_once(s, x[0], &y[0], k);
+    return;
+  }
+  c = vram__tensor_contiguous(s, x[0]); /* MultinomialKernel.cu: where in the running sum it is */
+  normed = vram__tensor_empty(s, d, x[0].dt);
+  sums = vram__tensor_empty(s, d, x[0].dt);
+  if (d->numel == (uint64_t)d->v[d->ndim - 1])
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, vram__dtype_size(x[0].dt)));
+  vram__tensor_release(s, sums);
+  vram__tensor_release(s, normed);
+  vram__tensor_release(s, c);
+}
+
+/* SummaryOps.cu: the least and the largest value are looked at first */
+static void vram__forward_bincount(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__tensor t[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    t[i] = vram__tensor_reduced(s, x[0], 0xff, 0, x[0].dt);
+  y[0] = vram__tensor_empty(s, n->out[0].d, n->out[0].dtype);
+  for (i = 0; i < 2; i++)
+    vram__tensor_release(s, t[i]);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(randperm, "", 0, 0, randperm, SAME, none, randperm, none, none, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(multinomial, "multinomial: x num_samples replacement?", 1, 1, multinomial, SAME, none,
+         multinomial, none, none, NONE, 0, VRAM__OP_VARIES | VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "num_samples! replacement");
+VRAM__OP(bincount, "", 1, 2, bincount, SAME, none, bincount, none, none, NONE, 0, 0, "bins!");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -32831,7 +32992,7 @@ static vram__tensor vram__moe_top_k(vram__step *s, const vram__moe *m, vram__ten
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_topk, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_2d(s, m->tokens, m->top_k), x.dt);
   *index = vram__tensor_empty(s, y.d, VRAM_I64);
-  vram__topk_scratch(s, x.d, 1);
+  vram__topk_scratch(s, x.d, 1, vram__dtype_size(x.dt));
   if (f)
     vram__save_tensor(s, f, *index);
   vram__grad_fn_set_output(s, f, 0, &y);
