@@ -14561,9 +14561,10 @@ VRAM__FN int vram__saves_list(const vram__grad_fn *f) {
 /* The same of a record that goes itself: C++ destroys its members from the last to the first, but
    what is in a list from its first to its last. */
 static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
-  const int list = vram__saves_list(f);
+  const int view = f->kind == VRAM_OP_linear && VRAM__SLOTS(f)[0].d->ndim > 2;
+  const int kept = view || vram__saves_list(f); /* a product behind a view goes as any other */
   uint32_t i, j;
-  for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
+  for (i = 0, j = f->nsaved; !kept && i + 1 < j; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
     VRAM__SAVED(f)[i] = VRAM__SAVED(f)[--j];
     VRAM__SAVED(f)[j] = t;
@@ -15051,8 +15052,8 @@ VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uin
   p = vram__blas_copy(s, plain ? a : b);
   q = vram__blas_copy(s, plain ? b : a);
   vram__blas_workspace(s, library);
-  vram__tensor_release(s, p);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
 }
 
 /* a [m,k] x b [k,n] into a fresh [m,n] */
@@ -18216,9 +18217,10 @@ VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__t
     all = vram__tensor_empty(s, whole.d, VRAM_I64);
     flat = t.d ? t : g;
     count = (int64_t)flat.d->numel;
+    flat = vram__tensor_reshape(s, flat, 1, &count);
     copy = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), VRAM_I64);
-    vram__tensor_release(s, vram__tensor_reshape(s, flat, 1, &count));
     vram__tensor_release(s, copy);
+    vram__tensor_release(s, flat);
     vram__tensor_release(s, all);
   }
   to[0] = vram__tensor_view(s, whole, d);
@@ -18577,10 +18579,15 @@ static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x,
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
+/* FunctionsManual.cpp, _to_copy_backward: of complex numbers the real parts, a view */
 VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
   vram_dtype dt;
   vram__input_dims(s, f, 0, &dt);
-  to[0] = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt);
+  if (vram__is_complex(g.dt) && !vram__is_complex(dt))
+    g = vram__complex_real(s, g);
+  to[0] = vram__tensor_to(s, g, dt);
+  vram__tensor_release(s, g);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -19018,13 +19025,13 @@ static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vra
   if (whole)
     return var[0];
   y = vram__pointwise_empty2(s, var[0], var[1]);
-  if (mean) {
+  if (mean)
     *mean = vram__tensor_empty(s, of[0].d, x.dt);
-    vram__tensor_release(s, of[1]);
-    vram__tensor_release(s, of[0]);
+  while (i--) {
+    if (mean)
+      vram__tensor_release(s, of[i]);
+    vram__tensor_release(s, var[i]);
   }
-  vram__tensor_release(s, var[1]);
-  vram__tensor_release(s, var[0]);
   return y;
 }
 
@@ -19349,8 +19356,6 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
-  if (dt == VRAM_C32)
-    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -19396,6 +19401,8 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
                a = vram__tensor_to(s, x, dt);
   const vram__tensor c = vram__tensor_contiguous(s, a);
+  if (dt == VRAM_C32)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "a scan of c32: PyTorch refuses");
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
     vram__workspace_use(s, vram__cub_scan(s, x.d->numel, dt));
   vram__tensor_release(s, c);
@@ -19455,6 +19462,11 @@ static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
+/* The conjugate of complex numbers, which a product with them has made; of others there is none. */
+static vram__tensor vram__scan_conjugate(vram__step *s, vram__tensor x) {
+  return vram__is_complex(x.dt) ? vram__pointwise_empty1(s, x) : vram__tensor_none();
+}
+
 /* cumprod_backward, where the input has no zero: the host asks. What zeros would need besides
    depends on where they are. */
 static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -19466,7 +19478,9 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
     to[0] = g;
     return;
   }
+  c = vram__scan_conjugate(s, VRAM__SAVED(f)[1]);
   w = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], g);
+  vram__tensor_release(s, c);
   zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
   any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
   vram__reduce_scratch(s, zero, (1u << d->ndim) - 1, VRAM_BOOL, 1, 4);
@@ -19477,7 +19491,9 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   c = vram__pointwise_empty1(s, b);
   vram__tensor_release(s, b);
   vram__tensor_release(s, a);
+  a = vram__scan_conjugate(s, x);
   to[0] = vram__pointwise_empty2(s, c, x);
+  vram__tensor_release(s, a);
   vram__tensor_release(s, c);
   vram__tensor_release(s, zero);
   vram__tensor_release(s, w);
@@ -20686,8 +20702,8 @@ static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram
   y[0] = vram__scattered(s, n, x[0], x[2]);
   if (f) {
     f->aux = how;
-    vram__save_tensor(s, f, old);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, old);
     vram__save_tensor(s, f, x[2]);
     vram__save_tensor(s, f, y[0]);
   }
@@ -20708,7 +20724,7 @@ static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram
    on the data: there are none. */
 static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                       vram__tensor *of, vram__locals *l) {
-  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  const vram__tensor x = saved[1], index = saved[0], source = saved[2];
   vram__tensor t, masked, result, zero, single, a, b, c, d;
   t = vram__compared_number(s, x);
   masked = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
@@ -20747,7 +20763,7 @@ static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, 
 
 static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                       vram__tensor *of, vram__locals *l) {
-  const vram__tensor index = saved[1];
+  const vram__tensor index = saved[0];
   const vram__tensor like = vram__tensor_like(s, g), ones = vram__tensor_like(s, saved[2]);
   vram__tensor n, t;
   n = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
@@ -20763,7 +20779,7 @@ static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, 
 
 static void vram__scatter_reduce_extreme(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                          vram__tensor *of, vram__locals *l) {
-  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  const vram__tensor x = saved[1], index = saved[0], source = saved[2];
   vram__tensor value, is, source_is, share, none, t;
   value = vram__local(l, vram__gathered(s, index, saved[3].dt));
   t = vram__compared(s, x, saved[3]);
@@ -20791,12 +20807,12 @@ static void vram__backward_scatter_reduce(vram__step *s, vram__grad_fn *f, vram_
   uint32_t i;
   l.n = 0;
   if ((vram__input_wanted(f, 1) || (f->aux & 7) >= VRAM__SCATTER_PROD) &&
-      !vram__scatter_fits(s, f, saved[1].d, saved[2].d))
+      !vram__scatter_fits(s, f, saved[0].d, saved[2].d))
     return;
   switch (f->aux & 7) {
   case VRAM__SCATTER_SUM:
     of[0] = vram__tensor_retain(s, g);
-    of[1] = vram__gathered(s, saved[1], g.dt);
+    of[1] = vram__gathered(s, saved[0], g.dt);
     break;
   case VRAM__SCATTER_MEAN:
     vram__scatter_reduce_mean(s, saved, g, of, &l);
@@ -27638,6 +27654,11 @@ VRAM__FN vram_dtype vram__real_of(vram_dtype dt) {
   return dt == VRAM_C128 ? VRAM_F64 : dt == VRAM_C32 ? VRAM_F16 : VRAM_F32;
 }
 
+/* What a transform of complex numbers makes of its input (promote_tensor_fft). */
+static vram_dtype vram__fft_complex(vram_dtype dt) {
+  return vram__is_complex(dt) ? dt : vram__complex_of(dt);
+}
+
 /* What parts of complex numbers can be. */
 static int vram__is_part(vram_dtype dt) {
   return dt == VRAM_F32 || dt == VRAM_F64 || dt == VRAM_F16;
@@ -27684,10 +27705,8 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   vram__fft t;
   uint32_t i;
-  if (!vram__is_part(dt) && (kind == VRAM__FFT_R2C ? dt != VRAM_BF16 : !vram__is_complex(dt)))
-    return vram__node_error(g, n, "a transform of a tensor that is not floating point or complex");
-  if (kind != VRAM__FFT_R2C && !vram__is_complex(dt))
-    return vram__node_error(g, n, "a transform of a tensor that is not complex (to dtype=c64)");
+  if (kind == VRAM__FFT_R2C && vram__is_complex(dt))
+    return vram__node_error(g, n, "a transform of real numbers, but they are complex");
   if (!vram__fft_of(g, n, x, &t))
     return 0;
   for (i = 0; i < x->ndim; i++)
@@ -27701,9 +27720,9 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
     size[i] = size[i] / 2 + 1;
   g->extra += 4096;
   return vram__node_out(g, n, 0, x->ndim, size,
-                        kind == VRAM__FFT_C2R   ? vram__real_of(dt)
+                        kind == VRAM__FFT_C2R   ? vram__real_of(vram__fft_complex(dt))
                         : kind == VRAM__FFT_R2C ? vram__complex_of(dt)
-                                                : dt);
+                                                : vram__fft_complex(dt));
 }
 
 static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
@@ -27974,15 +27993,24 @@ static void vram__fft_refuse_half(vram__step *s, vram_dtype dt, const vram__fft 
 }
 
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const int kind = vram__op_at(n->op)->kind;
+  int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor in;
+  vram__tensor in, whole;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
+  if (kind == VRAM__FFT_C2C && t.n == 1 && !vram__is_complex(x[0].dt))
+    kind = VRAM__FFT_R2C; /* torch.fft.fft of real numbers: the whole spectrum */
   if (x[0].d->numel)
     vram__fft_refuse_half(s, x[0].dt, &t);
-  in = vram__fft_resized(s, x[0], &t);
+  whole = vram__torch_cast(s, x[0],
+                           kind != VRAM__FFT_R2C           ? vram__fft_complex(x[0].dt)
+                           : vram__kind_rank(x[0].dt) >= 2 ? x[0].dt
+                                                           : VRAM_F32);
+  in = vram__fft_resized(s, whole, &t);
+  vram__tensor_release(s, whole);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  if (f)
+    f->aux = (uint64_t)kind;
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
   if (in.dt == VRAM_BF16 && !vram__fft_is_native(&t))
@@ -28011,7 +28039,7 @@ VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x) {
 /* FunctionsManual.cpp, fft_r2c_backward and fft_c2r_backward: half a spectrum is filled up with
  * zeros */
 static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const int kind = vram__op_at(f->kind)->kind;
+  const int kind = (int)f->aux;
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   vram__fft t;
@@ -32222,8 +32250,6 @@ static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reducti
   vram__tensor_replace(
       s, &x,
       vram__op_call_unary(s, reduction == VRAM__REDUCTION_MEAN ? VRAM_OP_mean : VRAM_OP_sum, x));
-  if (reduction == VRAM__REDUCTION_BATCHMEAN)
-    vram__tensor_replace(s, &x, vram__op_call_unary(s, VRAM_OP_div, x));
   return x;
 }
 
@@ -32412,11 +32438,14 @@ VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, product);
 }
 
-/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target */
+/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target; torch.nn.functional.kl_div divides their
+   sum by the batch. */
 static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   const vram_dtype amp = s->amp;
+  const int reduction = vram__loss_reduction(n);
   vram__tensor in[4], first, second;
+  uint32_t i;
   vram__loss_args(s, n, x, 2, 0, in);
   s->amp = VRAM_DTYPE_NONE;
   if (vram__kind_rank(in[1].dt) < 2)
@@ -32432,8 +32461,12 @@ static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor
   }
   vram__tensor_release(s, second);
   vram__tensor_release(s, first);
-  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  y[0] = vram__loss_reduce(s, y[0], reduction);
   s->amp = amp;
+  for (i = 0; i < 2; i++)
+    vram__tensor_replace(s, &in[i], vram__tensor_none());
+  if (reduction == VRAM__REDUCTION_BATCHMEAN)
+    vram__tensor_replace(s, &y[0], vram__op_call_unary(s, VRAM_OP_div, y[0]));
   vram__loss_release(s, in, 4);
 }
 
@@ -32558,10 +32591,10 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
   for (i = VRAM__COSINE_LOCALS; i-- > 0;)
     vram__tensor_release(s, v[i]);
   s->amp = amp;
-  for (i = 3; i-- > 0;) {
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, in[i]);
+  for (i = 0; i < 3; i++)
     vram__tensor_release(s, held[i]);
-  }
 }
 
 /* ---- cross_entropy and nll_loss (LossNLL.cpp) ---- */

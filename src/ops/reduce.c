@@ -337,13 +337,13 @@ static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vra
   if (whole)
     return var[0];
   y = vram__pointwise_empty2(s, var[0], var[1]);
-  if (mean) {
+  if (mean)
     *mean = vram__tensor_empty(s, of[0].d, x.dt);
-    vram__tensor_release(s, of[1]);
-    vram__tensor_release(s, of[0]);
+  while (i--) {
+    if (mean)
+      vram__tensor_release(s, of[i]);
+    vram__tensor_release(s, var[i]);
   }
-  vram__tensor_release(s, var[1]);
-  vram__tensor_release(s, var[0]);
   return y;
 }
 
