@@ -35802,8 +35802,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   if (writes)
     vram__checkpoint_overwritten(s, b, before->newest, before->saved);
   o->t = now;
-  if (o->refs) /* a parameter's own name may be gone where a call runs again */
-    vram__tensor_release(s, old);
+  vram__tensor_release(s, old);
   o->refs++;
   s->name_of[n->out[0].index] = r;
 }
@@ -35847,7 +35846,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     vram__variable_name(s, &n->out[i], y[i]);
 }
 
-/* Values that nothing behind n uses lose their name. */
+/* Values that nothing behind n uses lose their name; parameters and buffers keep theirs where calls
+   of checkpoint() may use them again. */
 static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
@@ -35856,7 +35856,7 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
       continue;
     for (j = 0; j < i && n->in[j] != v;)
       j++;
-    if (j == i)
+    if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
       vram__variable_unname(s, v);
   }
   for (i = 0; i < n->nout; i++)
@@ -37396,6 +37396,14 @@ VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor_release(s, y);
 }
 
+/* Parameters and buffers that calls of checkpoint() used again lose their names. */
+static void vram__captured_leave(vram__step *s) {
+  const vram_node *n;
+  for (n = s->call.nrange ? s->g->first : NULL; n; n = n->next)
+    if (n->nout == 1 && vram__step_is_captured(n->out))
+      vram__variable_unname(s, n->out);
+}
+
 /* A graph with `keep` lines says itself which variables hold something from now on: what an
    inference gives, or a loss that they name, does so no longer. */
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
@@ -37403,6 +37411,7 @@ static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   uint32_t i;
   if (s->leaf.nmade)
     vram__leaves_settle(s);
+  vram__captured_leave(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
