@@ -167,6 +167,17 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
   return g->error.code;
 }
 
+/* The rank of all adapters becomes this one, 0: stays as it is; which it was. */
+VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank) {
+  int64_t *word =
+      g->adapt ? (int64_t *)(uintptr_t)vram__attr_find(g->adapt->lora_words, VRAM__KEY_lora, NULL)
+               : NULL;
+  const int64_t was = word ? *word : 0;
+  if (word && rank)
+    *word = rank;
+  return was;
+}
+
 /* Is `name` one of those that | divides: all of it, or what stands behind its last points? */
 static int vram__adapt_names(vram__span list, vram__span name) {
   const char *at = list.text, *const end = list.text + list.len;

@@ -287,7 +287,7 @@ static void vram__operand_sum(vram__step *s, vram__operand *o, uint64_t position
     return;
   f = vram__tape_record(s, VRAM_OP_sum, &o->t, 1, 1, 0);
   if (f)
-    f->aux = mask;
+    f->aux = mask | 256u;
   y = vram__tensor_sum(s, o->t, mask, 0, o->t.dt);
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_replace(s, &o->t, y);

@@ -104,7 +104,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__cub_release(s, i);
   t[4] = vram__cub_hold(s, seg * ie); /* the segments' parts, and where they begin */
   t[5] = vram__cub_hold(s, seg * ie);
-  vram__workspace_use(s, vram__cub_scan(s, seg, ie));
+  vram__workspace_use(s, vram__cub_scan(s, seg, ie == 4 ? VRAM_I32 : VRAM_I64));
   t[6] = vram__cub_hold(s, 8);
   t[7] = vram__cub_hold(s, parts * ie);
   t[8] = vram__cub_hold(s, fuse ? parts * ie

@@ -66,6 +66,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin);
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in, uint32_t nin);
+VRAM__FN void vram__autocast_release(vram__step *s, vram__tensor *in, uint32_t own);
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y);
 
@@ -87,6 +88,7 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 /* reduce.c */
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim);
 VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt);
+VRAM__FN void vram__mean_save(vram__step *s, vram__grad_fn *f, vram__tensor x);
 VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* sort.c */
@@ -202,6 +204,8 @@ VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram_
                                             vram__tensor b);
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+#define VRAM__NORM_CAST 256u /* aux of a norm beside its axes: backward casts the operand */
 
 /* loss.c */
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);

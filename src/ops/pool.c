@@ -61,10 +61,16 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
   const uint32_t k = vram__op_axes(n), lead = vram__axis_lead(g, n, k);
   int64_t to[3];
-  if (lead && vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL && !vram__axes_filled(g, n, 1))
+  uint32_t i, ones = 0;
+  if (!lead || !vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
     return 0;
-  return lead && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
-         vram__shape_resize(g, n, k, to);
+  for (i = 0; i < k; i++)
+    ones += to[i] == 1;
+  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL
+          ? !vram__axes_filled(g, n, 1)
+          : ones < k && !vram__axes_filled(g, n, lead))
+    return 0; /* an average of all is a mean, of nothing, too */
+  return vram__shape_resize(g, n, k, to);
 }
 
 /* in * factor, rounded down; factor in units of 10^-9; -1: too large */
@@ -92,7 +98,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i];
     if (!by_size)
       to[i] = vram__shape_times(in, VRAM__INT(n, output_ratio, 0));
-    if (to[i] < 1 || to[i] + kernel[i] - 1 > in)
+    if (to[i] < 1 || to[i] + kernel[i] - 1 > in - (k == 3))
       return vram__node_error(g, n, "a kernel and a result larger than the input");
   }
   return vram__shape_resize(g, n, k, to);
@@ -264,7 +270,8 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
     if (d->v[i] == 1)
       mask |= 1u << i;
   if (mask == ((1u << k) - 1) << (n - k)) {
-    f = vram__tape_record(s, VRAM__K_mean, &x, 1, 1, 0);
+    f = vram__tape_record(s, VRAM__K_mean, &x, 1, 1, 1);
+    vram__mean_save(s, f, x);
     if (f)
       f->aux = mask;
     y = vram__tensor_sum(s, x, mask, 1, x.dt);

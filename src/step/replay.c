@@ -85,6 +85,10 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
     case VRAM__TAPE_OWN:
       vram__replay_get(s, value);
       break;
+    case VRAM__TAPE_SEARCH:
+      if (run->fresh)
+        vram__replay_get_briefly(run, value);
+      break;
     case VRAM__TAPE_BRIEF:
       vram__replay_get_briefly(run, value);
       break;
@@ -180,6 +184,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     else
       vram__replay_tape_part(s, run->optim, run->after, &id, phase);
     vram__replay_tape_part(s, run->after, end, &id, phase);
+    run->fresh = 0;
   }
   vram__report_blocks_known(report, o, run);
   return VRAM_OK;
@@ -190,7 +195,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         uint64_t room, int tight, void *scratch,
                                         uint64_t scratch_bytes, vram_report *report,
                                         vram__step *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g), 1);
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
   vram_pool_options options = *o->replay;
   vram_backend device;
   vram_step_options quiet = *o;
@@ -272,14 +277,14 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   const uint64_t room = o->replay->total_bytes;
   uint64_t context;
   vram_result r;
-  if (scratch_bytes < vram__replay_bytes(g))
+  if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
-  scratch_bytes -= vram__replay_bytes(g);
+  scratch_bytes -= vram__replay_bytes(g, o);
   r = vram__replay_play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, 0, scratch, scratch_bytes,
                            report, s);
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
-  report->scratch_used += vram__replay_bytes(g);
+  report->scratch_used += vram__replay_bytes(g, o);
   context = report->context_bytes.expected;
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)

@@ -1,10 +1,23 @@
 /* >>step/step    one step from options to report */
 #include "step/step.h"
 
+/* Steps of recurrent nets that may be single operations. */
+static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options *o) {
+  const vram_node *n;
+  uint64_t cells = 0;
+  if (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16)
+    return 0;
+  for (n = g->first; n; n = n->next)
+    if (n->op < VRAM_OP_COUNT && vram__op_at(n->op)->lower == VRAM__LOWER_RNN)
+      cells = vram__sum_or_overflow(cells, vram__rnn_cells(n));
+  return cells < UINT32_MAX ? cells : UINT32_MAX;
+}
+
 /* How many blocks the pool of a replay has room for: parameter, gradient, state and temporaries of
    the optimizer, what a node makes and keeps, and as many free ones. */
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g) {
-  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6;
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
+                     vram__single_cells(g, o) * 16;
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -14,10 +27,18 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
-  return vram_pool_bytes(vram__replay_blocks(g), 1) + 16 +
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
+  return vram_pool_bytes(vram__replay_blocks(g, o), 1) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
+}
+
+/* Convolutions with a search of their own: three a node, in a table with room between them. */
+static uint32_t vram__searched_room(const vram_graph *g) {
+  uint32_t room = 64;
+  while (room / 4 < g->nnode && room < UINT32_C(1) << 30)
+    room *= 2;
+  return room;
 }
 
 /* How deep checkpointed ranges lie inside one another, at most. */
@@ -59,8 +80,14 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-/* What a step of a recurrent net takes where it is one of many operations. */
+/* Of one of vram__single_cells: records and tensors. */
 #define VRAM__CELL_BYTES 4096
+
+/* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
+   run again inside one another. */
+static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options *o) {
+  return g->holds * (uint32_t)(3 + g->checkpoint_nested + vram__ranges_nested(o));
+}
 
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -82,7 +109,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
+       vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
   n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
@@ -91,17 +119,15 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
-    n += vram__replay_bytes(g);
+    n += vram__replay_bytes(g, o);
+  if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
+    n += vram__searched_room(g) * (uint64_t)sizeof(uint32_t);
   for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
     if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_CONV) {
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
-  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
-       m = m->next)
-    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
-      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
-  return n;
+  return n + vram__single_cells(g, o) * VRAM__CELL_BYTES;
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -271,10 +297,16 @@ static int vram__step_take_arrays(vram__step *s) {
   if (!vram__keep_take(s))
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
-  /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
+  /* of this micro-batch and the one before, of what runs again, and of calls around calls */
+  s->held_room =
+      vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
+    s->searched_room = vram__searched_room(g);
+    VRAM__TAKE(s->searched, uint32_t, s->searched_room);
+    vram__memory_zero(s->searched, s->searched_room * (uint64_t)sizeof *s->searched);
+  }
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
@@ -459,7 +491,7 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
-  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_BENCHMARK)
     return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";

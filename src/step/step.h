@@ -48,8 +48,7 @@ enum {
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n);
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c);
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
                                     uint32_t n, vram__optim_bytes *out);
 VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -162,9 +161,9 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 
 /* step.c */
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,

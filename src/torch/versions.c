@@ -9,13 +9,14 @@
    cc 9.0 were measured with 13.2 only. */
 #define VRAM__RULES_CUB(scan_parts, unique_parts, sort_90, select_90) \
     {256, scan_parts, unique_parts, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
+     {VRAM__RULES_SORT_70, VRAM__RULES_SORT_80, sort_90}, \
      2304, 4864, \
      {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
      {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
-#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840}
-#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760}
+     3840, 1920, 896, 128, 15, 32, 4096}
+#define VRAM__RULES_SORT_70 {0, 0, 2816, 2816, 11776, 2816, 0, 0, 11776, 2816}
+#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840, 0, 0, 8064, 3840}
+#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760, 9728, 9728, 6912, 5760}
 #define VRAM__RULES_SELECT_12_1 {320, 704, 640}
 #define VRAM__RULES_SELECT_12_4 {4480, 7168, 4224}
 #define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
@@ -49,15 +50,16 @@
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
-     128, 256, 25}
+     128, 256, 25, 8}
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | \
      VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS)
-#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1 | VRAM__MEAN_INPUT)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
-#define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
+#define VRAM__DOES_1_11 \
+    ((VRAM__DOES_2_0 & ~(uint32_t)VRAM__MEAN_INPUT) | VRAM__OPTIM_LOOPS)
 #define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
@@ -152,6 +154,7 @@ static const vram__rules vram__rules_rows[] = {
 
 #undef VRAM__RULES_RECURRENT
 #undef VRAM__RULES_CUB
+#undef VRAM__RULES_SORT_70
 #undef VRAM__RULES_SORT_80
 #undef VRAM__RULES_SORT_90
 #undef VRAM__RULES_SELECT_12_1
