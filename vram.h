@@ -10449,12 +10449,12 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
 
 /* The rank of all adapters becomes this one, 0: stays as it is; which it was. */
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank) {
-  int64_t *word =
-      g->adapt ? (int64_t *)(uintptr_t)vram__attr_find(g->adapt->lora_words, VRAM__KEY_lora, NULL)
-               : NULL;
+  vram__adapt *const a = g->adapt;
+  const int64_t *const word =
+      a ? vram__attr_find(a->lora_words, VRAM__KEY_lora, NULL) : (const int64_t *)NULL;
   const int64_t was = word ? *word : 0;
   if (word && rank)
-    *word = rank;
+    a->lora_words[word - a->lora_words] = rank;
   return was;
 }
 
@@ -23664,11 +23664,11 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
-/* Nothing is summed: a product of elements. Takes both. */
+/* Nothing is summed: a product of elements with axes for these positions of n. Takes both. */
 static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
-                                           const vram__operand *b, uint32_t n) {
+                                           const vram__operand *b, uint32_t n,
+                                           uint64_t positions) {
   const uint64_t all = (UINT64_C(1) << n) - 1;
-  const uint64_t positions = vram__operand_positions(a) | vram__operand_positions(b);
   vram__tensor left, right;
   vram__operand y;
   uint32_t i, ndim = 0;
@@ -23761,7 +23761,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   int last[2];
   vram__tensor left, right, product;
   if (!sum)
-    return vram__einsum_multiply(s, &a, &b, n);
+    return vram__einsum_multiply(s, &a, &b, n,
+                                 vram__operand_positions(&a) | vram__operand_positions(&b));
   vram__operand_sum(s, &a, one, n);
   vram__operand_sum(s, &b, one, n);
   p.a = a;
@@ -23886,6 +23887,8 @@ static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__ope
   const uint64_t in_a = vram__operand_positions(&a), in_b = vram__operand_positions(&b);
   uint64_t sum = 0, sum_a = 0, sum_b = 0;
   uint32_t i;
+  if (l->n == l->nout) /* nothing is summed anywhere: the product is the result, no view of it */
+    return vram__einsum_multiply(s, &a, &b, l->n, (UINT64_C(1) << l->n) - 1);
   for (i = l->nout; i < l->n; i++) {
     const uint64_t bit = UINT64_C(1) << i;
     if (in_a & in_b & bit) {
@@ -24147,13 +24150,18 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
 static void vram__conv_search(vram__step *s, const vram__cudnn_conv *c, const vram_bounds *w) {
   const vram_bounds b = vram__cudnn_search(&s->device, c, w);
   uint64_t key[11];
+  uint32_t i;
   key[0] = (uint64_t)c->dt << 32 | (uint32_t)c->makes;
   key[1] = (uint64_t)c->channels_last << 32 | c->dense;
   key[2] = c->samples;
-  key[3] = c->channels[0], key[4] = c->channels[1];
-  key[5] = c->places[0], key[6] = c->places[1];
-  key[7] = c->in, key[8] = c->window;
-  key[9] = (uint64_t)c->kernel[0], key[10] = (uint64_t)c->made[0];
+  for (i = 0; i < 2; i++) {
+    key[3 + i] = c->channels[i];
+    key[5 + i] = c->places[i];
+  }
+  key[7] = c->in;
+  key[8] = c->window;
+  key[9] = (uint64_t)c->kernel[0];
+  key[10] = (uint64_t)c->made[0];
   vram__device_search(s, &b, vram__hash((const char *)key, sizeof key));
 }
 
@@ -32045,15 +32053,17 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
 
+/* torch.nn.functional.kl_div divides by the batch where there is one. */
 static int vram__loss_reduction(const vram_node *n) {
   const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  return word == VRAM__WORD("none")        ? VRAM__REDUCTION_NONE
-         : word == VRAM__WORD("sum")       ? VRAM__REDUCTION_SUM
-         : word == VRAM__WORD("batchmean") ? VRAM__REDUCTION_BATCHMEAN
-                                           : VRAM__REDUCTION_MEAN;
+  if (word == VRAM__WORD("batchmean"))
+    return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
+  return word == VRAM__WORD("none")  ? VRAM__REDUCTION_NONE
+         : word == VRAM__WORD("sum") ? VRAM__REDUCTION_SUM
+                                     : VRAM__REDUCTION_MEAN;
 }
 
-/* Loss.cpp, apply_loss_reduction; torch.nn.functional.kl_div divides by the batch. Takes x. */
+/* Loss.cpp, apply_loss_reduction. Takes x. */
 static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
   if (reduction == VRAM__REDUCTION_NONE)
     return x;
