@@ -11803,6 +11803,8 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 /* EmbeddingBackwardKernel.cu: sorts indices by all bits, not only by those that rows have
    (measured) */
 #define VRAM__EMBEDDING_ALL_BITS 2097152u
+/* derivatives.yaml, mean: self.sym_numel() keeps the input */
+#define VRAM__MEAN_INPUT 4194304u
 
 /* How attention of ordinary ops is composed. */
 enum {
@@ -13003,9 +13005,10 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | \
      VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS)
-#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1 | VRAM__MEAN_INPUT)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
-#define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
+#define VRAM__DOES_1_11 \
+    ((VRAM__DOES_2_0 & ~(uint32_t)VRAM__MEAN_INPUT) | VRAM__OPTIM_LOOPS)
 #define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
@@ -16014,6 +16017,7 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 /* reduce.c */
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim);
 VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt);
+VRAM__FN void vram__mean_save(vram__step *s, vram__grad_fn *f, vram__tensor x);
 VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* sort.c */
@@ -18813,14 +18817,21 @@ static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, vram_dtype dt
              : vram__tensor_to(s, x, dt);
 }
 
+VRAM__FN void vram__mean_save(vram__step *s, vram__grad_fn *f, vram__tensor x) {
+  if (f && s->device.rules->does & VRAM__MEAN_INPUT)
+    vram__save_tensor(s, f, x);
+}
+
 static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f =
-      dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 0);
+      dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 1);
   if (f)
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
+  if (n->op == VRAM_OP_mean)
+    vram__mean_save(s, f, x[0]);
   if (!dt)
     dt = vram__op_at(n->op)->kind == VRAM__REDUCE_SUM && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64
                                                                                       : x[0].dt;
@@ -26683,7 +26694,8 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
     if (d->v[i] == 1)
       mask |= 1u << i;
   if (mask == ((1u << k) - 1) << (n - k)) {
-    f = vram__tape_record(s, VRAM__K_mean, &x, 1, 1, 0);
+    f = vram__tape_record(s, VRAM__K_mean, &x, 1, 1, 1);
+    vram__mean_save(s, f, x);
     if (f)
       f->aux = mask;
     y = vram__tensor_sum(s, x, mask, 1, x.dt);
@@ -32043,7 +32055,8 @@ static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c) {
   if (lstm)
     c->out[2] = vram__rnn_stack(s, states + nets, nets);
   c->out[1] = vram__rnn_stack(s, states, nets);
-  vram__rnn_release_all(s, states, 2 * nets);
+  vram__rnn_release_all(s, states + nets, nets); /* cy is declared behind hy */
+  vram__rnn_release_all(s, states, nets);
   c->out[0] = r->batch_first ? vram__torch_swap(s, x, 0, 1) : vram__tensor_retain(s, x);
   vram__tensor_release(s, x);
 }
@@ -33717,9 +33730,9 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 
 /* step.c */
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
@@ -38806,7 +38819,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         uint64_t room, int tight, void *scratch,
                                         uint64_t scratch_bytes, vram_report *report,
                                         vram__step *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g), 1);
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
   vram_pool_options options = *o->replay;
   vram_backend device;
   vram_step_options quiet = *o;
@@ -38888,14 +38901,14 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   const uint64_t room = o->replay->total_bytes;
   uint64_t context;
   vram_result r;
-  if (scratch_bytes < vram__replay_bytes(g))
+  if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
-  scratch_bytes -= vram__replay_bytes(g);
+  scratch_bytes -= vram__replay_bytes(g, o);
   r = vram__replay_play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, 0, scratch, scratch_bytes,
                            report, s);
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
-  report->scratch_used += vram__replay_bytes(g);
+  report->scratch_used += vram__replay_bytes(g, o);
   context = report->context_bytes.expected;
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)
@@ -38907,10 +38920,23 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 
 /* >>step/step    one step from options to report */
 
+/* Steps of recurrent nets that may be single operations. */
+static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options *o) {
+  const vram_node *n;
+  uint64_t cells = 0;
+  if (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16)
+    return 0;
+  for (n = g->first; n; n = n->next)
+    if (n->op < VRAM_OP_COUNT && vram__op_at(n->op)->lower == VRAM__LOWER_RNN)
+      cells = vram__sum_or_overflow(cells, vram__rnn_cells(n));
+  return cells < UINT32_MAX ? cells : UINT32_MAX;
+}
+
 /* How many blocks the pool of a replay has room for: parameter, gradient, state and temporaries of
    the optimizer, what a node makes and keeps, and as many free ones. */
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g) {
-  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6;
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
+                     vram__single_cells(g, o) * 16;
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -38920,8 +38946,8 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
-  return vram_pool_bytes(vram__replay_blocks(g), 1) + 16 +
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
+  return vram_pool_bytes(vram__replay_blocks(g, o), 1) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
@@ -38973,7 +38999,7 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-/* What a step of a recurrent net takes where it is one of many operations. */
+/* Of one of vram__single_cells: records and tensors. */
 #define VRAM__CELL_BYTES 4096
 
 /* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
@@ -39012,7 +39038,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
-    n += vram__replay_bytes(g);
+    n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
     n += vram__searched_room(g) * (uint64_t)sizeof(uint32_t);
   for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
@@ -39020,11 +39046,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
-  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
-       m = m->next)
-    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
-      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
-  return n;
+  return n + vram__single_cells(g, o) * VRAM__CELL_BYTES;
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -39947,7 +39969,8 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
   if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph), &s, &retries))
+                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s,
+                               &retries))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;

@@ -88,6 +88,7 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 /* reduce.c */
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim);
 VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt);
+VRAM__FN void vram__mean_save(vram__step *s, vram__grad_fn *f, vram__tensor x);
 VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* sort.c */

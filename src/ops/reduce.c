@@ -125,14 +125,21 @@ static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, vram_dtype dt
              : vram__tensor_to(s, x, dt);
 }
 
+VRAM__FN void vram__mean_save(vram__step *s, vram__grad_fn *f, vram__tensor x) {
+  if (f && s->device.rules->does & VRAM__MEAN_INPUT)
+    vram__save_tensor(s, f, x);
+}
+
 static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f =
-      dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 0);
+      dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 1);
   if (f)
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
+  if (n->op == VRAM_OP_mean)
+    vram__mean_save(s, f, x[0]);
   if (!dt)
     dt = vram__op_at(n->op)->kind == VRAM__REDUCE_SUM && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64
                                                                                       : x[0].dt;

@@ -213,7 +213,8 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
   if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph), &s, &retries))
+                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s,
+                               &retries))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;

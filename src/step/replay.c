@@ -195,7 +195,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         uint64_t room, int tight, void *scratch,
                                         uint64_t scratch_bytes, vram_report *report,
                                         vram__step *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g), 1);
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
   vram_pool_options options = *o->replay;
   vram_backend device;
   vram_step_options quiet = *o;
@@ -277,14 +277,14 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   const uint64_t room = o->replay->total_bytes;
   uint64_t context;
   vram_result r;
-  if (scratch_bytes < vram__replay_bytes(g))
+  if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
-  scratch_bytes -= vram__replay_bytes(g);
+  scratch_bytes -= vram__replay_bytes(g, o);
   r = vram__replay_play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, 0, scratch, scratch_bytes,
                            report, s);
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
-  report->scratch_used += vram__replay_bytes(g);
+  report->scratch_used += vram__replay_bytes(g, o);
   context = report->context_bytes.expected;
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)

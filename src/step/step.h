@@ -161,9 +161,9 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 
 /* step.c */
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
