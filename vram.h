@@ -3518,12 +3518,15 @@ typedef struct vram_solve_options {
   uint64_t budget_bytes;
   const char *dim;     /* NULL: the first dim of the model (the batch) */
   int segments;        /* instead of a dim: the fewest step.checkpoint_segments */
+  int rank;            /* instead of a dim: the largest rank of `lora`'s adapters */
   int64_t most;        /* the largest value tried; 0: 2^31-1 */
   const vram_dim *set; /* other dims */
   uint32_t nset;
   const char
-      *checkpoint_nodes; /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
-  vram_step_options step;
+      *checkpoint_nodes;  /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
+  vram_step_options step; /* its graphs are unused: */
+  int64_t last_batch;     /* of an epoch; of smaller ones that are tried it is all. 0: none */
+  int64_t eval_batch;     /* of an evaluation between steps; 0: none */
   const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
 } vram_solve_options;
 
@@ -8264,6 +8267,7 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 
 /* adapt.c */
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
+VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
 VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
@@ -10444,6 +10448,17 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
   return g->error.code;
 }
 
+/* The rank of all adapters becomes this one, 0: stays as it is; which it was. */
+VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank) {
+  vram__adapt *const a = g->adapt;
+  const int64_t *const word =
+      a ? vram__attr_find(a->lora_words, VRAM__KEY_lora, NULL) : (const int64_t *)NULL;
+  const int64_t was = word ? *word : 0;
+  if (word && rank)
+    a->lora_words[word - a->lora_words] = rank;
+  return was;
+}
+
 /* Is `name` one of those that | divides: all of it, or what stands behind its last points? */
 static int vram__adapt_names(vram__span list, vram__span name) {
   const char *at = list.text, *const end = list.text + list.len;
@@ -11785,6 +11800,9 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 #define VRAM__OPTIM_LOOPS 524288u
 /* torch/optim/adam.py: sqrt and denom are two lists */
 #define VRAM__OPTIM_DENOM 1048576u
+/* EmbeddingBackwardKernel.cu: sorts indices by all bits, not only by those that rows have
+   (measured) */
+#define VRAM__EMBEDDING_ALL_BITS 2097152u
 
 /* How attention of ordinary ops is composed. */
 enum {
@@ -11841,21 +11859,23 @@ typedef struct vram__rules {
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
   struct {
     uint64_t align;
-    uint8_t sort_all;     /* radix sort: storage for all bits of a key, not for those asked for */
-    uint8_t scan_parts;   /* small parts beside the look-back of a scan, */
-    uint8_t unique_parts; /* of unique_by_key */
-    uint64_t sort_pass;   /* radix sort: histograms of 8 bits */
-    uint64_t sort_look;   /* and look-back of one tile */
-    uint64_t sort_spine;  /* counters of the older radix sort beside its digits */
-    uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
-                                 bytes with values of 8, keys of 4 with values of 4, numbers of
-                                 segments with values of 8; 0: the older sort */
-    uint64_t one_tile_8, one_tile_4; /* pairs that one block sorts without storage: keys and values
-                                        of 8 bytes, of 4 */
+    uint8_t scan_parts;        /* small parts beside the look-back of a scan, */
+    uint8_t unique_parts;      /* of unique_by_key */
+    uint64_t sort_pass;        /* radix sort: histograms of 8 bits */
+    uint64_t sort_look;        /* and look-back of one tile */
+    uint64_t sort_spine;       /* counters of the older radix sort beside its digits */
+    uint16_t sort_tile[3][10]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
+                                  bytes with values of 8, keys of 4 with values of 4, numbers of
+                                  segments with values of 8; keys of 1, 2, 4, 8 bytes alone; 0: the
+                                  older sort */
+    uint64_t one_tile_8, one_tile_4; /* what one block sorts without storage: keys or values of 8
+                                        bytes, of at most 4 */
     uint16_t select_tile[3][3];      /* unique_by_key with keys of 8 and of 4 bytes, a selection */
     uint16_t by_key_tile[3][2];      /* a scan by keys of 8 and of 4 bytes */
     uint64_t scan_tile_2, scan_tile_4, scan_tile_8; /* a scan of values of so many bytes */
-    uint64_t scan_pad;                              /* tiles of look-back before the first */
+    uint64_t scan_block,
+        scan_items;      /* of complex numbers: threads, and values of 4 bytes of each */
+    uint64_t scan_pad;   /* tiles of look-back before the first */
     uint64_t one_reduce; /* values that one block reduces without storage */
   } cub;
 
@@ -12328,6 +12348,8 @@ struct vram__step {
   uint8_t ideal;           /* VRAM_RULES_IDEAL */
   uint8_t registers;       /* results stay in registers: nothing is allocated */
   uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
+  uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
+  uint8_t rnn_cells;       /* or all of them ran without it */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -12594,7 +12616,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
-VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
@@ -12932,29 +12954,30 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__RULES_RECURRENT {{2, 6, 5}, 4194304}
 /* The storage of cub: what differs from CUDA to CUDA is named, the rest is alike; devices below
    cc 9.0 were measured with 13.2 only. */
-#define VRAM__RULES_CUB(sort_all, scan_parts, unique_parts, sort_90, select_90) \
-    {256, sort_all, scan_parts, unique_parts, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
+#define VRAM__RULES_CUB(scan_parts, unique_parts, sort_90, select_90) \
+    {256, scan_parts, unique_parts, 2048, 1024, 11264, \
+     {VRAM__RULES_SORT_70, VRAM__RULES_SORT_80, sort_90}, \
      2304, 4864, \
      {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
      {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
-#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840}
-#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760}
+     3840, 1920, 896, 128, 15, 32, 4096}
+#define VRAM__RULES_SORT_70 {0, 0, 2816, 2816, 11776, 2816, 0, 0, 11776, 2816}
+#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840, 0, 0, 8064, 3840}
+#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760, 9728, 9728, 6912, 5760}
 #define VRAM__RULES_SELECT_12_1 {320, 704, 640}
 #define VRAM__RULES_SELECT_12_4 {4480, 7168, 4224}
 #define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
 #define VRAM__RULES_SELECT_13_2 {2464, 3584, 4224}
 #define VRAM__RULES_CUB_12_1 \
-    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
+    VRAM__RULES_CUB(0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
 #define VRAM__RULES_CUB_12_4 \
-    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
+    VRAM__RULES_CUB(0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
 #define VRAM__RULES_CUB_12_6 \
-    VRAM__RULES_CUB(1, 0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
+    VRAM__RULES_CUB(0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_0 \
-    VRAM__RULES_CUB(1, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
+    VRAM__RULES_CUB(1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_2 \
-    VRAM__RULES_CUB(0, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
+    VRAM__RULES_CUB(1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
 #define VRAM__RULES_REST \
     /* embedding_sorted */ 3072, \
     /* sort */ {4096, 128, 1000000}, \
@@ -12978,7 +13001,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
-    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
+    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | \
+     VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
 #define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
@@ -12993,7 +13017,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
      VRAM__COSINE_EPS)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(uint32_t)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
-#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
+#define VRAM__DOES_2_13 (VRAM__DOES_2_12 & ~(uint32_t)VRAM__EMBEDDING_ALL_BITS)
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_13 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(uint32_t)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
@@ -13058,8 +13083,8 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    /* embedding sorts indices by the bits that rows have */
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
@@ -13075,6 +13100,7 @@ static const vram__rules vram__rules_rows[] = {
 
 #undef VRAM__RULES_RECURRENT
 #undef VRAM__RULES_CUB
+#undef VRAM__RULES_SORT_70
 #undef VRAM__RULES_SORT_80
 #undef VRAM__RULES_SORT_90
 #undef VRAM__RULES_SELECT_12_1
@@ -13099,6 +13125,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
 #undef VRAM__DOES_2_12
+#undef VRAM__DOES_2_13
 #undef VRAM__DOES_2_14
 #undef VRAM__DOES_2_15
 
@@ -14553,18 +14580,18 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
   }
 }
 
-/* The function of f holds t as an attribute. What runs again has a graph that goes at once. */
+/* The function of f holds t as an attribute: as long as its graph lives, which is that of the
+   forward pass, or of a call that runs again. */
 VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
-  vram__storage *b;
-  if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || s->call.again || !f)
+  if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || !f)
     return;
   if (s->nheld == s->held_room) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  b = vram__owner_at(s, t.st);
   s->held[s->nheld++] = vram__tensor_alias(s, t, t.d);
-  vram__saved_count(s, b);
+  if (!s->call.again)
+    vram__saved_count(s, vram__owner_at(s, t.st));
 }
 
 /* The graph whose functions refer to kept tensors from..to - 1 goes. */
@@ -15295,13 +15322,15 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 }
 
 /* cub::DeviceRadixSort::SortPairs of n keys and values of so many bytes over `bits` of the key; key
-   0: numbers of segments */
+   0: numbers of segments; value 0: SortKeys */
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   const vram__rules *rules = s->device.rules;
-  const uint32_t passes = rules->cub.sort_all && key ? key : (bits + 7) / 8;
+  const uint32_t passes = (bits + 7) / 8;
   const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
+  const uint32_t keys = key == 1 ? 6 : key == 2 ? 7 : key == 4 ? 8 : 9;
   const uint32_t pair = key == 0     ? 5
+                        : !value     ? keys
                         : value == 4 ? 4
                         : key == 1   ? 0
                         : key == 2   ? 1
@@ -15309,7 +15338,8 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
                                      : 3;
   const uint64_t tile = rules->cub.sort_tile[device][pair];
   const uint64_t second = vram__cub_part(s, n * key) + vram__cub_part(s, n * value);
-  if (n <= (value == 4 ? rules->cub.one_tile_4 : rules->cub.one_tile_8) && key)
+  if (n <= (value == 4 || (!value && key < 8) ? rules->cub.one_tile_4 : rules->cub.one_tile_8) &&
+      key)
     return 1;
   if (!tile)
     return rules->cub.align - 1 + second +
@@ -15327,15 +15357,18 @@ VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kin
          vram__cub_part(s, 8 * (vram__div_up_u64(n, tile) + rules->cub.scan_pad));
 }
 
-VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize) {
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt) {
   const vram__rules *rules = s->device.rules;
-  const uint64_t tile = esize == 8   ? rules->cub.scan_tile_8
+  const uint32_t esize = vram__dtype_size(dt);
+  const int pair = dt == VRAM_C64 || dt == VRAM_C128;
+  const uint64_t tile = pair         ? rules->cub.scan_block * (rules->cub.scan_items * 4 / esize)
+                        : esize == 8 ? rules->cub.scan_tile_8
                         : esize == 4 ? rules->cub.scan_tile_4
                                      : rules->cub.scan_tile_2;
   const uint64_t tiles = vram__div_up_u64(n, tile) + rules->cub.scan_pad;
   const uint64_t least = vram__cub_least(s, rules->cub.scan_parts);
-  if (esize == 2)
-    return least + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
+  if (esize == 2 || pair) /* a tile's state, its sum, and that of all before it */
+    return least + vram__cub_part(s, 4 * tiles) + 2 * vram__cub_part(s, esize * tiles);
   return least + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
 }
 
@@ -16089,10 +16122,13 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
+VRAM__FN uint64_t vram__rnn_cells(const vram_node *n);
 VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram__tensor w,
                                             vram__tensor b);
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+#define VRAM__NORM_CAST 256u /* aux of a norm beside its axes: backward casts the operand */
 
 /* loss.c */
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);
@@ -16786,6 +16822,14 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
   return 1;
 }
 
+static int vram__any_float(const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (vram__kind_rank(n->in[i]->dtype) >= 2)
+      return 1;
+  return 0;
+}
+
 static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t count) {
   vram__promote p;
   uint32_t i;
@@ -16810,8 +16854,10 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
-  if (vram__kind_rank(dt) < 2 &&
-      (n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv))
+  if (vram__kind_rank(dt) < 2 && n->op == VRAM_OP_where && n->nin < 3)
+    dt = VRAM_F32; /* the other one is 0.0 */
+  if ((n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv) &&
+      !vram__any_float(n))
     return vram__node_error(g, n, "tensors that are not floating point");
   if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
     return vram__node_error(g, n, "complex numbers are not rounded");
@@ -17069,8 +17115,10 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
   const vram_dims *d[3];
   vram__grad_fn *f;
   vram_dtype dt;
-  if (n->nin < 3)
-    b = number = vram__tensor_empty(s, s->scalar, a.dt);
+  if (n->nin < 3) /* 0.0: an integer becomes a floating-point number */
+    b = number = vram__tensor_empty(
+        s, s->scalar,
+        vram__kind_rank(a.dt) < 2 ? vram__step_dtype(s, vram__graph_default_dtype(s->g)) : a.dt);
   else
     b = x[2];
   {
@@ -17229,8 +17277,7 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
-    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
@@ -17242,10 +17289,14 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor in[2];
   vram__grad_fn *f;
   const vram_dims *d[2];
+  vram_dtype dt;
   uint32_t own;
   in[0] = x[0];
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  dt = vram__promote_pair(in[0], in[1]);
+  if (vram__kind_rank(dt) < 2)
+    dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[1]);
@@ -17253,7 +17304,7 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   }
   d[0] = in[0].d;
   d[1] = in[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   vram__autocast_release(s, in, own);
 }
@@ -17720,24 +17771,6 @@ static int vram__shape_unbind(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* FunctionsManual.cpp, as_strided_backward, where the input does not overlap itself: expanded axes
-   are summed, then the gradient is written into a storage of zeros; the result is a view of it */
-VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole;
-  const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
-  uint32_t i;
-  for (i = out->ndim; i-- > 0;)
-    if (out->v[i] != 1 && !VRAM__STRIDE(out)[i]) {
-      vram__tensor sum = vram__tensor_sum(s, t.d ? t : g, 1u << i, 1, g.dt);
-      vram__tensor_release(s, t);
-      t = sum;
-    }
-  whole = vram__tensor_empty_strided(s, d, g.dt, vram__dims_span_bytes(d, g.dt));
-  to[0] = vram__tensor_view(s, whole, d);
-  vram__tensor_release(s, whole);
-  vram__tensor_release(s, t);
-}
-
 /* torch/csrc/autograd/functions/tensor.cpp, CopySlices and CopyBackwards */
 VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__grad_fn *in = vram__grad_fn_at(s, (uint32_t)f->aux);
@@ -18154,7 +18187,7 @@ static int vram__strided_overlaps(uint32_t ndim, const int64_t *size, const int6
 
 /* FunctionsManual.cpp, as_strided_backward: what is expanded is summed, places that several
    elements share are added up by their index, others are copied. */
-static void vram__backward_as_strided_op(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
   const int64_t *st = VRAM__STRIDE(out);
   vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole, all, copy, flat;
@@ -18198,7 +18231,7 @@ VRAM__OP(diagonal, "diagonal linalg_diagonal: x offset? dim1 dim2", 1, 1, diagon
 VRAM__OP(tensor_unfold, "unfold: x dimension size step", 1, 1, tensor_unfold, SAME, none,
          tensor_unfold, tensor_unfold, none, NONE, 0, 0, "dimension! size! step!");
 VRAM__OP(as_strided, "as_strided: x size stride storage_offset?", 1, 1, as_strided, SAME, none,
-         as_strided, as_strided_op, none, NONE, 0, 0, "size! stride! storage_offset");
+         as_strided, as_strided, none, NONE, 0, 0, "size! stride! storage_offset");
 
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 
@@ -18712,18 +18745,25 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
     dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
-    if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+    if (n->op == VRAM_OP_nansum && vram__kind_rank(dt) < 2)
+      dt = VRAM_I64;
+    if (vram__kind_rank(dt) < 2 && n->op != VRAM_OP_nansum &&
+        !vram__node_list(n, VRAM__KEY_dtype, NULL))
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
+    if (vram__is_complex(dt) && n->op != VRAM_OP_mean && n->op != VRAM_OP_nansum)
+      dt = vram__real_of(dt); /* a distance */
   }
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
-/* var_mean, std_mean, aminmax: two results alike */
+/* var_mean, std_mean, aminmax: two results alike, but a mean of complex numbers is one */
 static int vram__shape_two(vram_graph *g, vram_node *n) {
   return vram__shape_reduce(g, n) &&
-         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d, n->out[0].dtype));
+         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d,
+                                             vram__is_complex(n->in[0]->dtype) ? n->in[0]->dtype
+                                                                               : n->out[0].dtype));
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -18803,7 +18843,8 @@ static void vram__forward_nansum(vram__step *s, const vram_node *n, vram__tensor
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
     vram__save_tensor(s, f, x[0]);
   }
-  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n),
+                          vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -18953,12 +18994,42 @@ static void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, x);
 }
 
+/* The variance of x, and its mean where `mean` is not NULL, in one pass (std_var_out,
+   std_var_mean_out): of complex numbers each part has its own, and these are put together. */
+static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vram__tensor x,
+                                          uint32_t mask, vram__tensor *mean) {
+  const int keep = vram__reduce_keepdim(n), whole = !vram__is_complex(x.dt);
+  const vram_dtype dt = whole ? x.dt : vram__real_of(x.dt);
+  vram__tensor part, var[2], of[2], y;
+  uint32_t i;
+  for (i = 0; i < (whole ? 1u : 2u); i++) {
+    part = whole ? vram__tensor_retain(s, x) : vram__complex_real(s, vram__tensor_retain(s, x));
+    var[i] = vram__tensor_reduced(s, part, mask, keep, dt);
+    if (mean)
+      of[i] = vram__tensor_reduced(s, part, mask, keep, dt);
+    /* WelfordData: mean, m2, int32 n, nf */
+    vram__reduce_scratch(s, part, mask, dt, dt == VRAM_F64 ? 32 : 16, 2);
+    vram__tensor_release(s, part);
+  }
+  if (mean)
+    *mean = of[0];
+  if (whole)
+    return var[0];
+  y = vram__pointwise_empty2(s, var[0], var[1]);
+  if (mean) {
+    *mean = vram__tensor_empty(s, of[0].d, x.dt);
+    vram__tensor_release(s, of[1]);
+    vram__tensor_release(s, of[0]);
+  }
+  vram__tensor_release(s, var[1]);
+  vram__tensor_release(s, var[0]);
+  return y;
+}
+
 static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  /* WelfordData: mean, m2, int32 n, nf */
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  y[0] = vram__reduce_variance(s, n, x[0], mask, NULL);
   if (f) {
     f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
@@ -19014,9 +19085,7 @@ static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tens
   const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
   vram__tensor mean;
-  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  mean = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  y[0] = vram__reduce_variance(s, n, x[0], mask, &mean);
   if (f) {
     f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
@@ -19138,9 +19207,9 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor c;
   if (!dt)
-    dt = x[0].dt;
+    dt = vram__is_complex(x[0].dt) ? vram__real_of(x[0].dt) : x[0].dt;
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), dt);
-  c = vram__reduce_as(s, x[0], dt);
+  c = vram__is_complex(x[0].dt) ? vram__tensor_none() : vram__reduce_as(s, x[0], dt);
   if (y[0].d->numel == x[0].d->numel) { /* LinearAlgebra.cpp: abs, in the result's dtype */
     if (!c.d && x[0].dt != dt)
       c = vram__tensor_to(s, x[0], dt);
@@ -19160,14 +19229,17 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
 
 /* norm_backward */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const uint32_t mask = f->aux & 255;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
-  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
-  g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
+  x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
+  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
+  g = vram__dims_kept(s, g, x.d, mask);
   q = vram__pointwise_empty2(s, x, y);
   m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
   to[0] = vram__pointwise_empty2(s, g, q);
   vram__tensor_release(s, m);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, x);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
@@ -19272,6 +19344,8 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
+  if (dt == VRAM_C32)
+    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -19318,7 +19392,7 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
                a = vram__tensor_to(s, x, dt);
   const vram__tensor c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
-    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, vram__dtype_size(dt)));
+    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, dt));
   vram__tensor_release(s, c);
   vram__tensor_release(s, a);
   return y;
@@ -20372,7 +20446,7 @@ static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__
   sum = vram__tensor_empty(s, d, VRAM_I64);
   if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
     copy = vram__tensor_empty(s, d, VRAM_BOOL);
-  vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+  vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
   if (!(g.d->flags & VRAM__CONTIG))
     c = vram__tensor_contiguous(s, g);
   vram__tensor_release(s, c);
@@ -20796,7 +20870,7 @@ static void vram__forward_masked_scatter(vram__step *s, const vram_node *n, vram
     count = vram__tensor_empty(s, d, VRAM_I64);
     if (x[1].d->numel != d->numel || !(x[1].d->flags & VRAM__CONTIG))
       mask = vram__tensor_empty(s, d, VRAM_BOOL);
-    vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
     source = vram__tensor_contiguous(s, x[2]);
     vram__tensor_release(s, source);
     vram__tensor_release(s, mask);
@@ -20926,6 +21000,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   const uint32_t e = vram__dtype_size(x[0].dt);
   const uint64_t all = x[0].d->numel;
   const uint32_t inverse = n->nout > 1;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   vram__tensor c = vram__tensor_contiguous(s, x[0]);
   const uint32_t sorted = vram__cub_hold(s, e * all);
   uint32_t places[2], count;
@@ -20938,7 +21013,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     vram__cub_release(s, places[0]);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
     places[0] = vram__cub_hold(s, 8 * all);
-    vram__workspace_use(s, vram__cub_scan(s, all, 4));
+    vram__workspace_use(s, vram__cub_scan(s, all, VRAM_I32));
     vram__cub_release(s, places[0]);
     (void)places[1];
   }
@@ -20949,6 +21024,14 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   vram__cub_release(s, inverse ? places[1] : 0);
   vram__cub_release(s, sorted);
   vram__tensor_release(s, c);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* derivatives.yaml, _unique2: not_implemented; the record is there all the same. */
+static void vram__backward_unique(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "unique has no derivative: PyTorch stops with an error");
 }
 
 /* nms_kernel.cu: boxes in the order of their scores, a bit for each pair of them */
@@ -20985,7 +21068,8 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL,
+         "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");
 
@@ -21072,6 +21156,8 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
+  if (s->device.rules->does & VRAM__EMBEDDING_ALL_BITS)
+    bits = 8 * ie;
   fuse = (how & VRAM__ROWS_FUSED) && (s->device.rules->does & VRAM__EMBEDDING_FUSED) &&
          grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
@@ -21092,7 +21178,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__cub_release(s, i);
   t[4] = vram__cub_hold(s, seg * ie); /* the segments' parts, and where they begin */
   t[5] = vram__cub_hold(s, seg * ie);
-  vram__workspace_use(s, vram__cub_scan(s, seg, ie));
+  vram__workspace_use(s, vram__cub_scan(s, seg, ie == 4 ? VRAM_I32 : VRAM_I64));
   t[6] = vram__cub_hold(s, 8);
   t[7] = vram__cub_hold(s, parts * ie);
   t[8] = vram__cub_hold(s, fuse ? parts * ie
@@ -22057,13 +22143,15 @@ static vram__tensor vram__int8_product(vram__step *s, const vram__quantised *q, 
    them: they and the weight's are multiplied once more in x's dtype, the weight's by way of f32. */
 static void vram__int8_outliers(vram__step *s, const vram__quantised *q, vram__tensor half) {
   const uint64_t weight = (uint64_t)q->out * (uint64_t)q->in;
-  vram__tensor size, large;
+  vram__tensor size, large, any;
   if (s->ideal)
     return;
   size = vram__tensor_empty(s, half.d, VRAM_F16);
   large = vram__tensor_empty(s, half.d, VRAM_BOOL);
   vram__tensor_release(s, size);
-  vram__tensor_release(s, vram__tensor_empty(s, s->scalar, VRAM_BOOL));
+  any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
+  vram__reduce_scratch(s, large, 3, VRAM_BOOL, 1, 4);
+  vram__tensor_release(s, any);
   vram__tensor_release(s, large);
   vram__upper_may_need(s, 2 * half.d->numel + 2 * weight + weight / 4);
 }
@@ -22159,6 +22247,8 @@ VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__
     vram_dtype dt;
     const vram_dims *d = vram__input_dims(s, f, 0, &dt);
     to[0] = g.d->numel ? vram__int8_gradient(s, &q, g, d, dt) : vram__tensor_empty(s, d, dt);
+    if (g.d->numel && to[0].st)
+      vram__slot_at(s, to[0].st)->shown = 1;
   }
   vram__python_gradient_release(s, f);
 }
@@ -22518,18 +22608,23 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   vram__fp32_end(s, &c);
 }
 
-/* norm(x1 - x2 + eps, 2, -1, keepdim) */
+/* norm(x1 - x2 + eps, 2, -1, keepdim); at::norm's gradient takes its operand in the result's dtype
+   (derivatives.yaml, norm.ScalarOpt_dim_dtype) */
 static void vram__forward_pairwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   const vram__tensor apart = vram__torch_pointwise(s, VRAM_OP_sub, x, 2);
   const vram__tensor moved = vram__torch_pointwise(s, VRAM_OP_add, &apart, 1);
   int64_t attr[5];
+  uint32_t fn;
   attr[0] = (int64_t)(VRAM__KEY_dim | 1u << 8);
   attr[1] = -1;
   attr[2] = (int64_t)(VRAM__KEY_keepdim | 1u << 8);
   attr[3] = VRAM__INT(n, keepdim, 0) != 0;
   attr[4] = 0;
   y[0] = vram__op_call_n(s, VRAM_OP_norm, &moved, 1, attr, NULL);
+  fn = y[0].st ? vram__slot_at(s, y[0].st)->fn : 0;
+  if (fn)
+    vram__grad_fn_at(s, fn)->aux |= VRAM__NORM_CAST;
   vram__tensor_release(s, moved);
   vram__tensor_release(s, apart);
 }
@@ -23020,6 +23115,8 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   weight[2] = right->v[last];
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
+  if (!weight[1] || !weight[2])
+    return vram__node_error(g, n, "inputs without features");
   if (!vram__node_params(g, n, 2) ||
       !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
@@ -23493,7 +23590,7 @@ static void vram__operand_sum(vram__step *s, vram__operand *o, uint64_t position
     return;
   f = vram__tape_record(s, VRAM_OP_sum, &o->t, 1, 1, 0);
   if (f)
-    f->aux = mask;
+    f->aux = mask | 256u;
   y = vram__tensor_sum(s, o->t, mask, 0, o->t.dt);
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_replace(s, &o->t, y);
@@ -23557,11 +23654,10 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
-/* Nothing is summed: a product of elements. Takes both. */
+/* Nothing is summed: a product of elements with axes for these positions of n. Takes both. */
 static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
-                                           const vram__operand *b, uint32_t n) {
+                                           const vram__operand *b, uint32_t n, uint64_t positions) {
   const uint64_t all = (UINT64_C(1) << n) - 1;
-  const uint64_t positions = vram__operand_positions(a) | vram__operand_positions(b);
   vram__tensor left, right;
   vram__operand y;
   uint32_t i, ndim = 0;
@@ -23654,7 +23750,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   int last[2];
   vram__tensor left, right, product;
   if (!sum)
-    return vram__einsum_multiply(s, &a, &b, n);
+    return vram__einsum_multiply(s, &a, &b, n,
+                                 vram__operand_positions(&a) | vram__operand_positions(&b));
   vram__operand_sum(s, &a, one, n);
   vram__operand_sum(s, &b, one, n);
   p.a = a;
@@ -23779,6 +23876,8 @@ static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__ope
   const uint64_t in_a = vram__operand_positions(&a), in_b = vram__operand_positions(&b);
   uint64_t sum = 0, sum_a = 0, sum_b = 0;
   uint32_t i;
+  if (l->n == l->nout) /* nothing is summed anywhere: the product is the result, no view of it */
+    return vram__einsum_multiply(s, &a, &b, l->n, (UINT64_C(1) << l->n) - 1);
   for (i = l->nout; i < l->n; i++) {
     const uint64_t bit = UINT64_C(1) << i;
     if (in_a & in_b & bit) {
@@ -24040,13 +24139,18 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
 static void vram__conv_search(vram__step *s, const vram__cudnn_conv *c, const vram_bounds *w) {
   const vram_bounds b = vram__cudnn_search(&s->device, c, w);
   uint64_t key[11];
+  uint32_t i;
   key[0] = (uint64_t)c->dt << 32 | (uint32_t)c->makes;
   key[1] = (uint64_t)c->channels_last << 32 | c->dense;
   key[2] = c->samples;
-  key[3] = c->channels[0], key[4] = c->channels[1];
-  key[5] = c->places[0], key[6] = c->places[1];
-  key[7] = c->in, key[8] = c->window;
-  key[9] = (uint64_t)c->kernel[0], key[10] = (uint64_t)c->made[0];
+  for (i = 0; i < 2; i++) {
+    key[3 + i] = c->channels[i];
+    key[5 + i] = c->places[i];
+  }
+  key[7] = c->in;
+  key[8] = c->window;
+  key[9] = (uint64_t)c->kernel[0];
+  key[10] = (uint64_t)c->made[0];
   vram__device_search(s, &b, vram__hash((const char *)key, sizeof key));
 }
 
@@ -26189,10 +26293,16 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
   const uint32_t k = vram__op_axes(n), lead = vram__axis_lead(g, n, k);
   int64_t to[3];
-  if (lead && vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL && !vram__axes_filled(g, n, 1))
+  uint32_t i, ones = 0;
+  if (!lead || !vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
     return 0;
-  return lead && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
-         vram__shape_resize(g, n, k, to);
+  for (i = 0; i < k; i++)
+    ones += to[i] == 1;
+  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL
+          ? !vram__axes_filled(g, n, 1)
+          : ones < k && !vram__axes_filled(g, n, lead))
+    return 0; /* an average of all is a mean, of nothing, too */
+  return vram__shape_resize(g, n, k, to);
 }
 
 /* in * factor, rounded down; factor in units of 10^-9; -1: too large */
@@ -26220,7 +26330,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i];
     if (!by_size)
       to[i] = vram__shape_times(in, VRAM__INT(n, output_ratio, 0));
-    if (to[i] < 1 || to[i] + kernel[i] - 1 > in)
+    if (to[i] < 1 || to[i] + kernel[i] - 1 > in - (k == 3))
       return vram__node_error(g, n, "a kernel and a result larger than the input");
   }
   return vram__shape_resize(g, n, k, to);
@@ -27299,6 +27409,8 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
   for (i = 0; i < x.d->ndim; i++)
     size[i] = i == axis ? 1 : x.d->v[i];
+  if (i && !x.d->v[axis])
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "the largest of no values: PyTorch refuses");
   largest = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
   index = vram__tensor_empty(s, largest.d, VRAM_I64);
   vram__tensor_release(s, largest);
@@ -27475,12 +27587,14 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first? */
-static int vram__fft_embeds(const vram_dims *d) {
+/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first?
+   Those of 16 bits have to lie side by side (CuFFTPlanCache.h). */
+static int vram__fft_embeds(const vram_dims *d, vram_dtype dt) {
   const int64_t *st = VRAM__STRIDE(d);
+  const int half = dt == VRAM_F16 || dt == VRAM_BF16 || dt == VRAM_C32 || dt == VRAM_CB32;
   int64_t last = st[d->ndim - 1u];
   uint32_t i;
-  if (last <= 0 || (d->v[0] != 1 && !st[0]))
+  if (last <= 0 || (d->v[0] != 1 && !st[0]) || (half && last != 1))
     return 0;
   for (i = d->ndim - 2u; i > 0; i--) {
     if (d->v[i] == 1)
@@ -27519,7 +27633,7 @@ static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const
     size[1 + i] = x.d->v[axis[i]];
   vram__upper_may_need(s, 2 * x.d->numel);
   p = vram__tensor_reshape(s, p, n + 1, size);
-  if (!vram__fft_embeds(p.d))
+  if (!vram__fft_embeds(p.d, p.dt))
     vram__tensor_release(s, vram__tensor_empty(s, vram__dims_contiguous(s, p.d), p.dt));
   vram__tensor_release(s, p);
   for (i = x.d->ndim; i-- > 0;) {
@@ -27574,21 +27688,40 @@ static int vram__fft_is_one(const vram__fft *t) {
   return t->n <= VRAM__FFT_AXES && !(t->n >= 2 && t->axis[0] == 0 && t->axis[1] == 1);
 }
 
+/* cuFFT reads real numbers in pairs: x from its second number on is copied, the last of the axes
+   innermost. One handle more. */
+static vram__tensor vram__fft_aligned(vram__step *s, vram__tensor x, const vram__fft *t) {
+  const uint32_t a = t->axis[t->n - 1], off = vram__slot_at(s, vram__tensor_slot(x))->off;
+  int64_t stride[VRAM_MAX_AXES] = {0}, z = x.d->v[a];
+  uint32_t i;
+  if (!x.st || !(off & 1))
+    return vram__tensor_retain(s, x);
+  for (i = x.d->ndim; i-- > 0;) {
+    stride[i] = i == a ? 1 : z;
+    z *= i == a ? 1 : x.d->v[i];
+  }
+  return vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, x.d->v, stride), x.dt);
+}
+
 static vram__tensor vram__fft_r2c(vram__step *s, vram__tensor x, const vram__fft *t,
                                   const vram_dims *d) {
   const vram_dtype dt = vram__complex_of(x.dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt), work, z;
-  if (vram__fft_is_one(t)) {
+  x = vram__fft_aligned(s, x, t);
+  if (vram__fft_is_one(t))
     vram__fft_exec(s, x, &y, t->axis, t->n);
-    return y;
+  else {
+    vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
+    if (t->n > 1) {
+      work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
+      z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
+      vram__tensor_release(s, x);
+      vram__tensor_release(s, y);
+      return z;
+    }
   }
-  vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
-  if (t->n == 1)
-    return y;
-  work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
-  z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
-  vram__tensor_release(s, y);
-  return z;
+  vram__tensor_release(s, x);
+  return y;
 }
 
 static vram__tensor vram__fft_c2r(vram__step *s, vram__tensor x, const vram__fft *t,
@@ -27626,23 +27759,38 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
   return y;
 }
 
-/* A transform of bf16 along one axis is made in its own complex numbers, half of them where the
-   signal's other half follows from it; several axes are made in fp32. */
+/* bf16 whose sizes are powers of two, in one plan, is transformed as it is; the rest in fp32. */
+static int vram__fft_is_native(const vram__fft *t) {
+  uint32_t i;
+  if (!vram__fft_is_one(t))
+    return 0;
+  for (i = 0; i < t->n; i++) {
+    const int64_t size = i + 1 == t->n ? t->last : t->size[i];
+    if (size & (size - 1))
+      return 0;
+  }
+  return 1;
+}
+
+/* bf16 gives its own complex numbers, half of them where the signal's other half follows from it.
+ */
 static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
                                    const vram_dims *d) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   vram__tensor y, z, all;
   for (i = 0; i < d->ndim; i++)
-    size[i] = i == t->axis[0] ? t->last / 2 + 1 : d->v[i];
+    size[i] = i == t->axis[t->n - 1] ? t->last / 2 + 1 : d->v[i];
   y = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), VRAM_CB32);
-  vram__fft_exec(s, x, &y, t->axis, 1);
+  x = vram__fft_aligned(s, x, t);
+  vram__fft_exec(s, x, &y, t->axis, t->n);
   z = vram__tensor_empty(s, vram__dims_dense(s, y.d), VRAM_C64);
   if (z.d->numel != d->numel) {
     all = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM_C64);
     vram__tensor_release(s, z);
     z = all;
   }
+  vram__tensor_release(s, x);
   vram__tensor_release(s, y);
   return z;
 }
@@ -27672,7 +27820,7 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
-  if (in.dt == VRAM_BF16 && t.n > 1)
+  if (in.dt == VRAM_BF16 && !vram__fft_is_native(&t))
     vram__tensor_replace(s, &in, vram__tensor_to(s, in, VRAM_F32));
   y[0] = in.dt == VRAM_BF16      ? vram__fft_bf16(s, in, &t, n->out[0].d)
          : kind == VRAM__FFT_R2C ? vram__fft_r2c(s, in, &t, n->out[0].d)
@@ -28352,6 +28500,8 @@ VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0
 
 #ifndef VRAM_NO_STEP
 
+#define VRAM__BN_AXES 5 /* of cuDNN's batch norm */
+
 /* aux of a batch_norm's record */
 /* and where the weight is saved, or what comes in its place */
 enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_WEIGHT = 2 /* bits before it */ };
@@ -28493,6 +28643,9 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
+  if (cudnn && x->d->ndim > VRAM__BN_AXES)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "cuDNN's batch norm takes 2 to 5 axes: PyTorch refuses");
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
   if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */
@@ -30994,7 +31147,7 @@ typedef struct vram__rnn_call {
   vram__tensor out[3], reserve;
   const vram_dims *state[2]; /* dims of hx and cx */
   vram_dtype dt;
-  int unbatched, dropout;
+  int unbatched, dropout, cells; /* cells: one after the other, without cuDNN */
 } vram__rnn_call;
 
 /* torch.nn.LSTM.forward: a batch of one where there is none, zeros for a state that is not given.
@@ -31018,6 +31171,7 @@ static void vram__rnn_inputs(vram__step *s, vram__rnn_call *c, const vram__tenso
 static void vram__rnn_dropout_state(vram__step *s) {
   const uint8_t category = s->cat;
   const vram__tensor old = s->rnn_dropout;
+  s->rnn_cudnn = 1;
   if (old.d && !s->rnn_reset)
     return;
   vram__workspace_use(s, 8);
@@ -31129,51 +31283,64 @@ static void vram__rnn_release(vram__step *s, vram__rnn_call *c) {
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, c->in[i]);
   vram__tensor_release(s, c->reserve);
-  for (i = 0; s->amp && i < c->n->nparam; i++)
+  for (i = 0; s->amp && !c->cells && i < c->n->nparam; i++)
     vram__tensor_release(s, c->w[i]);
   vram__tensor_release(s, c->flat);
   for (i = 0; i < 2; i++)
     vram__tensor_release(s, c->zeros[i]);
 }
 
+/* Room for so many handles; NULL: there is none. */
+static vram__tensor *vram__tensors_take(vram__step *s, uint64_t count) {
+  vram__tensor *t = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                      vram__product_or_overflow(count, sizeof *t));
+  if (!t)
+    s->failed = VRAM_ERR_MEMORY;
+  return t;
+}
+
+static void vram__rnn_by_cudnn(vram__step *s, vram__rnn_call *c) {
+  vram__grad_fn *f;
+  uint32_t i;
+  if (c->dropout)
+    vram__rnn_dropout_state(s);
+  if (s->amp)
+    vram__rnn_cast_reflatten(s, c);
+  f = vram__rnn_record(s, c);
+  vram__rnn_run(s, c);
+  vram__rnn_save(s, f, c);
+  for (i = 0; i < 3; i++)
+    if (c->out[i].d)
+      vram__grad_fn_set_output(s, f, i, &c->out[i]);
+}
+
+static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c);
+
 static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__rnn_call c;
   vram__tensor in[2];
-  vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
-  if (x[0].dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16))
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
-                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell, without cuDNN "
-                      "(expected f16 or f32, or rules of torch-2.11 or newer)");
   c.n = n;
   c.dt = x[0].dt;
+  c.cells = c.dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16);
   c.unbatched = x[0].d->ndim == 2;
   c.dropout = s->train && VRAM__INT(n, dropout, 0) != 0;
   c.flat = c.reserve = vram__tensor_none();
   vram__rnn_inputs(s, &c, x);
-  if (c.dropout)
-    vram__rnn_dropout_state(s);
-  c.w = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
-                                          n->nparam * (uint64_t)sizeof *c.w);
-  if (!c.w) {
-    s->failed = VRAM_ERR_MEMORY;
+  c.w = vram__tensors_take(s, n->nparam);
+  if (!c.w)
     return;
-  }
   for (i = 0; i < n->nparam; i++)
     c.w[i] = s->param[n->param[i]->index];
   in[0] = x[0];
   in[1] = c.w[0];
-  if (s->amp)
-    vram__rnn_cast_reflatten(s, &c);
-  else
+  if (!s->amp)
     vram__refuse_unlike(s, in, 2);
-  f = vram__rnn_record(s, &c);
-  vram__rnn_run(s, &c);
-  vram__rnn_save(s, f, &c);
-  for (i = 0; i < 3; i++)
-    if (c.out[i].d)
-      vram__grad_fn_set_output(s, f, i, &c.out[i]);
+  if (c.cells)
+    vram__rnn_by_cells(s, &c);
+  else
+    vram__rnn_by_cudnn(s, &c);
   vram__rnn_release(s, &c);
   for (i = 3; i-- > 0;) {
     if (c.unbatched && c.out[i].d)
@@ -31348,56 +31515,72 @@ static void vram__cell_save(vram__step *s, vram__grad_fn *f, const vram__rnn_cel
   vram__save_tensor(s, f, workspace);
 }
 
-/* RNN.cu, _thnn_fused_lstm_cell and _thnn_fused_gru_cell: one kernel adds two products and does the
-   rest; its workspace has the gates of an lstm, five values for each unit of a gru. */
-static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vram__tensor *y) {
+/* RNN.cu, _thnn_fused_lstm_cell and _thnn_fused_gru_cell: one kernel adds two products (in[0] and
+   in[1]) and does the rest; its workspace has the gates of an lstm, five values for each unit of a
+   gru. Gives the workspace. */
+static vram__tensor vram__cell_gates(vram__step *s, const vram__rnn_cell *c, vram__tensor *in,
+                                     vram__tensor *y) {
   const int lstm = c->kind == VRAM__RNN_LSTM, bias = c->w[VRAM__CELL_B_IH].d != NULL;
   const int64_t batch = c->in[0].d->v[0], hidden = c->hidden_size;
-  vram__tensor in[5], workspace; /* input gates, hidden gates, a state, both biases */
+  const vram_dtype dt = in[0].dt;
+  vram__tensor workspace;
   vram__grad_fn *f;
-  vram_dtype dt;
-  in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
-  in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
   in[2] = lstm ? c->in[2] : c->in[1];
   in[3] = c->w[VRAM__CELL_B_IH];
   in[4] = c->w[VRAM__CELL_B_HH];
-  dt = in[0].dt;
   f = vram__tape_record(s, lstm ? VRAM__K_lstm_gates : VRAM__K_gru_gates, in, bias ? 5 : 3,
                         lstm ? 2 : 1, 7);
   workspace = vram__tensor_empty(s, vram__dims_2d(s, batch, hidden * (lstm ? 4 : 5)), dt);
   y[0] = vram__tensor_empty(s, vram__dims_2d(s, batch, hidden), dt);
   y[1] = lstm ? vram__tensor_empty(s, y[0].d, dt) : vram__tensor_none();
   vram__cell_save(s, f, c, in, y[1], workspace);
-  vram__tensor_release(s, workspace);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   if (lstm)
     vram__grad_fn_set_output(s, f, 1, &y[1]);
+  return workspace;
+}
+
+static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vram__tensor *y) {
+  vram__tensor in[5]; /* input gates, hidden gates, a state, both biases */
+  in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
+  in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
+  vram__tensor_release(s, vram__cell_gates(s, c, in, y));
   vram__tensor_release(s, in[1]);
   vram__tensor_release(s, in[0]);
 }
 
-/* RNN.cpp, SimpleCell */
+/* RNN.cpp, SimpleCell: tanh or relu of the sum of both products, which go. */
+static vram__tensor vram__cell_sum(vram__step *s, uint32_t op, vram__tensor sum,
+                                   vram__tensor from_input) {
+  vram__grad_fn *f;
+  vram__tensor y;
+  vram__torch_add_(s, &sum, from_input);
+  f = vram__tape_record(s, op, &sum, 1, 1, 1);
+  y = vram__pointwise_empty1(s, sum);
+  if (f)
+    vram__recipe_save(s, f, vram__recipe_letters(vram__recipe_plan(s, op, 0), f), &sum, 1, y);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  vram__tensor_release(s, from_input);
+  vram__tensor_release(s, sum);
+  return y;
+}
+
 static void vram__forward_simple_cell(vram__step *s, const vram__rnn_cell *c, uint32_t op,
                                       vram__tensor *y) {
-  vram__grad_fn *f;
   vram__tensor sum =
       vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], c->w[VRAM__CELL_B_HH]);
   vram__tensor from_input =
       vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], c->w[VRAM__CELL_B_IH]);
-  vram__torch_add_(s, &sum, from_input);
-  f = vram__tape_record(s, op, &sum, 1, 1, 1);
-  y[0] = vram__pointwise_empty1(s, sum);
+  y[0] = vram__cell_sum(s, op, sum, from_input);
   y[1] = vram__tensor_none();
-  if (f)
-    vram__recipe_save(s, f, vram__recipe_letters(vram__recipe_plan(s, op, 0), f), &sum, 1, y[0]);
-  vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, from_input);
-  vram__tensor_release(s, sum);
+}
+
+static uint32_t vram__cell_nonlinearity(const vram_node *n) {
+  return VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu") ? VRAM_OP_relu : VRAM_OP_tanh;
 }
 
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  const int relu = VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu");
   vram__rnn_cell c;
   vram__tensor out[2];
   uint32_t i;
@@ -31407,7 +31590,7 @@ static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tens
   vram__cell_inputs(s, n, x, &c);
   vram__cell_autocast(s, n, &c);
   if (c.kind == VRAM__RNN_PLAIN)
-    vram__forward_simple_cell(s, &c, relu ? VRAM_OP_relu : VRAM_OP_tanh, out);
+    vram__forward_simple_cell(s, &c, vram__cell_nonlinearity(n), out);
   else
     vram__forward_fused_cell(s, &c, out);
   for (i = 0; i < 3; i++)
@@ -31462,6 +31645,214 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
       to[i] = all[i];
     else
       vram__tensor_release(s, all[i]);
+}
+
+/* ---- a net cell by cell (native/RNN.cpp): PyTorch's own, for what cuDNN does not take ---- */
+
+typedef struct vram__rnn_pass { /* over the steps of one layer and direction */
+  const vram__rnn_call *call;
+  const vram__tensor *w; /* its parameters */
+  int reverse;
+  vram__tensor *x, *y;   /* of each step */
+  vram__tensor state[2]; /* hidden state, cell state */
+} vram__rnn_pass;
+
+VRAM__FN uint64_t vram__rnn_cells(const vram_node *n) {
+  vram__rnn r;
+  vram__rnn_of(n, n->in[0]->d, &r);
+  return vram__product4_or_overflow(r.seq_length, r.num_layers, r.num_directions, 1);
+}
+
+static vram__tensor vram__rnn_low(vram__step *s, vram__tensor x) {
+  return s->amp && x.d ? vram__autocast_cast(s, x, s->amp) : vram__tensor_retain(s, x);
+}
+
+/* CellParams::matmul_ih: what autocast casts is a view of the weight, anew at each step. */
+static vram__tensor vram__rnn_matmul(vram__step *s, vram__tensor x, vram__tensor w) {
+  vram__tensor turned = vram__torch_swap(s, w, 0, 1), y;
+  vram__tensor_replace(s, &turned, vram__rnn_low(s, turned));
+  x = vram__rnn_low(s, x);
+  y = vram__torch_product(s, VRAM__K_mm, x, turned);
+  vram__tensor_release(s, x);
+  vram__tensor_release(s, turned);
+  return y;
+}
+
+/* CellParams::linear_ih */
+static vram__tensor vram__rnn_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                     vram__tensor b) {
+  vram__tensor y;
+  b = vram__rnn_low(s, b);
+  w = vram__rnn_low(s, w);
+  x = vram__rnn_low(s, x);
+  y = vram__torch_linear_2d(s, x, w, b);
+  vram__tensor_release(s, x);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, b);
+  return y;
+}
+
+/* RNN.cpp, LSTMCell and GRUCell */
+static void vram__rnn_gated_step(vram__step *s, const vram__rnn_pass *p, vram__tensor x,
+                                 vram__tensor *y) {
+  const vram__rnn *r = &p->call->r;
+  const int lstm = r->kind == VRAM__RNN_LSTM;
+  vram__tensor in[5], workspace;
+  vram__rnn_cell c;
+  uint32_t i;
+  c.kind = r->kind;
+  c.hidden_size = r->hidden_size;
+  in[0] = vram__rnn_matmul(s, x, p->w[VRAM__CELL_W_IH]);
+  in[1] = vram__rnn_matmul(s, p->state[0], p->w[VRAM__CELL_W_HH]);
+  for (i = VRAM__CELL_PARAMS; i-- > VRAM__CELL_B_IH;)
+    c.w[i] = r->bias ? vram__rnn_low(s, p->w[i]) : vram__tensor_none();
+  c.in[0] = x;
+  c.in[1 + lstm] = vram__rnn_low(s, p->state[lstm]);
+  workspace = vram__cell_gates(s, &c, in, y);
+  vram__tensor_release(s, c.in[1 + lstm]);
+  for (i = VRAM__CELL_B_IH; i < VRAM__CELL_PARAMS; i++)
+    vram__tensor_release(s, c.w[i]);
+  if (r->proj)
+    vram__tensor_replace(s, &y[0], vram__rnn_matmul(s, y[0], p->w[r->params - 1]));
+  vram__tensor_release(s, workspace);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[0]);
+}
+
+/* FullLayer: gives p->y and the last state. */
+static void vram__rnn_pass_run(vram__step *s, vram__rnn_pass *p) {
+  const vram__rnn *r = &p->call->r;
+  const uint32_t steps = (uint32_t)r->seq_length;
+  const vram__tensor none = vram__tensor_none();
+  uint32_t i;
+  for (i = 0; i < steps && !s->failed; i++) {
+    const uint32_t t = p->reverse ? steps - 1 - i : i;
+    vram__tensor y[2];
+    y[1] = none;
+    if (r->kind == VRAM__RNN_PLAIN) {
+      const vram__tensor sum = vram__rnn_linear(s, p->state[0], p->w[VRAM__CELL_W_HH],
+                                                r->bias ? p->w[VRAM__CELL_B_HH] : none);
+      y[0] = vram__cell_sum(s, vram__cell_nonlinearity(p->call->n), sum,
+                            vram__rnn_linear(s, p->x[t], p->w[VRAM__CELL_W_IH],
+                                             r->bias ? p->w[VRAM__CELL_B_IH] : none));
+    } else
+      vram__rnn_gated_step(s, p, p->x[t], y);
+    vram__tensor_replace(s, &p->state[0], y[0]);
+    if (y[1].d)
+      vram__tensor_replace(s, &p->state[1], y[1]);
+    p->y[t] = vram__tensor_retain(s, y[0]);
+  }
+}
+
+static void vram__rnn_unbind(vram__step *s, vram__tensor x, vram__tensor *y, int64_t count) {
+  vram_node n;
+  vram__memory_zero(&n, sizeof n);
+  n.op = VRAM_OP_unbind;
+  n.nout = (uint16_t)count;
+  vram__forward_op(s, &n, &x, y);
+}
+
+/* at::stack along a new first axis */
+static vram__tensor vram__rnn_stack(vram__step *s, vram__tensor *x, int64_t count) {
+  vram_node n;
+  vram_value v;
+  vram__tensor y;
+  vram__memory_zero(&n, sizeof n);
+  vram__memory_zero(&v, sizeof v);
+  v.d = vram__dims_3d(s, count, x[0].d->v[0], x[0].d->v[1]);
+  n.op = VRAM_OP_stack;
+  n.nin = (uint16_t)count;
+  n.nout = 1;
+  n.out = &v;
+  vram__forward_op(s, &n, x, &y);
+  return y;
+}
+
+static void vram__rnn_release_all(vram__step *s, const vram__tensor *x, int64_t count) {
+  int64_t i;
+  for (i = 0; i < count; i++)
+    vram__tensor_release(s, x[i]);
+}
+
+/* One layer: its output; states are replaced by the last ones. room: for 3 handles of each step */
+static vram__tensor vram__rnn_layer(vram__step *s, const vram__rnn_call *c, int64_t layer,
+                                    vram__tensor x, vram__tensor *states, vram__tensor *room) {
+  static const int64_t last[] = {VRAM__KEY_dim | 1 << 8, -1, 0};
+  const vram__rnn *r = &c->r;
+  const int64_t steps = r->seq_length, nets = r->num_layers * r->num_directions;
+  vram__tensor out[2], y;
+  int64_t d;
+  out[0] = out[1] = vram__tensor_none();
+  vram__rnn_unbind(s, x, room, steps);
+  for (d = 0; d < r->num_directions && !s->failed; d++) {
+    const int64_t net = layer * r->num_directions + d;
+    vram__rnn_pass p;
+    p.call = c;
+    p.w = c->w + net * r->params;
+    p.reverse = d != 0;
+    p.x = room;
+    p.y = room + steps * (d + 1);
+    p.state[0] = states[net];
+    p.state[1] = states[nets + net];
+    vram__rnn_pass_run(s, &p);
+    states[net] = p.state[0];
+    states[nets + net] = p.state[1];
+    out[d] = s->failed ? vram__tensor_none() : vram__rnn_stack(s, p.y, steps);
+  }
+  if (s->failed)
+    return vram__tensor_none();
+  y = out[0];
+  if (d == 2) {
+    const vram_dims *to = vram__dims_3d(s, steps, r->mini_batch, 2 * r->out_size);
+    y = vram__op_call_n(s, VRAM_OP_cat, out, 2, last, to);
+    vram__tensor_release(s, out[1]);
+    vram__rnn_release_all(s, room + 2 * steps, steps);
+    vram__tensor_release(s, out[0]);
+  }
+  vram__rnn_release_all(s, room + steps, steps);
+  vram__rnn_release_all(s, room, steps);
+  return y;
+}
+
+/* lstm, gru and rnn of RNN.cpp without cuDNN: c->out */
+static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c) {
+  const vram__rnn *r = &c->r;
+  const int64_t nets = r->num_layers * r->num_directions;
+  const int lstm = r->kind == VRAM__RNN_LSTM;
+  int64_t layer, drop[3];
+  vram__tensor x, *states, *room;
+  drop[0] = VRAM__KEY_p | 1 << 8;
+  drop[1] = VRAM__INT(c->n, dropout, 0);
+  drop[2] = 0;
+  c->out[0] = c->out[1] = c->out[2] = vram__tensor_none();
+  if (r->seq_length > UINT16_MAX) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, c->n,
+                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell (expected at "
+                      "most 65535 steps, or rules of torch-2.11 or newer)");
+    return;
+  }
+  states = vram__tensors_take(s, 2 * (uint64_t)nets);
+  room = vram__tensors_take(s, 3 * (uint64_t)r->seq_length);
+  if (s->failed)
+    return;
+  vram__memory_zero(states, 2 * (uint64_t)nets * sizeof *states);
+  x = r->batch_first ? vram__torch_swap(s, c->in[0], 0, 1) : vram__tensor_retain(s, c->in[0]);
+  vram__rnn_unbind(s, c->in[1], states, nets);
+  if (lstm)
+    vram__rnn_unbind(s, c->in[2], states + nets, nets);
+  for (layer = 0; layer < r->num_layers && !s->failed; layer++) {
+    vram__tensor_replace(s, &x, vram__rnn_layer(s, c, layer, x, states, room));
+    if (c->dropout && layer + 1 < r->num_layers && !s->failed)
+      vram__tensor_replace(s, &x, vram__op_call(s, VRAM_OP_dropout, x, vram__tensor_none(), drop));
+  }
+  if (s->failed)
+    return;
+  if (lstm)
+    c->out[2] = vram__rnn_stack(s, states + nets, nets);
+  c->out[1] = vram__rnn_stack(s, states, nets);
+  vram__rnn_release_all(s, states, 2 * nets);
+  c->out[0] = r->batch_first ? vram__torch_swap(s, x, 0, 1) : vram__tensor_retain(s, x);
+  vram__tensor_release(s, x);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -31649,15 +32040,17 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
 
+/* torch.nn.functional.kl_div divides by the batch where there is one. */
 static int vram__loss_reduction(const vram_node *n) {
   const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  return word == VRAM__WORD("none")        ? VRAM__REDUCTION_NONE
-         : word == VRAM__WORD("sum")       ? VRAM__REDUCTION_SUM
-         : word == VRAM__WORD("batchmean") ? VRAM__REDUCTION_BATCHMEAN
-                                           : VRAM__REDUCTION_MEAN;
+  if (word == VRAM__WORD("batchmean"))
+    return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
+  return word == VRAM__WORD("none")  ? VRAM__REDUCTION_NONE
+         : word == VRAM__WORD("sum") ? VRAM__REDUCTION_SUM
+                                     : VRAM__REDUCTION_MEAN;
 }
 
-/* Loss.cpp, apply_loss_reduction; torch.nn.functional.kl_div divides by the batch. Takes x. */
+/* Loss.cpp, apply_loss_reduction. Takes x. */
 static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
   if (reduction == VRAM__REDUCTION_NONE)
     return x;
@@ -33007,13 +33400,13 @@ enum {
   VRAM__RUN_PAST_KNOWN = 1,
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
-  VRAM__RUN_WORKSPACES = 8 /* times vram__step.blas_workspaces */
+  VRAM__RUN_RNN_CELLS = 8,
+  VRAM__RUN_WORKSPACES = 16 /* times vram__step.blas_workspaces */
 };
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n);
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c);
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
                                     uint32_t n, vram__optim_bytes *out);
 VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -34114,10 +34507,8 @@ static uint64_t vram__optim_pairs(uint32_t n) { return 10 * (uint64_t)n + 64; }
 VRAM__FN uint64_t vram__optim_ids(uint32_t n) { return 2 * vram__optim_pairs(n); }
 
 /* Why this combination does not exist, or NULL. */
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n) {
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c) {
   const vram__optim_row *row = vram__optim_row_of(c->optim);
-  uint32_t i;
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
@@ -34132,10 +34523,6 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
                                              : "this optimizer has no for-loop implementation";
   if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURABLE))
     return "this optimizer has no option capturable";
-  if (c->scaler && !c->master)
-    for (i = 0; i < n; i++)
-      if (vram__dtype_size(p[i].dtype) < 4)
-        return "GradScaler cannot unscale gradients of fp16 or bf16";
   return NULL;
 }
 
@@ -35217,7 +35604,8 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   if (writes)
     vram__checkpoint_overwritten(s, b, before->newest, before->saved);
   o->t = now;
-  vram__tensor_release(s, old);
+  if (o->refs) /* a parameter's own name may be gone where a call runs again */
+    vram__tensor_release(s, old);
   o->refs++;
   s->name_of[n->out[0].index] = r;
 }
@@ -36472,7 +36860,7 @@ static void vram__step_put_recurrent(vram__step *s) {
   const int64_t pad = (int64_t)g->flat_pad;
   if (pad && dt != VRAM_BF16)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
-  if (g->rnn_dropout && s->train && !s->o->first_step)
+  if (g->rnn_dropout && s->train && !s->o->first_step && !s->rnn_cells)
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
   if (s->replay && s->rnn_dropout.st)
@@ -37242,9 +37630,9 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
-  if (vram__optim_problem(&c, s->optim, n)) {
+  if (vram__optim_problem(&c)) {
     s->failed = VRAM_ERR_UNSUPPORTED;
-    s->problem = vram__optim_problem(&c, s->optim, n);
+    s->problem = vram__optim_problem(&c);
     return;
   }
   if (s->replay && s->replay->fresh && !s->replay->taping) {
@@ -37322,6 +37710,7 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
+  uint32_t i;
   const uint64_t used = s->used;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
@@ -37332,6 +37721,12 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
                       "were recorded)");
     return;
   }
+  for (i = 0; i < n && s->scaler && !c.master; i++)
+    if (vram__dtype_size(s->optim[i].dtype) < 4) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                        "GradScaler cannot unscale gradients of fp16 or bf16");
+      return;
+    }
   c.first_step = s->o->first_step != 0;
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
@@ -38013,6 +38408,7 @@ VRAM__FN void vram__evaluate(vram__step *s) {
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
   return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
+         (s->rnn_cudnn ? 0 : VRAM__RUN_RNN_CELLS) |
          s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 
@@ -38382,6 +38778,15 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
+/* What a step of a recurrent net takes where it is one of many operations. */
+#define VRAM__CELL_BYTES 4096
+
+/* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
+   run again inside one another. */
+static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options *o) {
+  return g->holds * (uint32_t)(3 + g->checkpoint_nested + vram__ranges_nested(o));
+}
+
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
@@ -38402,7 +38807,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
+       vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
   n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
@@ -38419,6 +38825,10 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
+       m = m->next)
+    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
+      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
   return n;
 }
 
@@ -38589,8 +38999,9 @@ static int vram__step_take_arrays(vram__step *s) {
   if (!vram__keep_take(s))
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
-  /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
+  /* of this micro-batch and the one before, of what runs again, and of calls around calls */
+  s->held_room =
+      vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
@@ -38758,6 +39169,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
@@ -39154,20 +39566,28 @@ typedef struct vram__point {
   uint64_t blocks; /* allocated, at most */
 } vram__point;
 
+typedef struct vram__solve_graph { /* the text as a graph, in memory of its own */
+  vram_graph graph;
+  void *mem;
+  uint64_t bytes;
+} vram__solve_graph;
+
 typedef struct vram__solver {
   const vram_solve_options *o;
   const vram_allocator *allocator;
   vram_solution *s;
   const char *text;
   uint64_t len;
-  void *mem, *scratch;
-  uint64_t mem_bytes, scratch_bytes;
+  void *scratch;
+  uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram_graph g;
+  vram__solve_graph g, other[2]; /* with the last batch of an epoch, with that of an evaluation */
   vram_step_options step;
-  vram_dim set[VRAM_MAX_DIMS + 1]; /* the last one is solved for */
+  vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
+  int64_t rank;              /* of adapters, where that is solved for */
+  int solves_batch;          /* the first dim is */
   vram_trial low, high, now; /* the largest that fits, the smallest above it that does not */
   const vram_trial *side;    /* the one of them that was last found */
   int beyond;                /* high is of that kind */
@@ -39220,30 +39640,59 @@ static int vram__solve_kind(const vram__solver *v) {
   }
 }
 
-static int vram__solve_parse(vram__solver *v) {
+/* The text with the dims set. */
+static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_t nset) {
+  const vram_solve_options *o = v->o;
+  uint64_t need;
   int again = 0;
   for (;;) {
-    if (v->mem) {
-      vram_graph_init(&v->g, v->mem, v->mem_bytes);
-      vram_graph_adapt(&v->g, v->o->lora, v->o->quant);
-      if (vram_graph_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
+    if (to->mem) {
+      vram_graph_init(&to->graph, to->mem, to->bytes);
+      vram_graph_adapt(&to->graph, o->lora, o->quant);
+      if (v->rank)
+        vram__adapt_rank(&to->graph, v->rank);
+      if (vram_graph_parse(&to->graph, v->text, v->len, v->set, nset, &v->error) !=
+              VRAM_ERR_MEMORY ||
           again++)
         break;
     }
-    again += !v->mem;
-    { /* loops of more rounds */
-      const uint64_t need = v->o->lora || v->o->quant
-                                ? vram_graph_adapted_bytes(v->text, v->len, v->set, v->nset)
-                                : vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
-      if (!need) {
-        vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
-        break;
-      }
-      if (!vram__solve_room(v, &v->mem, &v->mem_bytes, need))
-        break;
+    again += !to->mem;
+    need = o->lora || o->quant ? vram_graph_adapted_bytes(v->text, v->len, v->set, nset)
+                               : vram_graph_parse_bytes(v->text, v->len, v->set, nset);
+    if (!need) { /* loops of more rounds */
+      vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
+      break;
     }
+    if (!vram__solve_room(v, &to->mem, &to->bytes, need))
+      break;
   }
   return vram__solve_kind(v);
+}
+
+/* The same with the batch of an evaluation, or the last one of an epoch: none is larger than the
+   one that is tried. */
+static int vram__solve_parse(vram__solver *v) {
+  const vram_solve_options *o = v->o;
+  int64_t batch[2];
+  int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
+  batch[0] = o->last_batch;
+  batch[1] = o->eval_batch;
+  if (kind == VRAM__FITS && v->solves_batch && v->g.graph.dim[0].value < batch[0])
+    batch[0] = v->g.graph.dim[0].value;
+  for (i = 0; i < 2 && kind == VRAM__FITS; i++)
+    if (batch[i]) {
+      v->set[v->nset].name = NULL;
+      v->set[v->nset].value = batch[i];
+      kind = vram__solve_parse_one(v, v->other + i, v->nset + 1);
+    }
+  return kind;
+}
+
+static void vram__solve_set(vram__solver *v, int64_t value) {
+  if (v->o->rank)
+    v->rank = value;
+  else
+    v->set[v->nset - 1].value = value;
 }
 
 /* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
@@ -39255,19 +39704,19 @@ static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vr
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_graph_ranges(&v->g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_graph_ranges(&v->g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &v->step)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &v->step)))
     return VRAM__FAILED;
-  vram_step(&v->g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  vram_step(&v->g.graph, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)
     vram__memory_zero(report, sizeof *report);
@@ -39299,11 +39748,11 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   if (vram__solve_is_short(v, v->now.value))
     return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &o)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  if (vram__replay_runs_within(&v->g, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g), &s, &tight))
+  if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(&v->g.graph), &s, &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;
@@ -39341,7 +39790,7 @@ static int vram__solve_report(vram__solver *v, vram_trial *t) {
   if (v->o->segments)
     v->step.checkpoint_segments = (uint32_t)t->value;
   else {
-    v->set[v->nset - 1].value = t->value;
+    vram__solve_set(v, t->value);
     if (vram__solve_parse(v) != VRAM__FITS)
       return 0;
   }
@@ -39376,7 +39825,7 @@ static int vram__solve_try(vram__solver *v, int64_t value) {
   v->s->tried++;
   v->now.value = value;
   vram__memory_zero(&v->now.report, sizeof v->now.report);
-  v->set[v->nset - 1].value = value;
+  vram__solve_set(v, value);
   kind = vram__solve_parse(v);
   return kind == VRAM__FITS ? vram__solve_step(v) : kind;
 }
@@ -39617,7 +40066,7 @@ static vram_result vram__solve_dim(vram__solver *v) {
   if (kind == VRAM__NOT_ALLOWED || kind == VRAM__FAILED || kind == VRAM__BEYOND)
     return v->error.code;
   vram__solve_take(v, kind);
-  v->nset++;
+  v->nset += !v->o->rank;
   do {
     if (vram__solve_bracket(v) == VRAM__FAILED)
       return v->error.code;
@@ -39675,18 +40124,60 @@ static vram_result vram__solve_segments(vram__solver *v) {
   return VRAM_OK;
 }
 
-/* The options, the text as it stands, and where its dim is. */
+/* Why these options do not go together, or NULL. */
+static const char *vram__solve_misuse(const vram_solve_options *o) {
+  if (o->nset > VRAM_MAX_DIMS)
+    return "more than 64 dims";
+  if (o->most < 0 || o->most > INT32_MAX)
+    return "most is not within 0 and 2^31-1";
+  if (o->last_batch < 0 || o->eval_batch < 0)
+    return "a batch is less than 1";
+  if (o->rank && (!o->lora || o->dim || o->segments))
+    return o->lora ? "the rank of adapters excludes a dim and segments"
+                   : "there are no adapters to solve for";
+  if (o->segments && !o->step.train)
+    return "segments are for training";
+  if (o->segments && (o->dim || o->checkpoint_nodes))
+    return "segments exclude a dim and checkpointed nodes";
+  return NULL;
+}
+
+/* Where the dim to solve for is, and its own value. */
+static vram_result vram__solve_find_dim(vram__solver *v) {
+  const vram_solve_options *o = v->o;
+  vram_graph *g = &v->g.graph;
+  uint32_t i, k;
+  if (!g->ndim) {
+    vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims", "");
+    return v->error.code;
+  }
+  for (i = 0; o->dim && i < g->ndim; i++)
+    if (vram__text_is(g->dim[i].name, g->dim[i].len, o->dim))
+      break;
+  if (i == g->ndim) {
+    vram__error_no_dim(g, o->dim);
+    v->error = g->error;
+    return v->error.code;
+  }
+  for (k = 0; k < o->nset; k++)
+    if (o->set[k].name ? vram__text_is(g->dim[i].name, g->dim[i].len, o->set[k].name) : !i) {
+      vram__solve_error(v, VRAM_ERR_VALUE,
+                        "the dim to solve for is set: ", o->dim ? o->dim : "batch");
+      return v->error.code;
+    }
+  v->first = g->dim[i].value;
+  v->solves_batch = !i;
+  v->set[v->nset].name = o->dim;
+  return VRAM_OK;
+}
+
+/* The options, the text as it stands, and what is solved for. */
 static vram_result vram__solve_begin(vram__solver *v) {
   const vram_solve_options *o = v->o;
-  uint32_t i, k;
-  if (o->nset > VRAM_MAX_DIMS || o->most < 0 || o->most > INT32_MAX ||
-      (o->segments && (!o->step.train || o->dim || o->checkpoint_nodes))) {
-    vram__solve_error(v, VRAM_ERR_VALUE,
-                      o->nset > VRAM_MAX_DIMS              ? "more than 64 dims"
-                      : o->most < 0 || o->most > INT32_MAX ? "most is not within 0 and 2^31-1"
-                      : !o->step.train                     ? "segments are for training"
-                                       : "segments exclude a dim and checkpointed nodes",
-                      "");
+  const char *misuse = vram__solve_misuse(o);
+  uint32_t i;
+  if (misuse) {
+    vram__solve_error(v, VRAM_ERR_VALUE, misuse, "");
     return v->error.code;
   }
   v->most = o->most ? o->most : INT32_MAX;
@@ -39694,40 +40185,29 @@ static vram_result vram__solve_begin(vram__solver *v) {
   v->step.event = NULL;
   v->step.nodes = NULL;
   v->step.budget_bytes = o->budget_bytes;
+  v->step.last_batch = o->last_batch ? &v->other[0].graph : NULL;
+  v->step.evaluation = o->eval_batch ? &v->other[1].graph : NULL;
   for (i = 0; i < o->nset; i++)
     v->set[i] = o->set[i];
   v->nset = o->nset;
+  v->solves_batch = !o->dim && !o->rank && !o->segments;
   if (vram__solve_parse(v) != VRAM__FITS)
     return v->error.code;
-  v->s->rules = vram_step_rules(&v->g, &v->step);
+  v->s->rules = vram_step_rules(&v->g.graph, &v->step);
   if (o->segments)
     return v->error.code;
-  if (!v->g.ndim) {
-    vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims", "");
+  if (o->rank)
+    v->first = vram__adapt_rank(&v->g.graph, 0);
+  else if (vram__solve_find_dim(v))
     return v->error.code;
-  }
-  for (i = 0; o->dim && i < v->g.ndim; i++)
-    if (vram__text_is(v->g.dim[i].name, v->g.dim[i].len, o->dim))
-      break;
-  if (i == v->g.ndim) {
-    vram__error_no_dim(&v->g, o->dim);
-    v->error = v->g.error;
-    return v->error.code;
-  }
-  for (k = 0; k < o->nset; k++)
-    if (o->set[k].name ? vram__text_is(v->g.dim[i].name, v->g.dim[i].len, o->set[k].name) : !i) {
-      vram__solve_error(v, VRAM_ERR_VALUE,
-                        "the dim to solve for is set: ", o->dim ? o->dim : "batch");
-      return v->error.code;
-    }
-  v->first = v->g.dim[i].value;
-  if (v->first < 1 || v->first > v->most) {
-    vram__solve_error(v, VRAM_ERR_VALUE,
-                      "the model's own value of the dim is not within 1 and most", "");
-    return v->error.code;
-  }
-  v->set[v->nset].name = o->dim;
-  return VRAM_OK;
+  if (v->first < 1 || v->first > v->most)
+    vram__solve_error(v, VRAM_ERR_VALUE, "the model's own value is not within 1 and most", "");
+  return v->error.code;
+}
+
+static void vram__solve_graph_free(const vram__solver *v, const vram__solve_graph *g) {
+  if (g->mem)
+    v->allocator->free(v->allocator->user, g->mem, g->bytes);
 }
 
 VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve_options *o,
@@ -39751,8 +40231,9 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
     allocator->free(allocator->user, v.range, v.range_bytes);
   if (v.scratch)
     allocator->free(allocator->user, v.scratch, v.scratch_bytes);
-  if (v.mem)
-    allocator->free(allocator->user, v.mem, v.mem_bytes);
+  vram__solve_graph_free(&v, &v.g);
+  vram__solve_graph_free(&v, v.other);
+  vram__solve_graph_free(&v, v.other + 1);
   if (r)
     vram__memory_zero(solution, sizeof *solution);
   if (err) {

@@ -369,6 +369,81 @@ static void short_memory(void) {
   CHECK(n > 3);
 }
 
+/* The largest rank of adapters, and batches beside others: estimates of the same text say that the
+   answer fits, and the next one does not. */
+static int fits_by_hand(const vram_solve_options *o, const char *lora, int64_t batch) {
+  vram_dim dims[2];
+  vram_graph g[3];
+  vram_report r;
+  vram_error e;
+  vram_step_options step = o->step;
+  void *mem[4] = {0};
+  int64_t size[3];
+  uint64_t need;
+  int i;
+  size[0] = batch;
+  size[1] = o->last_batch < batch ? o->last_batch : batch;
+  size[2] = o->eval_batch;
+  dims[0].name = NULL;
+  for (i = 0; i < 3; i++) {
+    dims[0].value = size[i];
+    need = vram_graph_adapted_bytes(mlp, sizeof mlp - 1, dims, 1);
+    mem[i] = malloc((size_t)need);
+    vram_graph_init(&g[i], mem[i], need);
+    EQUAL(vram_graph_adapt(&g[i], lora, NULL), VRAM_OK);
+    EQUAL(vram_graph_parse(&g[i], mlp, sizeof mlp - 1, size[i] ? dims : NULL, size[i] != 0, &e),
+          VRAM_OK);
+  }
+  step.last_batch = o->last_batch ? &g[1] : NULL;
+  step.evaluation = o->eval_batch ? &g[2] : NULL;
+  step.budget_bytes = o->budget_bytes;
+  need = vram_step_bytes(&g[0], &step);
+  mem[3] = malloc((size_t)need);
+  EQUAL(vram_step(&g[0], &step, mem[3], need, &r, &e), VRAM_OK);
+  for (i = 0; i < 4; i++)
+    free(mem[i]);
+  return r.fits;
+}
+
+static void ranks_and_other_batches(const vram_step_options *step) {
+  vram_solve_options o;
+  vram_solution s;
+  vram_error e;
+  char lora[32];
+  memset(&o, 0, sizeof o);
+  o.step = *step;
+  o.step.context_bytes = VRAM_NO_CONTEXT;
+  o.budget_bytes = 80 << 20;
+  o.lora = "r=3";
+  o.rank = 1;
+  NEED(solve(mlp, &o, &s, &e) == VRAM_OK);
+  CHECK(s.fits.value > 8 && s.next.value == s.fits.value + 1);
+  snprintf(lora, sizeof lora, "r=%ld", (long)s.fits.value);
+  EQUAL(fits_by_hand(&o, lora, 4), 1);
+  snprintf(lora, sizeof lora, "r=%ld", (long)s.next.value);
+  EQUAL(fits_by_hand(&o, lora, 4), 0);
+  o.segments = 1;
+  EQUAL(solve(mlp, &o, &s, &e), VRAM_ERR_VALUE);
+  o.segments = 0;
+  o.lora = NULL;
+  EQUAL(solve(mlp, &o, &s, &e), VRAM_ERR_VALUE);
+  TEXT(e.text, "there are no adapters to solve for");
+  /* an evaluation of more than any step decides; a last batch of more than the batch is none */
+  o.rank = 0;
+  for (o.eval_batch = 0; o.eval_batch <= 1000; o.eval_batch += 1000) {
+    o.last_batch = 7;
+    NEED(solve(mlp, &o, &s, &e) == VRAM_OK);
+    CHECK(s.fits.value > 8);
+    EQUAL(fits_by_hand(&o, NULL, s.fits.value), 1);
+    EQUAL(fits_by_hand(&o, NULL, s.next.value), 0);
+  }
+  o.eval_batch = 100000000;
+  NEED(solve(mlp, &o, &s, &e) == VRAM_OK);
+  EQUAL(s.fits.value, 0);
+  o.eval_batch = -1;
+  EQUAL(solve(mlp, &o, &s, &e), VRAM_ERR_VALUE);
+}
+
 int main(int argc, char **argv) {
   vram_step_options infer, train;
   int i;
@@ -378,6 +453,7 @@ int main(int argc, char **argv) {
   train.optimizer = VRAM_OPTIM_adamw;
   errors();
   ends();
+  ranks_and_other_batches(&train);
   short_memory();
   if (getenv("LONG") && *getenv("LONG"))
     limit();

@@ -4,10 +4,11 @@
 cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
     "\n"
-    "  --solve batch|dim:NAME|segments\n"
+    "  --solve batch|dim:NAME|lora|segments\n"
     "                        the first dim (default), any dim: sequence length,\n"
-    "                        width, depth (the rounds of a loop); or the fewest\n"
-    "                        segments of checkpoint_sequential\n"
+    "                        width, depth (the rounds of a loop); the rank of\n"
+    "                        adapters; or the fewest segments of\n"
+    "                        checkpoint_sequential\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
@@ -26,7 +27,7 @@ static const char *solved(const job *j, int64_t value, char *to, size_t cap) {
   if (j->segments)
     snprintf(to, cap, "%" PRId64 " segment%s", value, value == 1 ? "" : "s");
   else
-    snprintf(to, cap, "%s %" PRId64, j->solve ? j->solve : "batch", value);
+    snprintf(to, cap, "%s %" PRId64, j->rank ? "rank" : j->solve ? j->solve : "batch", value);
   return to;
 }
 
@@ -111,7 +112,7 @@ static void print_solution_json(const job *j, const vram_solution *s) {
   if (j->solve)
     printf("\"dim:%s\"", j->solve);
   else
-    cmd_json_text(stdout, j->segments ? "segments" : "batch");
+    cmd_json_text(stdout, j->segments ? "segments" : j->rank ? "lora" : "batch");
   printf(",\"budget_bytes\":%" PRIu64, j->budget);
   json_value("value", &s->fits, (uint64_t)s->fits.value);
   json_value("next", &s->next, (uint64_t)s->next.value);
@@ -172,7 +173,7 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
   vram_dim set[VRAM_MAX_DIMS + 1];
   char said[64] = "", line[MAX_NODE_NAME + 128], name[MAX_NODE_NAME + 1];
   int step, k, found = 0;
-  if (j->segments || j->solve)
+  if (j->segments || j->solve || j->rank)
     return;
   printf("\nwhat would fit:\n");
   memcpy(set, o.set, o.nset * sizeof *set);
@@ -223,6 +224,8 @@ int fit_command(int argc, char **argv) {
     return status;
   if (!j.has_budget)
     return cmd_bad("no budget", NULL, "--budget SIZE or --gpu NAME");
+  if (j.rank && !j.lora)
+    return cmd_bad("no adapters to solve for", NULL, "--lora r=8");
   if (j.segments && !j.o.train)
     return cmd_bad("segments are for training", NULL, "--train OPT");
   if (j.segments && (j.o.checkpoint_segments || j.checkpoint))
@@ -234,6 +237,9 @@ int fit_command(int argc, char **argv) {
   o.budget_bytes = j.budget;
   o.dim = j.solve;
   o.segments = j.segments;
+  o.rank = j.rank;
+  o.last_batch = j.last_batch;
+  o.eval_batch = j.eval_batch;
   o.set = j.dims;
   o.nset = j.ndims;
   o.checkpoint_nodes = j.checkpoint;

@@ -11,15 +11,12 @@ static int is_command(const job *j, const char *name) { return !strcmp(j->comman
 static const char *not_of(const job *j) {
   static const char *const without[][2] = {
       {"estimate", "--solve"},
-      {"fit", "--last-batch --eval-batch --csv --table --no-table --live --terms --explain "
-              "--events --svg --html --snapshot "
+      {"fit", "--csv --table --no-table --live --terms --explain --events --svg --html --snapshot "
               "--trace"},
-      {"plan", "--last-batch --eval-batch --infer --checkpoint --checkpoint-nodes --reentrant "
-               "--live --terms --explain "
+      {"plan", "--infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
                "--events --html --snapshot --trace --solve"},
-      {"diff",
-       "--last-batch --eval-batch --table --no-table --live --terms --explain --events --svg "
-       "--html --snapshot --trace --solve --budget --context --cudnn --modules"},
+      {"diff", "--table --no-table --live --terms --explain --events --svg --html --snapshot "
+               "--trace --solve --budget --context --cudnn --modules"},
       {"arena", "--last-batch --eval-batch --prefetch --pinned --gpu --alloc-conf --context "
                 "--cudnn --modules"}};
   size_t i;
@@ -241,9 +238,10 @@ static int set_rules(job *j, const char *a, const char *v) {
 static int set_solve(job *j, const char *a, const char *v) {
   (void)a;
   j->segments = !strcmp(v, "segments");
+  j->rank = !strcmp(v, "lora");
   j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
-  return j->solve || j->segments || !strcmp(v, "batch") ||
-         (cmd_bad("nothing to solve for", v, "batch, dim:NAME or segments"), 0);
+  return j->solve || j->segments || j->rank || !strcmp(v, "batch") ||
+         (cmd_bad("nothing to solve for", v, "batch, dim:NAME, lora or segments"), 0);
 }
 
 static int set_alloc_conf(job *j, const char *a, const char *v) {

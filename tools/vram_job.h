@@ -80,7 +80,7 @@ typedef struct job {
   int automatic; /* --checkpoint auto, and what it found: */
   vram_planned_step planned;
   const char *solve; /* of fit */
-  int segments;
+  int segments, rank;
 } job;
 
 typedef struct loaded { /* a model, ready for steps */

@@ -9,12 +9,15 @@ typedef struct vram_solve_options {
   uint64_t budget_bytes;
   const char *dim;     /* NULL: the first dim of the model (the batch) */
   int segments;        /* instead of a dim: the fewest step.checkpoint_segments */
+  int rank;            /* instead of a dim: the largest rank of `lora`'s adapters */
   int64_t most;        /* the largest value tried; 0: 2^31-1 */
   const vram_dim *set; /* other dims */
   uint32_t nset;
   const char
-      *checkpoint_nodes; /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
-  vram_step_options step;
+      *checkpoint_nodes;  /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
+  vram_step_options step; /* its graphs are unused: */
+  int64_t last_batch;     /* of an epoch; of smaller ones that are tried it is all. 0: none */
+  int64_t eval_batch;     /* of an evaluation between steps; 0: none */
   const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
 } vram_solve_options;
 

@@ -167,6 +167,17 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
   return g->error.code;
 }
 
+/* The rank of all adapters becomes this one, 0: stays as it is; which it was. */
+VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank) {
+  vram__adapt *const a = g->adapt;
+  const int64_t *const word =
+      a ? vram__attr_find(a->lora_words, VRAM__KEY_lora, NULL) : (const int64_t *)NULL;
+  const int64_t was = word ? *word : 0;
+  if (word && rank)
+    a->lora_words[word - a->lora_words] = rank;
+  return was;
+}
+
 /* Is `name` one of those that | divides: all of it, or what stands behind its last points? */
 static int vram__adapt_names(vram__span list, vram__span name) {
   const char *at = list.text, *const end = list.text + list.len;

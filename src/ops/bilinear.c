@@ -18,6 +18,8 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   weight[2] = right->v[last];
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
+  if (!weight[1] || !weight[2])
+    return vram__node_error(g, n, "inputs without features");
   if (!vram__node_params(g, n, 2) ||
       !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;

@@ -253,13 +253,15 @@ static vram__tensor vram__int8_product(vram__step *s, const vram__quantised *q, 
    them: they and the weight's are multiplied once more in x's dtype, the weight's by way of f32. */
 static void vram__int8_outliers(vram__step *s, const vram__quantised *q, vram__tensor half) {
   const uint64_t weight = (uint64_t)q->out * (uint64_t)q->in;
-  vram__tensor size, large;
+  vram__tensor size, large, any;
   if (s->ideal)
     return;
   size = vram__tensor_empty(s, half.d, VRAM_F16);
   large = vram__tensor_empty(s, half.d, VRAM_BOOL);
   vram__tensor_release(s, size);
-  vram__tensor_release(s, vram__tensor_empty(s, s->scalar, VRAM_BOOL));
+  any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
+  vram__reduce_scratch(s, large, 3, VRAM_BOOL, 1, 4);
+  vram__tensor_release(s, any);
   vram__tensor_release(s, large);
   vram__upper_may_need(s, 2 * half.d->numel + 2 * weight + weight / 4);
 }
@@ -355,6 +357,8 @@ VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__
     vram_dtype dt;
     const vram_dims *d = vram__input_dims(s, f, 0, &dt);
     to[0] = g.d->numel ? vram__int8_gradient(s, &q, g, d, dt) : vram__tensor_empty(s, d, dt);
+    if (g.d->numel && to[0].st)
+      vram__slot_at(s, to[0].st)->shown = 1;
   }
   vram__python_gradient_release(s, f);
 }

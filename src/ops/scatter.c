@@ -393,7 +393,7 @@ static void vram__forward_masked_scatter(vram__step *s, const vram_node *n, vram
     count = vram__tensor_empty(s, d, VRAM_I64);
     if (x[1].d->numel != d->numel || !(x[1].d->flags & VRAM__CONTIG))
       mask = vram__tensor_empty(s, d, VRAM_BOOL);
-    vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
     source = vram__tensor_contiguous(s, x[2]);
     vram__tensor_release(s, source);
     vram__tensor_release(s, mask);

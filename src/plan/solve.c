@@ -27,20 +27,28 @@ typedef struct vram__point {
   uint64_t blocks; /* allocated, at most */
 } vram__point;
 
+typedef struct vram__solve_graph { /* the text as a graph, in memory of its own */
+  vram_graph graph;
+  void *mem;
+  uint64_t bytes;
+} vram__solve_graph;
+
 typedef struct vram__solver {
   const vram_solve_options *o;
   const vram_allocator *allocator;
   vram_solution *s;
   const char *text;
   uint64_t len;
-  void *mem, *scratch;
-  uint64_t mem_bytes, scratch_bytes;
+  void *scratch;
+  uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram_graph g;
+  vram__solve_graph g, other[2]; /* with the last batch of an epoch, with that of an evaluation */
   vram_step_options step;
-  vram_dim set[VRAM_MAX_DIMS + 1]; /* the last one is solved for */
+  vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
+  int64_t rank;              /* of adapters, where that is solved for */
+  int solves_batch;          /* the first dim is */
   vram_trial low, high, now; /* the largest that fits, the smallest above it that does not */
   const vram_trial *side;    /* the one of them that was last found */
   int beyond;                /* high is of that kind */
@@ -93,30 +101,59 @@ static int vram__solve_kind(const vram__solver *v) {
   }
 }
 
-static int vram__solve_parse(vram__solver *v) {
+/* The text with the dims set. */
+static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_t nset) {
+  const vram_solve_options *o = v->o;
+  uint64_t need;
   int again = 0;
   for (;;) {
-    if (v->mem) {
-      vram_graph_init(&v->g, v->mem, v->mem_bytes);
-      vram_graph_adapt(&v->g, v->o->lora, v->o->quant);
-      if (vram_graph_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
+    if (to->mem) {
+      vram_graph_init(&to->graph, to->mem, to->bytes);
+      vram_graph_adapt(&to->graph, o->lora, o->quant);
+      if (v->rank)
+        vram__adapt_rank(&to->graph, v->rank);
+      if (vram_graph_parse(&to->graph, v->text, v->len, v->set, nset, &v->error) !=
+              VRAM_ERR_MEMORY ||
           again++)
         break;
     }
-    again += !v->mem;
-    { /* loops of more rounds */
-      const uint64_t need = v->o->lora || v->o->quant
-                                ? vram_graph_adapted_bytes(v->text, v->len, v->set, v->nset)
-                                : vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
-      if (!need) {
-        vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
-        break;
-      }
-      if (!vram__solve_room(v, &v->mem, &v->mem_bytes, need))
-        break;
+    again += !to->mem;
+    need = o->lora || o->quant ? vram_graph_adapted_bytes(v->text, v->len, v->set, nset)
+                               : vram_graph_parse_bytes(v->text, v->len, v->set, nset);
+    if (!need) { /* loops of more rounds */
+      vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
+      break;
     }
+    if (!vram__solve_room(v, &to->mem, &to->bytes, need))
+      break;
   }
   return vram__solve_kind(v);
+}
+
+/* The same with the batch of an evaluation, or the last one of an epoch: none is larger than the
+   one that is tried. */
+static int vram__solve_parse(vram__solver *v) {
+  const vram_solve_options *o = v->o;
+  int64_t batch[2];
+  int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
+  batch[0] = o->last_batch;
+  batch[1] = o->eval_batch;
+  if (kind == VRAM__FITS && v->solves_batch && v->g.graph.dim[0].value < batch[0])
+    batch[0] = v->g.graph.dim[0].value;
+  for (i = 0; i < 2 && kind == VRAM__FITS; i++)
+    if (batch[i]) {
+      v->set[v->nset].name = NULL;
+      v->set[v->nset].value = batch[i];
+      kind = vram__solve_parse_one(v, v->other + i, v->nset + 1);
+    }
+  return kind;
+}
+
+static void vram__solve_set(vram__solver *v, int64_t value) {
+  if (v->o->rank)
+    v->rank = value;
+  else
+    v->set[v->nset - 1].value = value;
 }
 
 /* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
@@ -128,19 +165,19 @@ static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vr
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_graph_ranges(&v->g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_graph_ranges(&v->g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &v->step)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &v->step)))
     return VRAM__FAILED;
-  vram_step(&v->g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  vram_step(&v->g.graph, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)
     vram__memory_zero(report, sizeof *report);
@@ -172,11 +209,11 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   if (vram__solve_is_short(v, v->now.value))
     return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &o)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  if (vram__replay_runs_within(&v->g, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g), &s, &tight))
+  if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(&v->g.graph), &s, &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;
@@ -214,7 +251,7 @@ static int vram__solve_report(vram__solver *v, vram_trial *t) {
   if (v->o->segments)
     v->step.checkpoint_segments = (uint32_t)t->value;
   else {
-    v->set[v->nset - 1].value = t->value;
+    vram__solve_set(v, t->value);
     if (vram__solve_parse(v) != VRAM__FITS)
       return 0;
   }
@@ -249,7 +286,7 @@ static int vram__solve_try(vram__solver *v, int64_t value) {
   v->s->tried++;
   v->now.value = value;
   vram__memory_zero(&v->now.report, sizeof v->now.report);
-  v->set[v->nset - 1].value = value;
+  vram__solve_set(v, value);
   kind = vram__solve_parse(v);
   return kind == VRAM__FITS ? vram__solve_step(v) : kind;
 }
@@ -490,7 +527,7 @@ static vram_result vram__solve_dim(vram__solver *v) {
   if (kind == VRAM__NOT_ALLOWED || kind == VRAM__FAILED || kind == VRAM__BEYOND)
     return v->error.code;
   vram__solve_take(v, kind);
-  v->nset++;
+  v->nset += !v->o->rank;
   do {
     if (vram__solve_bracket(v) == VRAM__FAILED)
       return v->error.code;
@@ -548,18 +585,60 @@ static vram_result vram__solve_segments(vram__solver *v) {
   return VRAM_OK;
 }
 
-/* The options, the text as it stands, and where its dim is. */
+/* Why these options do not go together, or NULL. */
+static const char *vram__solve_misuse(const vram_solve_options *o) {
+  if (o->nset > VRAM_MAX_DIMS)
+    return "more than 64 dims";
+  if (o->most < 0 || o->most > INT32_MAX)
+    return "most is not within 0 and 2^31-1";
+  if (o->last_batch < 0 || o->eval_batch < 0)
+    return "a batch is less than 1";
+  if (o->rank && (!o->lora || o->dim || o->segments))
+    return o->lora ? "the rank of adapters excludes a dim and segments"
+                   : "there are no adapters to solve for";
+  if (o->segments && !o->step.train)
+    return "segments are for training";
+  if (o->segments && (o->dim || o->checkpoint_nodes))
+    return "segments exclude a dim and checkpointed nodes";
+  return NULL;
+}
+
+/* Where the dim to solve for is, and its own value. */
+static vram_result vram__solve_find_dim(vram__solver *v) {
+  const vram_solve_options *o = v->o;
+  vram_graph *g = &v->g.graph;
+  uint32_t i, k;
+  if (!g->ndim) {
+    vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims", "");
+    return v->error.code;
+  }
+  for (i = 0; o->dim && i < g->ndim; i++)
+    if (vram__text_is(g->dim[i].name, g->dim[i].len, o->dim))
+      break;
+  if (i == g->ndim) {
+    vram__error_no_dim(g, o->dim);
+    v->error = g->error;
+    return v->error.code;
+  }
+  for (k = 0; k < o->nset; k++)
+    if (o->set[k].name ? vram__text_is(g->dim[i].name, g->dim[i].len, o->set[k].name) : !i) {
+      vram__solve_error(v, VRAM_ERR_VALUE,
+                        "the dim to solve for is set: ", o->dim ? o->dim : "batch");
+      return v->error.code;
+    }
+  v->first = g->dim[i].value;
+  v->solves_batch = !i;
+  v->set[v->nset].name = o->dim;
+  return VRAM_OK;
+}
+
+/* The options, the text as it stands, and what is solved for. */
 static vram_result vram__solve_begin(vram__solver *v) {
   const vram_solve_options *o = v->o;
-  uint32_t i, k;
-  if (o->nset > VRAM_MAX_DIMS || o->most < 0 || o->most > INT32_MAX ||
-      (o->segments && (!o->step.train || o->dim || o->checkpoint_nodes))) {
-    vram__solve_error(v, VRAM_ERR_VALUE,
-                      o->nset > VRAM_MAX_DIMS              ? "more than 64 dims"
-                      : o->most < 0 || o->most > INT32_MAX ? "most is not within 0 and 2^31-1"
-                      : !o->step.train                     ? "segments are for training"
-                                       : "segments exclude a dim and checkpointed nodes",
-                      "");
+  const char *misuse = vram__solve_misuse(o);
+  uint32_t i;
+  if (misuse) {
+    vram__solve_error(v, VRAM_ERR_VALUE, misuse, "");
     return v->error.code;
   }
   v->most = o->most ? o->most : INT32_MAX;
@@ -567,40 +646,29 @@ static vram_result vram__solve_begin(vram__solver *v) {
   v->step.event = NULL;
   v->step.nodes = NULL;
   v->step.budget_bytes = o->budget_bytes;
+  v->step.last_batch = o->last_batch ? &v->other[0].graph : NULL;
+  v->step.evaluation = o->eval_batch ? &v->other[1].graph : NULL;
   for (i = 0; i < o->nset; i++)
     v->set[i] = o->set[i];
   v->nset = o->nset;
+  v->solves_batch = !o->dim && !o->rank && !o->segments;
   if (vram__solve_parse(v) != VRAM__FITS)
     return v->error.code;
-  v->s->rules = vram_step_rules(&v->g, &v->step);
+  v->s->rules = vram_step_rules(&v->g.graph, &v->step);
   if (o->segments)
     return v->error.code;
-  if (!v->g.ndim) {
-    vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims", "");
+  if (o->rank)
+    v->first = vram__adapt_rank(&v->g.graph, 0);
+  else if (vram__solve_find_dim(v))
     return v->error.code;
-  }
-  for (i = 0; o->dim && i < v->g.ndim; i++)
-    if (vram__text_is(v->g.dim[i].name, v->g.dim[i].len, o->dim))
-      break;
-  if (i == v->g.ndim) {
-    vram__error_no_dim(&v->g, o->dim);
-    v->error = v->g.error;
-    return v->error.code;
-  }
-  for (k = 0; k < o->nset; k++)
-    if (o->set[k].name ? vram__text_is(v->g.dim[i].name, v->g.dim[i].len, o->set[k].name) : !i) {
-      vram__solve_error(v, VRAM_ERR_VALUE,
-                        "the dim to solve for is set: ", o->dim ? o->dim : "batch");
-      return v->error.code;
-    }
-  v->first = v->g.dim[i].value;
-  if (v->first < 1 || v->first > v->most) {
-    vram__solve_error(v, VRAM_ERR_VALUE,
-                      "the model's own value of the dim is not within 1 and most", "");
-    return v->error.code;
-  }
-  v->set[v->nset].name = o->dim;
-  return VRAM_OK;
+  if (v->first < 1 || v->first > v->most)
+    vram__solve_error(v, VRAM_ERR_VALUE, "the model's own value is not within 1 and most", "");
+  return v->error.code;
+}
+
+static void vram__solve_graph_free(const vram__solver *v, const vram__solve_graph *g) {
+  if (g->mem)
+    v->allocator->free(v->allocator->user, g->mem, g->bytes);
 }
 
 VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve_options *o,
@@ -624,8 +692,9 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
     allocator->free(allocator->user, v.range, v.range_bytes);
   if (v.scratch)
     allocator->free(allocator->user, v.scratch, v.scratch_bytes);
-  if (v.mem)
-    allocator->free(allocator->user, v.mem, v.mem_bytes);
+  vram__solve_graph_free(&v, &v.g);
+  vram__solve_graph_free(&v, v.other);
+  vram__solve_graph_free(&v, v.other + 1);
   if (r)
     vram__memory_zero(solution, sizeof *solution);
   if (err) {

@@ -152,7 +152,8 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   if (writes)
     vram__checkpoint_overwritten(s, b, before->newest, before->saved);
   o->t = now;
-  vram__tensor_release(s, old);
+  if (o->refs) /* a parameter's own name may be gone where a call runs again */
+    vram__tensor_release(s, old);
   o->refs++;
   s->name_of[n->out[0].index] = r;
 }

@@ -4,6 +4,7 @@
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
   return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
+         (s->rnn_cudnn ? 0 : VRAM__RUN_RNN_CELLS) |
          s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 

@@ -67,6 +67,15 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
+/* What a step of a recurrent net takes where it is one of many operations. */
+#define VRAM__CELL_BYTES 4096
+
+/* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
+   run again inside one another. */
+static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options *o) {
+  return g->holds * (uint32_t)(3 + g->checkpoint_nested + vram__ranges_nested(o));
+}
+
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
@@ -87,7 +96,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + (uint64_t)g->holds * 8;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
+       vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
   n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
@@ -104,6 +114,10 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
+       m = m->next)
+    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
+      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
   return n;
 }
 
@@ -274,8 +288,9 @@ static int vram__step_take_arrays(vram__step *s) {
   if (!vram__keep_take(s))
     return VRAM_ERR_MEMORY;
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
-  /* of this micro-batch and the one before, and of calls around calls */
-  s->held_room = 2 * (g->holds + g->nmade) + s->call.own_args * (g->checkpoint_nested + 3);
+  /* of this micro-batch and the one before, of what runs again, and of calls around calls */
+  s->held_room =
+      vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
@@ -443,6 +458,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))

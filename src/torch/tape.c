@@ -130,18 +130,18 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
   }
 }
 
-/* The function of f holds t as an attribute. What runs again has a graph that goes at once. */
+/* The function of f holds t as an attribute: as long as its graph lives, which is that of the
+   forward pass, or of a call that runs again. */
 VRAM__FN void vram__tensor_hold(vram__step *s, const vram__grad_fn *f, vram__tensor t) {
-  vram__storage *b;
-  if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || s->call.again || !f)
+  if (t.st <= VRAM__OWN_BUFFERS || (t.st & VRAM__LEAF) || !f)
     return;
   if (s->nheld == s->held_room) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  b = vram__owner_at(s, t.st);
   s->held[s->nheld++] = vram__tensor_alias(s, t, t.d);
-  vram__saved_count(s, b);
+  if (!s->call.again)
+    vram__saved_count(s, vram__owner_at(s, t.st));
 }
 
 /* The graph whose functions refer to kept tensors from..to - 1 goes. */

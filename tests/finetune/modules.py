@@ -1,7 +1,8 @@
 """Small modules with quantised layers (bitsandbytes) and adapters (peft): each function gives a module and its inputs."""
 
-import torch, torch.nn as nn, bitsandbytes as bnb
+import torch, torch.nn as nn, torch.nn.functional as F, bitsandbytes as bnb
 from peft import LoraConfig, get_peft_model
+from torch.utils.checkpoint import checkpoint
 
 BF16 = torch.bfloat16
 
@@ -62,6 +63,32 @@ def net(
             if "first" in n:
                 p.requires_grad = True
     return m.train(), dict(x=torch.randn(*shape, i))
+
+
+class Gated(nn.Module):
+    """two int8 layers of one input and one behind them, in a checkpoint if that is wanted"""
+
+    def __init__(self, threshold, again):
+        super().__init__()
+        self.again, self.first = again, nn.Linear(704, 704)
+        sizes = dict(gate=(704, 128), up=(704, 128), down=(128, 64))
+        for name, (i, o) in sizes.items():
+            setattr(self, name, quantised(i, o, 8, False, False, None, BF16, threshold, False))
+
+    def part(self, x):
+        return self.down(F.relu(self.gate(x)) * self.up(x)) * 2
+
+    def forward(self, x):
+        x = self.first(x)
+        return (checkpoint(self.part, x, use_reentrant=False) if self.again else self.part(x)).sum()
+
+
+def int8_gated():
+    return Gated(6.0, False).train(), dict(x=torch.randn(2, 128, 704))
+
+
+def int8_again():
+    return Gated(0.0, True).train(), dict(x=torch.randn(2, 128, 704))
 
 
 F32 = torch.float32

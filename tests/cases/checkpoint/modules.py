@@ -288,3 +288,25 @@ def nest_nr():
 
 def nest_rr():
     return nested(R, R)
+
+
+class Scaled(nn.Module):
+    """gemma's norms: 1 + weight.float(), which is the weight itself"""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(width), requires_grad=False)
+
+    def forward(self, x):
+        return x * (1.0 + self.weight.float())
+
+
+def alias_n():
+    def f(s, x):
+        x = s.i(x)
+        for part in s.a, s.b:
+            x = checkpoint(part, x, **N)
+        return s.o(x).sum()
+
+    parts = [nn.Sequential(Scaled(64), L(64, 64)) for _ in range(2)]
+    return Module(f, i=L(40, 64), a=parts[0], b=parts[1], o=L(64, 8)), x()
