@@ -3312,9 +3312,10 @@ typedef struct vram_report {
   uint64_t peak_reserved_bytes; /* with `replay`: max_memory_reserved() of the step; else at least:
                                    whole segments */
   int replayed;                 /* 0: no replay was asked for, or it became too large */
-  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where that
-     is not so, but in a replay with what the budget leaves beside the context every request finds
-     memory: now and then all that is cached goes back to the device */
+  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where
+     that would not be so with more room, but in a replay with what the budget leaves beside the
+     context every request finds memory: now and then all that is cached goes back to the device.
+     Reserved and device_bytes.expected are what it takes then */
   int fits;
   uint64_t
       num_alloc_retries; /* of such a replay: how many times that happens; else of the replay */
@@ -33723,7 +33724,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
                                        vram__step *s);
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries);
+                                      vram__step *s, vram_report *r);
 VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_options *o,
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s);
@@ -38879,19 +38880,28 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   return tight && run.oom ? VRAM_OK : r;
 }
 
-/* 1: the whole run finds its memory in so much room. */
+/* 1: the whole run finds its memory in so much room; *r is what it takes there. */
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries) {
+                                      vram__step *s, vram_report *r) {
   vram_step_options quiet = *o;
-  vram_report r;
   quiet.event = NULL;
   quiet.nodes = NULL;
-  if (vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, &r, s) || !r.replayed ||
-      r.num_ooms)
-    return 0;
-  *retries = r.num_alloc_retries;
-  return 1;
+  return !vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, r, s) && r->replayed &&
+         !r->num_ooms;
+}
+
+/* What a run reserves that only just finds its memory: a workspace that would be more is not taken.
+ */
+static void vram__report_take_tight(vram_report *report, const vram_report *tight) {
+  uint32_t i;
+  report->num_alloc_retries = tight->num_alloc_retries;
+  report->peak_reserved_bytes = tight->peak_reserved_bytes;
+  report->device_bytes.expected = tight->device_bytes.expected;
+  if (report->peak_allocated_bytes.expected > tight->peak_reserved_bytes)
+    report->peak_allocated_bytes.expected = tight->peak_reserved_bytes;
+  for (i = 0; i < VRAM_PHASE_COUNT; i++)
+    report->phase[i].reserved_peak_bytes = tight->phase[i].reserved_peak_bytes;
 }
 
 /* vram__replay_play with o->replay. */
@@ -38899,6 +38909,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
+  vram_report tight;
   uint64_t context;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
@@ -38913,8 +38924,10 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)
     return r;
-  report->fits = vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes,
-                                          s, &report->num_alloc_retries);
+  report->fits =
+      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+  if (report->fits)
+    vram__report_take_tight(report, &tight);
   return r;
 }
 
@@ -39956,7 +39969,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
   const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
   vram_step_options o = v->step;
-  uint64_t retries;
+  vram_report tight;
   vram__step s;
   if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
       most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
@@ -39969,8 +39982,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
   if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s,
-                               &retries))
+                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;

@@ -44,7 +44,7 @@ static void print_trial(const job *j, const char *text, const vram_trial *t) {
   printf(" %s(%s to %s)%s", cmd_dim, cmd_human(t->report.device_bytes.lower),
          cmd_human(t->report.device_bytes.upper), cmd_plain);
   printf(", allocated %s", cmd_human(t->report.peak_allocated_bytes.expected));
-  if (t->report.fits && t->report.device_bytes.expected > j->budget)
+  if (t->report.fits && t->report.num_alloc_retries)
     printf("; cached memory goes back %" PRIu64 " times", t->report.num_alloc_retries);
   printf("\n");
 }
