@@ -3201,7 +3201,8 @@ typedef struct vram_node_report {
    `requested`), but the allocated and reserved bytes of a replay have them, and the peak. */
 typedef enum vram_cudnn {
   VRAM_CUDNN_EXPECTED,
-  VRAM_CUDNN_NONE /* convolutions run without */
+  VRAM_CUDNN_NONE,     /* convolutions run without */
+  VRAM_CUDNN_BENCHMARK /* torch.backends.cudnn.benchmark: the first step tries all of them, too */
 } vram_cudnn;
 
 /* A copy of the model whose weights are averages, which a step updates last. */
@@ -10492,12 +10493,12 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
 
 /* The rank of all adapters becomes this one, 0: stays as it is; which it was. */
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank) {
-  int64_t *word =
-      g->adapt ? (int64_t *)(uintptr_t)vram__attr_find(g->adapt->lora_words, VRAM__KEY_lora, NULL)
-               : NULL;
+  vram__adapt *const a = g->adapt;
+  const int64_t *const word =
+      a ? vram__attr_find(a->lora_words, VRAM__KEY_lora, NULL) : (const int64_t *)NULL;
   const int64_t was = word ? *word : 0;
   if (word && rank)
-    *word = rank;
+    a->lora_words[word - a->lora_words] = rank;
   return was;
 }
 
@@ -11891,6 +11892,9 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 #define VRAM__OPTIM_LOOPS 524288u
 /* torch/optim/adam.py: sqrt and denom are two lists */
 #define VRAM__OPTIM_DENOM 1048576u
+/* EmbeddingBackwardKernel.cu: sorts indices by all bits, not only by those that rows have
+   (measured) */
+#define VRAM__EMBEDDING_ALL_BITS 2097152u
 
 /* How attention of ordinary ops is composed. */
 enum {
@@ -11947,21 +11951,23 @@ typedef struct vram__rules {
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
   struct {
     uint64_t align;
-    uint8_t sort_all;     /* radix sort: storage for all bits of a key, not for those asked for */
-    uint8_t scan_parts;   /* small parts beside the look-back of a scan, */
-    uint8_t unique_parts; /* of unique_by_key */
-    uint64_t sort_pass;   /* radix sort: histograms of 8 bits */
-    uint64_t sort_look;   /* and look-back of one tile */
-    uint64_t sort_spine;  /* counters of the older radix sort beside its digits */
-    uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
-                                 bytes with values of 8, keys of 4 with values of 4, numbers of
-                                 segments with values of 8; 0: the older sort */
-    uint64_t one_tile_8, one_tile_4; /* pairs that one block sorts without storage: keys and values
-                                        of 8 bytes, of 4 */
+    uint8_t scan_parts;        /* small parts beside the look-back of a scan, */
+    uint8_t unique_parts;      /* of unique_by_key */
+    uint64_t sort_pass;        /* radix sort: histograms of 8 bits */
+    uint64_t sort_look;        /* and look-back of one tile */
+    uint64_t sort_spine;       /* counters of the older radix sort beside its digits */
+    uint16_t sort_tile[3][10]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
+                                  bytes with values of 8, keys of 4 with values of 4, numbers of
+                                  segments with values of 8; keys of 1, 2, 4, 8 bytes alone; 0: the
+                                  older sort */
+    uint64_t one_tile_8, one_tile_4; /* what one block sorts without storage: keys or values of 8
+                                        bytes, of at most 4 */
     uint16_t select_tile[3][3];      /* unique_by_key with keys of 8 and of 4 bytes, a selection */
     uint16_t by_key_tile[3][2];      /* a scan by keys of 8 and of 4 bytes */
     uint64_t scan_tile_2, scan_tile_4, scan_tile_8; /* a scan of values of so many bytes */
-    uint64_t scan_pad;                              /* tiles of look-back before the first */
+    uint64_t scan_block,
+        scan_items;      /* of complex numbers: threads, and values of 4 bytes of each */
+    uint64_t scan_pad;   /* tiles of look-back before the first */
     uint64_t one_reduce; /* values that one block reduces without storage */
   } cub;
 
@@ -12066,11 +12072,12 @@ typedef struct vram__rules {
      cores: fp32 with filters of 3x3, and filters of one value, of cc that end in 0 and of others,
      whose fp32 is as fast as TF32, in fp32 and in 16 bits; rows and columns of the tile of a
      weight's gradient that one multiprocessor makes, and the sum that is worth another one; values
-     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8. */
+     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8; parts of a
+     sum in the largest workspace that cudnn.benchmark tries: enough for 98 % of 3,600 answers. */
   struct {
     int64_t winograd_tile, fft_tile, fft_least;
     uint64_t image_channels, image_filter, narrow_3x3[3], narrow_point[2][2][3];
-    uint64_t split_tile, split_least, fused_filter;
+    uint64_t split_tile, split_least, fused_filter, search_parts;
   } cudnn_conv;
 } vram__rules;
 
@@ -12407,8 +12414,10 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay; /* NULL: no replay */
-  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
+  vram__replay *replay;   /* NULL: no replay */
+  uint32_t *searched;     /* hashes of convolutions for which cudnn.benchmark has searched, */
+  uint32_t searched_room; /* a power of two */
+  vram__cuts *cuts;       /* of vram_chain_cut, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -12431,6 +12440,8 @@ struct vram__step {
   uint8_t ideal;           /* VRAM_RULES_IDEAL */
   uint8_t registers;       /* results stay in registers: nothing is allocated */
   uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
+  uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
+  uint8_t rnn_cells;       /* or all of them ran without it */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -12483,7 +12494,8 @@ enum {
   VRAM__TAPE_FREE,
   VRAM__TAPE_OWN,
   VRAM__TAPE_PHASE,
-  VRAM__TAPE_BRIEF, /* taken and given back at once */
+  VRAM__TAPE_BRIEF,  /* taken and given back at once */
+  VRAM__TAPE_SEARCH, /* the same in the first step only */
   VRAM__TAPE_BITS = 3
 };
 
@@ -12521,6 +12533,7 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
+VRAM__FN void vram__device_search(vram__step *s, const vram_bounds *bytes, uint32_t of);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 
@@ -12685,6 +12698,8 @@ typedef struct vram__cudnn_conv {
 
 /* cudnn.c */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
+VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
+                                        const vram_bounds *w);
 
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
@@ -12693,7 +12708,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
-VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
@@ -13031,29 +13046,30 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__RULES_RECURRENT {{2, 6, 5}, 4194304}
 /* The storage of cub: what differs from CUDA to CUDA is named, the rest is alike; devices below
    cc 9.0 were measured with 13.2 only. */
-#define VRAM__RULES_CUB(sort_all, scan_parts, unique_parts, sort_90, select_90) \
-    {256, sort_all, scan_parts, unique_parts, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
+#define VRAM__RULES_CUB(scan_parts, unique_parts, sort_90, select_90) \
+    {256, scan_parts, unique_parts, 2048, 1024, 11264, \
+     {VRAM__RULES_SORT_70, VRAM__RULES_SORT_80, sort_90}, \
      2304, 4864, \
      {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
      {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
-#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840}
-#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760}
+     3840, 1920, 896, 128, 15, 32, 4096}
+#define VRAM__RULES_SORT_70 {0, 0, 2816, 2816, 11776, 2816, 0, 0, 11776, 2816}
+#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840, 0, 0, 8064, 3840}
+#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760, 9728, 9728, 6912, 5760}
 #define VRAM__RULES_SELECT_12_1 {320, 704, 640}
 #define VRAM__RULES_SELECT_12_4 {4480, 7168, 4224}
 #define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
 #define VRAM__RULES_SELECT_13_2 {2464, 3584, 4224}
 #define VRAM__RULES_CUB_12_1 \
-    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
+    VRAM__RULES_CUB(0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
 #define VRAM__RULES_CUB_12_4 \
-    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
+    VRAM__RULES_CUB(0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
 #define VRAM__RULES_CUB_12_6 \
-    VRAM__RULES_CUB(1, 0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
+    VRAM__RULES_CUB(0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_0 \
-    VRAM__RULES_CUB(1, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
+    VRAM__RULES_CUB(1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_2 \
-    VRAM__RULES_CUB(0, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
+    VRAM__RULES_CUB(1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
 #define VRAM__RULES_REST \
     /* embedding_sorted */ 3072, \
     /* sort */ {4096, 128, 1000000}, \
@@ -13073,11 +13089,12 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
-     128, 256, 25}
+     128, 256, 25, 8}
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
-    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
+    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | \
+     VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
 #define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
@@ -13092,7 +13109,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
      VRAM__COSINE_EPS)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(uint32_t)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
-#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
+#define VRAM__DOES_2_13 (VRAM__DOES_2_12 & ~(uint32_t)VRAM__EMBEDDING_ALL_BITS)
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_13 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(uint32_t)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
@@ -13157,8 +13175,8 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    /* embedding sorts indices by the bits that rows have */
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
@@ -13174,6 +13192,7 @@ static const vram__rules vram__rules_rows[] = {
 
 #undef VRAM__RULES_RECURRENT
 #undef VRAM__RULES_CUB
+#undef VRAM__RULES_SORT_70
 #undef VRAM__RULES_SORT_80
 #undef VRAM__RULES_SORT_90
 #undef VRAM__RULES_SELECT_12_1
@@ -13198,6 +13217,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
 #undef VRAM__DOES_2_12
+#undef VRAM__DOES_2_13
 #undef VRAM__DOES_2_14
 #undef VRAM__DOES_2_15
 
@@ -13615,21 +13635,27 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
     s->count.peak_upper = n;
 }
 
+/* The bounds of the peak with what a library asks for now. */
+static void vram__device_bound(vram__step *s, uint64_t most_asked) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t upper =
+      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, most_asked);
+  s->r->runs_cudnn = 1;
+  if (most_asked > s->r->cudnn_bytes.upper)
+    s->r->cudnn_bytes.upper = most_asked;
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper < most ? upper : most;
+}
+
 /* What a library asks for while it runs, beside the events that PyTorch's host code decides: it
    raises the bounds of the peak and goes through the replay's allocator. */
 VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
   const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
   const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0; /* nobody gets more */
   const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
-  const uint64_t upper =
-      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, bytes->upper);
   if (s->ideal || s->call.mute || s->registers)
     return;
-  s->r->runs_cudnn = 1;
-  if (bytes->upper > s->r->cudnn_bytes.upper)
-    s->r->cudnn_bytes.upper = bytes->upper;
-  if (upper > s->count.peak_upper)
-    s->count.peak_upper = upper < most ? upper : most;
+  vram__device_bound(s, bytes->upper);
   if (s->o->cudnn == VRAM_CUDNN_NONE)
     return;
   if (ask > s->r->cudnn_bytes.expected)
@@ -13641,6 +13667,43 @@ VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
   else if (s->replay) {
     vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
     vram__replay_get_briefly(s->replay, ask);
+  }
+}
+
+/* The first time that this run sees `of`. */
+static int vram__search_is_new(vram__step *s, uint32_t of) {
+  const uint32_t mask = s->searched_room - 1, hash = of ? of : 1;
+  uint32_t i, k;
+  for (i = hash & mask, k = 0; k <= mask / 4 * 3; i = (i + 1) & mask, k++) {
+    if (s->searched[i] == hash)
+      return 0;
+    if (!s->searched[i]) {
+      s->searched[i] = hash;
+      return 1;
+    }
+  }
+  return 1; /* no more room: as if they were all different */
+}
+
+/* What a library takes for the search that it makes once for each call of its kind: in the first
+   step, whose segments stay. */
+VRAM__FN void vram__device_search(vram__step *s, const vram_bounds *bytes, uint32_t of) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0;
+  const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
+  vram__replay *run = s->replay;
+  if (s->ideal || s->call.mute || s->registers)
+    return;
+  vram__device_bound(s, bytes->upper);
+  if ((run ? !run->taping && !run->fresh : !s->o->first_step) || !vram__search_is_new(s, of))
+    return;
+  if (s->o->first_step && expected > s->count.peak_expected)
+    s->count.peak_expected = expected < most ? expected : most;
+  if (run && run->taping)
+    vram__tape_put(run, VRAM__TAPE_SEARCH, ask);
+  else if (run) {
+    vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
+    vram__replay_get_briefly(run, ask);
   }
 }
 
@@ -15351,13 +15414,15 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 }
 
 /* cub::DeviceRadixSort::SortPairs of n keys and values of so many bytes over `bits` of the key; key
-   0: numbers of segments */
+   0: numbers of segments; value 0: SortKeys */
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   const vram__rules *rules = s->device.rules;
-  const uint32_t passes = rules->cub.sort_all && key ? key : (bits + 7) / 8;
+  const uint32_t passes = (bits + 7) / 8;
   const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
+  const uint32_t keys = key == 1 ? 6 : key == 2 ? 7 : key == 4 ? 8 : 9;
   const uint32_t pair = key == 0     ? 5
+                        : !value     ? keys
                         : value == 4 ? 4
                         : key == 1   ? 0
                         : key == 2   ? 1
@@ -15365,7 +15430,8 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
                                      : 3;
   const uint64_t tile = rules->cub.sort_tile[device][pair];
   const uint64_t second = vram__cub_part(s, n * key) + vram__cub_part(s, n * value);
-  if (n <= (value == 4 ? rules->cub.one_tile_4 : rules->cub.one_tile_8) && key)
+  if (n <= (value == 4 || (!value && key < 8) ? rules->cub.one_tile_4 : rules->cub.one_tile_8) &&
+      key)
     return 1;
   if (!tile)
     return rules->cub.align - 1 + second +
@@ -15383,15 +15449,18 @@ VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kin
          vram__cub_part(s, 8 * (vram__div_up_u64(n, tile) + rules->cub.scan_pad));
 }
 
-VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize) {
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt) {
   const vram__rules *rules = s->device.rules;
-  const uint64_t tile = esize == 8   ? rules->cub.scan_tile_8
+  const uint32_t esize = vram__dtype_size(dt);
+  const int pair = dt == VRAM_C64 || dt == VRAM_C128;
+  const uint64_t tile = pair         ? rules->cub.scan_block * (rules->cub.scan_items * 4 / esize)
+                        : esize == 8 ? rules->cub.scan_tile_8
                         : esize == 4 ? rules->cub.scan_tile_4
                                      : rules->cub.scan_tile_2;
   const uint64_t tiles = vram__div_up_u64(n, tile) + rules->cub.scan_pad;
   const uint64_t least = vram__cub_least(s, rules->cub.scan_parts);
-  if (esize == 2)
-    return least + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
+  if (esize == 2 || pair) /* a tile's state, its sum, and that of all before it */
+    return least + vram__cub_part(s, 4 * tiles) + 2 * vram__cub_part(s, esize * tiles);
   return least + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
 }
 
@@ -15429,7 +15498,8 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
    What cuDNN chooses is known where it runs only; which algorithms there are, and what they need,
    its guide says. PyTorch asks cuDNN's heuristics and takes the first plan whose workspace can be
    allocated (Conv_v8.cpp, try_plans; Conv_v7.cpp, AlgoIterator): no limit, but none of them is
-   needed to run. */
+   needed to run. With cudnn.benchmark it first allocates the largest workspace of all that cuDNN
+   names and times them in it (Conv_v8.cpp, get_plans_from_find and generate_and_filter_plans). */
 
 /* Positions along an axis in steps of `tile`, from 1 on. */
 static uint64_t vram__tiles(int64_t positions, int64_t tile) {
@@ -15577,18 +15647,28 @@ static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_con
   return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
+/* Values of x, y and the filters with channels in groups of 16 bytes of `size` each. */
+static void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t xyw[3]) {
+  const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, size);
+  const uint64_t out = vram__conv_even(c->channels[1], size);
+  xyw[0] = vram__product_or_overflow(vram__conv_even(c->channels[0], size), c->places[0]);
+  xyw[1] = vram__product_or_overflow(out, c->places[1]);
+  xyw[2] = vram__product_or_overflow(out, vram__product_or_overflow(in, c->window));
+}
+
+static uint64_t vram__conv_sum(const uint64_t xyw[3]) {
+  return vram__sum_or_overflow(xyw[0], vram__sum_or_overflow(xyw[1], xyw[2]));
+}
+
 /* Each tensor once in fp32, with channels in groups of 8, as kernels that split a sum add up in it;
    for the weight's gradient a tile for every multiprocessor and the weight once more. */
 static uint64_t vram__conv_partial(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t tile = d->rules->cudnn_conv.split_tile;
-  const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, 2);
-  const uint64_t even[2] = {vram__conv_even(c->channels[0], 2), vram__conv_even(c->channels[1], 2)};
-  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
-  uint64_t all = vram__sum_or_overflow(vram__product_or_overflow(even[0], c->places[0]),
-                                       vram__product_or_overflow(even[1], c->places[1]));
-  all = vram__sum_or_overflow(all, w);
+  uint64_t xyw[3], all;
+  vram__conv_padded(c, 2, xyw);
+  all = vram__conv_sum(xyw);
   if (c->makes == VRAM__CONV_WEIGHT)
-    all = vram__sum_or_overflow(all, vram__sum_or_overflow(d->sm * tile * tile, w));
+    all = vram__sum_or_overflow(all, vram__sum_or_overflow(d->sm * tile * tile, xyw[2]));
   return vram__product_or_overflow(all, 4);
 }
 
@@ -15607,6 +15687,60 @@ VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cu
   if (w.upper < w.expected)
     w.upper = w.expected;
   return w;
+}
+
+/* What of x, y and the filters is made. */
+static uint32_t vram__conv_made(const vram__cudnn_conv *c) {
+  return c->makes == VRAM__CONV_RESULT ? 1 : c->makes == VRAM__CONV_INPUT ? 0 : 2;
+}
+
+/* The largest workspace of all plans: copies of all three tensors, and what is made once more in
+   fp32, by kernels that split a sum. Not on Hopper, whose kernels read and write channels-last in
+   16 bits as it is and split only sums of TF32; not without tensor cores, where only forward and
+   filters of one value are converted. */
+static uint64_t vram__conv_largest(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t size = vram__dtype_size(c->dt);
+  const int half = c->dt != VRAM_F32, point = c->window == 1;
+  const int hopper = d->cc >= 90 && (half || c->makes == VRAM__CONV_INPUT);
+  uint64_t xyw[3], copies, sum;
+  vram__conv_padded(c, size, xyw);
+  copies =
+      half && point && c->channels_last ? 0 : vram__product_or_overflow(vram__conv_sum(xyw), size);
+  sum = vram__product_or_overflow(xyw[vram__conv_made(c)], 4);
+  if (!half && d->cc < 80)
+    return c->makes == VRAM__CONV_RESULT || (c->makes == VRAM__CONV_INPUT && point) ? copies : 0;
+  if (c->makes == VRAM__CONV_WEIGHT)
+    sum = vram__sum_or_overflow(sum, vram__conv_split(d, c, xyw[2]));
+  return hopper && c->makes != VRAM__CONV_WEIGHT ? copies : vram__sum_or_overflow(copies, sum);
+}
+
+/* What cudnn.benchmark takes before it runs a convolution for the first time. w: the bounds of the
+   workspace; each way is tried, so that none is smaller. Upper: a sum in so many parts. */
+VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
+                                        const vram_bounds *w) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile, parts = d->rules->cudnn_conv.search_parts;
+  vram_bounds b = *w;
+  uint64_t xyw[3], sum;
+  b.expected = vram__conv_largest(d, c);
+  if (!(d->rules->does & VRAM__CUDNN_9_8)) {
+    const uint64_t winograd = vram__conv_winograd(d->rules, c);
+    const uint64_t fft = vram__conv_fft(d->rules, c);
+    b.expected = b.expected < winograd ? winograd : b.expected;
+    b.expected = b.expected < fft ? fft : b.expected;
+  }
+  if (b.expected < w->expected)
+    b.expected = w->expected;
+  vram__conv_padded(c, 2, xyw);
+  sum = xyw[vram__conv_made(c)];
+  if (c->makes == VRAM__CONV_WEIGHT)
+    sum = vram__sum_or_overflow(sum, d->sm * tile * tile);
+  sum = vram__sum_or_overflow(vram__conv_sum(xyw), vram__product_or_overflow(sum, parts));
+  sum = vram__product_or_overflow(sum, 4);
+  if (b.upper < sum)
+    b.upper = sum;
+  if (b.upper < b.expected)
+    b.upper = b.expected;
+  return b;
 }
 
 /* >>torch/engine    gradients on their way: AccumulateGrad, InputBuffer, validate_outputs */
@@ -15948,6 +16082,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin);
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in, uint32_t nin);
+VRAM__FN void vram__autocast_release(vram__step *s, vram__tensor *in, uint32_t own);
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y);
 
@@ -16079,10 +16214,13 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
+VRAM__FN uint64_t vram__rnn_cells(const vram_node *n);
 VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram__tensor w,
                                             vram__tensor b);
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+#define VRAM__NORM_CAST 256u /* aux of a norm beside its axes: backward casts the operand */
 
 /* loss.c */
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);
@@ -16776,6 +16914,14 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
   return 1;
 }
 
+static int vram__any_float(const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (vram__kind_rank(n->in[i]->dtype) >= 2)
+      return 1;
+  return 0;
+}
+
 static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t count) {
   vram__promote p;
   uint32_t i;
@@ -16800,8 +16946,10 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
-  if (vram__kind_rank(dt) < 2 &&
-      (n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv))
+  if (vram__kind_rank(dt) < 2 && n->op == VRAM_OP_where && n->nin < 3)
+    dt = VRAM_F32; /* the other one is 0.0 */
+  if ((n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv) &&
+      !vram__any_float(n))
     return vram__node_error(g, n, "tensors that are not floating point");
   if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
     return vram__node_error(g, n, "complex numbers are not rounded");
@@ -17008,6 +17156,14 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   return own;
 }
 
+/* The op is done: what vram__autocast_list made for it goes. */
+VRAM__FN void vram__autocast_release(vram__step *s, vram__tensor *in, uint32_t own) {
+  uint32_t i;
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   const uint32_t kind = vram__pointwise_kind(s, n);
@@ -17026,9 +17182,7 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
     in[i] = x[i];
   own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
   y[0] = vram__torch_pointwise(s, kind, in, n->nin);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* Comparisons have no gradient. */
@@ -17053,8 +17207,10 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
   const vram_dims *d[3];
   vram__grad_fn *f;
   vram_dtype dt;
-  if (n->nin < 3)
-    b = number = vram__tensor_empty(s, s->scalar, a.dt);
+  if (n->nin < 3) /* 0.0: an integer becomes a floating-point number */
+    b = number = vram__tensor_empty(
+        s, s->scalar,
+        vram__kind_rank(a.dt) < 2 ? vram__step_dtype(s, vram__graph_default_dtype(s->g)) : a.dt);
   else
     b = x[2];
   {
@@ -17213,8 +17369,7 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
-    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
@@ -17226,10 +17381,14 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor in[2];
   vram__grad_fn *f;
   const vram_dims *d[2];
-  uint32_t i, own;
+  vram_dtype dt;
+  uint32_t own;
   in[0] = x[0];
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  dt = vram__promote_pair(in[0], in[1]);
+  if (vram__kind_rank(dt) < 2)
+    dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[1]);
@@ -17237,11 +17396,9 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   }
   d[0] = in[0].d;
   d[1] = in[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; i < 2; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* FunctionsManual.cpp, atan2_backward: one over the square of the radius, zero where that is zero.
@@ -17706,24 +17863,6 @@ static int vram__shape_unbind(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* FunctionsManual.cpp, as_strided_backward, where the input does not overlap itself: expanded axes
-   are summed, then the gradient is written into a storage of zeros; the result is a view of it */
-VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole;
-  const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
-  uint32_t i;
-  for (i = out->ndim; i-- > 0;)
-    if (out->v[i] != 1 && !VRAM__STRIDE(out)[i]) {
-      vram__tensor sum = vram__tensor_sum(s, t.d ? t : g, 1u << i, 1, g.dt);
-      vram__tensor_release(s, t);
-      t = sum;
-    }
-  whole = vram__tensor_empty_strided(s, d, g.dt, vram__dims_span_bytes(d, g.dt));
-  to[0] = vram__tensor_view(s, whole, d);
-  vram__tensor_release(s, whole);
-  vram__tensor_release(s, t);
-}
-
 /* torch/csrc/autograd/functions/tensor.cpp, CopySlices and CopyBackwards */
 VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__grad_fn *in = vram__grad_fn_at(s, (uint32_t)f->aux);
@@ -18140,7 +18279,7 @@ static int vram__strided_overlaps(uint32_t ndim, const int64_t *size, const int6
 
 /* FunctionsManual.cpp, as_strided_backward: what is expanded is summed, places that several
    elements share are added up by their index, others are copied. */
-static void vram__backward_as_strided_op(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
   const int64_t *st = VRAM__STRIDE(out);
   vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole, all, copy, flat;
@@ -18184,7 +18323,7 @@ VRAM__OP(diagonal, "diagonal linalg_diagonal: x offset? dim1 dim2", 1, 1, diagon
 VRAM__OP(tensor_unfold, "unfold: x dimension size step", 1, 1, tensor_unfold, SAME, none,
          tensor_unfold, tensor_unfold, none, NONE, 0, 0, "dimension! size! step!");
 VRAM__OP(as_strided, "as_strided: x size stride storage_offset?", 1, 1, as_strided, SAME, none,
-         as_strided, as_strided_op, none, NONE, 0, 0, "size! stride! storage_offset");
+         as_strided, as_strided, none, NONE, 0, 0, "size! stride! storage_offset");
 
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 
@@ -18698,18 +18837,25 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
     dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
-    if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+    if (n->op == VRAM_OP_nansum && vram__kind_rank(dt) < 2)
+      dt = VRAM_I64;
+    if (vram__kind_rank(dt) < 2 && n->op != VRAM_OP_nansum &&
+        !vram__node_list(n, VRAM__KEY_dtype, NULL))
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
+    if (vram__is_complex(dt) && n->op != VRAM_OP_mean && n->op != VRAM_OP_nansum)
+      dt = vram__real_of(dt); /* a distance */
   }
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
-/* var_mean, std_mean, aminmax: two results alike */
+/* var_mean, std_mean, aminmax: two results alike, but a mean of complex numbers is one */
 static int vram__shape_two(vram_graph *g, vram_node *n) {
   return vram__shape_reduce(g, n) &&
-         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d, n->out[0].dtype));
+         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d,
+                                             vram__is_complex(n->in[0]->dtype) ? n->in[0]->dtype
+                                                                               : n->out[0].dtype));
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -18789,7 +18935,8 @@ static void vram__forward_nansum(vram__step *s, const vram_node *n, vram__tensor
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
     vram__save_tensor(s, f, x[0]);
   }
-  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n),
+                          vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -18939,12 +19086,42 @@ static void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, x);
 }
 
+/* The variance of x, and its mean where `mean` is not NULL, in one pass (std_var_out,
+   std_var_mean_out): of complex numbers each part has its own, and these are put together. */
+static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vram__tensor x,
+                                          uint32_t mask, vram__tensor *mean) {
+  const int keep = vram__reduce_keepdim(n), whole = !vram__is_complex(x.dt);
+  const vram_dtype dt = whole ? x.dt : vram__real_of(x.dt);
+  vram__tensor part, var[2], of[2], y;
+  uint32_t i;
+  for (i = 0; i < (whole ? 1u : 2u); i++) {
+    part = whole ? vram__tensor_retain(s, x) : vram__complex_real(s, vram__tensor_retain(s, x));
+    var[i] = vram__tensor_reduced(s, part, mask, keep, dt);
+    if (mean)
+      of[i] = vram__tensor_reduced(s, part, mask, keep, dt);
+    /* WelfordData: mean, m2, int32 n, nf */
+    vram__reduce_scratch(s, part, mask, dt, dt == VRAM_F64 ? 32 : 16, 2);
+    vram__tensor_release(s, part);
+  }
+  if (mean)
+    *mean = of[0];
+  if (whole)
+    return var[0];
+  y = vram__pointwise_empty2(s, var[0], var[1]);
+  if (mean) {
+    *mean = vram__tensor_empty(s, of[0].d, x.dt);
+    vram__tensor_release(s, of[1]);
+    vram__tensor_release(s, of[0]);
+  }
+  vram__tensor_release(s, var[1]);
+  vram__tensor_release(s, var[0]);
+  return y;
+}
+
 static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  /* WelfordData: mean, m2, int32 n, nf */
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  y[0] = vram__reduce_variance(s, n, x[0], mask, NULL);
   if (f) {
     f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
@@ -19000,9 +19177,7 @@ static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tens
   const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
   vram__tensor mean;
-  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  mean = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  y[0] = vram__reduce_variance(s, n, x[0], mask, &mean);
   if (f) {
     f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
@@ -19124,9 +19299,9 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor c;
   if (!dt)
-    dt = x[0].dt;
+    dt = vram__is_complex(x[0].dt) ? vram__real_of(x[0].dt) : x[0].dt;
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), dt);
-  c = vram__reduce_as(s, x[0], dt);
+  c = vram__is_complex(x[0].dt) ? vram__tensor_none() : vram__reduce_as(s, x[0], dt);
   if (y[0].d->numel == x[0].d->numel) { /* LinearAlgebra.cpp: abs, in the result's dtype */
     if (!c.d && x[0].dt != dt)
       c = vram__tensor_to(s, x[0], dt);
@@ -19146,14 +19321,17 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
 
 /* norm_backward */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const uint32_t mask = f->aux & 255;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
-  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
-  g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
+  x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
+  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
+  g = vram__dims_kept(s, g, x.d, mask);
   q = vram__pointwise_empty2(s, x, y);
   m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
   to[0] = vram__pointwise_empty2(s, g, q);
   vram__tensor_release(s, m);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, x);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
@@ -19258,6 +19436,8 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
+  if (dt == VRAM_C32)
+    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -19304,7 +19484,7 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
                a = vram__tensor_to(s, x, dt);
   const vram__tensor c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
-    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, vram__dtype_size(dt)));
+    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, dt));
   vram__tensor_release(s, c);
   vram__tensor_release(s, a);
   return y;
@@ -20292,9 +20472,7 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     vram__index_gone(s, &ix, 0);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* What was overwritten gets no gradient; the values get g at their places. */
@@ -20360,7 +20538,7 @@ static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__
   sum = vram__tensor_empty(s, d, VRAM_I64);
   if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
     copy = vram__tensor_empty(s, d, VRAM_BOOL);
-  vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+  vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
   if (!(g.d->flags & VRAM__CONTIG))
     c = vram__tensor_contiguous(s, g);
   vram__tensor_release(s, c);
@@ -20524,7 +20702,7 @@ static void vram__forward_scatter_add(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  uint32_t i, own = 0;
+  uint32_t own = 0;
   in[0] = x[0];
   in[1] = x[2];
   if (!(n->flags & VRAM__INPLACE))
@@ -20534,9 +20712,7 @@ static void vram__forward_scatter_add(vram__step *s, const vram_node *n, vram__t
     vram__save_tensor(s, f, x[1]);
   y[0] = vram__scattered(s, n, in[0], in[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* The gradient of the source has the sizes of the index. */
@@ -20786,7 +20962,7 @@ static void vram__forward_masked_scatter(vram__step *s, const vram_node *n, vram
     count = vram__tensor_empty(s, d, VRAM_I64);
     if (x[1].d->numel != d->numel || !(x[1].d->flags & VRAM__CONTIG))
       mask = vram__tensor_empty(s, d, VRAM_BOOL);
-    vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
     source = vram__tensor_contiguous(s, x[2]);
     vram__tensor_release(s, source);
     vram__tensor_release(s, mask);
@@ -20916,6 +21092,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   const uint32_t e = vram__dtype_size(x[0].dt);
   const uint64_t all = x[0].d->numel;
   const uint32_t inverse = n->nout > 1;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   vram__tensor c = vram__tensor_contiguous(s, x[0]);
   const uint32_t sorted = vram__cub_hold(s, e * all);
   uint32_t places[2], count;
@@ -20928,7 +21105,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     vram__cub_release(s, places[0]);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
     places[0] = vram__cub_hold(s, 8 * all);
-    vram__workspace_use(s, vram__cub_scan(s, all, 4));
+    vram__workspace_use(s, vram__cub_scan(s, all, VRAM_I32));
     vram__cub_release(s, places[0]);
     (void)places[1];
   }
@@ -20939,6 +21116,14 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   vram__cub_release(s, inverse ? places[1] : 0);
   vram__cub_release(s, sorted);
   vram__tensor_release(s, c);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* derivatives.yaml, _unique2: not_implemented; the record is there all the same. */
+static void vram__backward_unique(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "unique has no derivative: PyTorch stops with an error");
 }
 
 /* nms_kernel.cu: boxes in the order of their scores, a bit for each pair of them */
@@ -20975,7 +21160,8 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL,
+         "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");
 
@@ -21062,6 +21248,8 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
+  if (s->device.rules->does & VRAM__EMBEDDING_ALL_BITS)
+    bits = 8 * ie;
   fuse = (how & VRAM__ROWS_FUSED) && (s->device.rules->does & VRAM__EMBEDDING_FUSED) &&
          grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
@@ -21082,7 +21270,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__cub_release(s, i);
   t[4] = vram__cub_hold(s, seg * ie); /* the segments' parts, and where they begin */
   t[5] = vram__cub_hold(s, seg * ie);
-  vram__workspace_use(s, vram__cub_scan(s, seg, ie));
+  vram__workspace_use(s, vram__cub_scan(s, seg, ie == 4 ? VRAM_I32 : VRAM_I64));
   t[6] = vram__cub_hold(s, 8);
   t[7] = vram__cub_hold(s, parts * ie);
   t[8] = vram__cub_hold(s, fuse ? parts * ie
@@ -21672,7 +21860,7 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
 /* A product of two vectors: autocast takes the wider dtype, where matmul takes the lower. */
 static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__tensor in[2];
-  uint32_t i, own;
+  uint32_t own;
   in[0] = x[0];
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
@@ -21681,9 +21869,7 @@ static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x
                       "vectors of different dtypes: PyTorch stops with an error");
   vram__product_refuse(s, in[0]);
   y[0] = vram__torch_dot(s, in[0], in[1]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists
@@ -22486,11 +22672,8 @@ static void vram__fp32_begin(vram__step *s, const vram__tensor *x, vram__fp32_ca
 }
 
 static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
-  uint32_t i;
   s->amp = c->amp;
-  for (i = 0; i < 2; i++)
-    if (c->own >> i & 1)
-      vram__tensor_release(s, c->in[i]);
+  vram__autocast_release(s, c->in, c->own);
 }
 
 /* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least
@@ -22549,18 +22732,23 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   vram__fp32_end(s, &c);
 }
 
-/* norm(x1 - x2 + eps, 2, -1, keepdim) */
+/* norm(x1 - x2 + eps, 2, -1, keepdim); at::norm's gradient takes its operand in the result's dtype
+   (derivatives.yaml, norm.ScalarOpt_dim_dtype) */
 static void vram__forward_pairwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   const vram__tensor apart = vram__torch_pointwise(s, VRAM_OP_sub, x, 2);
   const vram__tensor moved = vram__torch_pointwise(s, VRAM_OP_add, &apart, 1);
   int64_t attr[5];
+  uint32_t fn;
   attr[0] = (int64_t)(VRAM__KEY_dim | 1u << 8);
   attr[1] = -1;
   attr[2] = (int64_t)(VRAM__KEY_keepdim | 1u << 8);
   attr[3] = VRAM__INT(n, keepdim, 0) != 0;
   attr[4] = 0;
   y[0] = vram__op_call_n(s, VRAM_OP_norm, &moved, 1, attr, NULL);
+  fn = y[0].st ? vram__slot_at(s, y[0].st)->fn : 0;
+  if (fn)
+    vram__grad_fn_at(s, fn)->aux |= VRAM__NORM_CAST;
   vram__tensor_release(s, moved);
   vram__tensor_release(s, apart);
 }
@@ -23074,6 +23262,8 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   weight[2] = right->v[last];
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
+  if (!weight[1] || !weight[2])
+    return vram__node_error(g, n, "inputs without features");
   if (!vram__node_params(g, n, 2) ||
       !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
@@ -23234,9 +23424,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   if (n->param[1])
     vram__bilinear_add_bias(s, &y[0], args[3]);
   s->amp = amp;
-  for (i = 0; i < count; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, args[i]);
+  vram__autocast_release(s, args, own);
 }
 
 /* derivatives.yaml, _trilinear: each gradient is one of the other two and of the one that arrives,
@@ -23549,7 +23737,7 @@ static void vram__operand_sum(vram__step *s, vram__operand *o, uint64_t position
     return;
   f = vram__tape_record(s, VRAM_OP_sum, &o->t, 1, 1, 0);
   if (f)
-    f->aux = mask;
+    f->aux = mask | 256u;
   y = vram__tensor_sum(s, o->t, mask, 0, o->t.dt);
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_replace(s, &o->t, y);
@@ -23613,11 +23801,11 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
-/* Nothing is summed: a product of elements. Takes both. */
+/* Nothing is summed: a product of elements with axes for these positions of n. Takes both. */
 static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
-                                           const vram__operand *b, uint32_t n) {
+                                           const vram__operand *b, uint32_t n,
+                                           uint64_t positions) {
   const uint64_t all = (UINT64_C(1) << n) - 1;
-  const uint64_t positions = vram__operand_positions(a) | vram__operand_positions(b);
   vram__tensor left, right;
   vram__operand y;
   uint32_t i, ndim = 0;
@@ -23710,7 +23898,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   int last[2];
   vram__tensor left, right, product;
   if (!sum)
-    return vram__einsum_multiply(s, &a, &b, n);
+    return vram__einsum_multiply(s, &a, &b, n,
+                                 vram__operand_positions(&a) | vram__operand_positions(&b));
   vram__operand_sum(s, &a, one, n);
   vram__operand_sum(s, &b, one, n);
   p.a = a;
@@ -23835,6 +24024,8 @@ static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__ope
   const uint64_t in_a = vram__operand_positions(&a), in_b = vram__operand_positions(&b);
   uint64_t sum = 0, sum_a = 0, sum_b = 0;
   uint32_t i;
+  if (l->n == l->nout) /* nothing is summed anywhere: the product is the result, no view of it */
+    return vram__einsum_multiply(s, &a, &b, l->n, (UINT64_C(1) << l->n) - 1);
   for (i = l->nout; i < l->n; i++) {
     const uint64_t bit = UINT64_C(1) << i;
     if (in_a & in_b & bit) {
@@ -24091,6 +24282,26 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
+/* torch.backends.cudnn.benchmark, once for each convolution (Conv_v8.cpp, BenchmarkCache). Those
+   that differ in stride and dilation alone, but not in their result, count as one. */
+static void vram__conv_search(vram__step *s, const vram__cudnn_conv *c, const vram_bounds *w) {
+  const vram_bounds b = vram__cudnn_search(&s->device, c, w);
+  uint64_t key[11];
+  uint32_t i;
+  key[0] = (uint64_t)c->dt << 32 | (uint32_t)c->makes;
+  key[1] = (uint64_t)c->channels_last << 32 | c->dense;
+  key[2] = c->samples;
+  for (i = 0; i < 2; i++) {
+    key[3 + i] = c->channels[i];
+    key[5 + i] = c->places[i];
+  }
+  key[7] = c->in;
+  key[8] = c->window;
+  key[9] = (uint64_t)c->kernel[0];
+  key[10] = (uint64_t)c->made[0];
+  vram__device_search(s, &b, vram__hash((const char *)key, sizeof key));
+}
+
 /* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
                                  vram__conv_makes makes, vram_dtype dt, int cl) {
@@ -24123,6 +24334,8 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             (s->node->flags & VRAM__UNIT_STEPS) != 0;
   bytes = vram__cudnn_workspace(&s->device, &c);
+  if (s->o->cudnn == VRAM_CUDNN_BENCHMARK)
+    vram__conv_search(s, &c, &bytes);
   vram__device_workspace(s, &bytes);
 }
 
@@ -26228,10 +26441,16 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
   const uint32_t k = vram__op_axes(n), lead = vram__axis_lead(g, n, k);
   int64_t to[3];
-  if (lead && vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL && !vram__axes_filled(g, n, 1))
+  uint32_t i, ones = 0;
+  if (!lead || !vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
     return 0;
-  return lead && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
-         vram__shape_resize(g, n, k, to);
+  for (i = 0; i < k; i++)
+    ones += to[i] == 1;
+  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL
+          ? !vram__axes_filled(g, n, 1)
+          : ones < k && !vram__axes_filled(g, n, lead))
+    return 0; /* an average of all is a mean, of nothing, too */
+  return vram__shape_resize(g, n, k, to);
 }
 
 /* in * factor, rounded down; factor in units of 10^-9; -1: too large */
@@ -26259,7 +26478,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i];
     if (!by_size)
       to[i] = vram__shape_times(in, VRAM__INT(n, output_ratio, 0));
-    if (to[i] < 1 || to[i] + kernel[i] - 1 > in)
+    if (to[i] < 1 || to[i] + kernel[i] - 1 > in - (k == 3))
       return vram__node_error(g, n, "a kernel and a result larger than the input");
   }
   return vram__shape_resize(g, n, k, to);
@@ -26878,7 +27097,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
-  uint32_t i, own;
+  uint32_t own;
   a[0] = x[0];
   a[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, 2);
@@ -26890,9 +27109,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; i < 2; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, a[i]);
+  vram__autocast_release(s, a, own);
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -27340,6 +27557,8 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
   for (i = 0; i < x.d->ndim; i++)
     size[i] = i == axis ? 1 : x.d->v[i];
+  if (i && !x.d->v[axis])
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "the largest of no values: PyTorch refuses");
   largest = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
   index = vram__tensor_empty(s, largest.d, VRAM_I64);
   vram__tensor_release(s, largest);
@@ -27516,12 +27735,14 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first? */
-static int vram__fft_embeds(const vram_dims *d) {
+/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first?
+   Those of 16 bits have to lie side by side (CuFFTPlanCache.h). */
+static int vram__fft_embeds(const vram_dims *d, vram_dtype dt) {
   const int64_t *st = VRAM__STRIDE(d);
+  const int half = dt == VRAM_F16 || dt == VRAM_BF16 || dt == VRAM_C32 || dt == VRAM_CB32;
   int64_t last = st[d->ndim - 1u];
   uint32_t i;
-  if (last <= 0 || (d->v[0] != 1 && !st[0]))
+  if (last <= 0 || (d->v[0] != 1 && !st[0]) || (half && last != 1))
     return 0;
   for (i = d->ndim - 2u; i > 0; i--) {
     if (d->v[i] == 1)
@@ -27560,7 +27781,7 @@ static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const
     size[1 + i] = x.d->v[axis[i]];
   vram__upper_may_need(s, 2 * x.d->numel);
   p = vram__tensor_reshape(s, p, n + 1, size);
-  if (!vram__fft_embeds(p.d))
+  if (!vram__fft_embeds(p.d, p.dt))
     vram__tensor_release(s, vram__tensor_empty(s, vram__dims_contiguous(s, p.d), p.dt));
   vram__tensor_release(s, p);
   for (i = x.d->ndim; i-- > 0;) {
@@ -27615,21 +27836,40 @@ static int vram__fft_is_one(const vram__fft *t) {
   return t->n <= VRAM__FFT_AXES && !(t->n >= 2 && t->axis[0] == 0 && t->axis[1] == 1);
 }
 
+/* cuFFT reads real numbers in pairs: x from its second number on is copied, the last of the axes
+   innermost. One handle more. */
+static vram__tensor vram__fft_aligned(vram__step *s, vram__tensor x, const vram__fft *t) {
+  const uint32_t a = t->axis[t->n - 1], off = vram__slot_at(s, vram__tensor_slot(x))->off;
+  int64_t stride[VRAM_MAX_AXES] = {0}, z = x.d->v[a];
+  uint32_t i;
+  if (!x.st || !(off & 1))
+    return vram__tensor_retain(s, x);
+  for (i = x.d->ndim; i-- > 0;) {
+    stride[i] = i == a ? 1 : z;
+    z *= i == a ? 1 : x.d->v[i];
+  }
+  return vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, x.d->v, stride), x.dt);
+}
+
 static vram__tensor vram__fft_r2c(vram__step *s, vram__tensor x, const vram__fft *t,
                                   const vram_dims *d) {
   const vram_dtype dt = vram__complex_of(x.dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt), work, z;
-  if (vram__fft_is_one(t)) {
+  x = vram__fft_aligned(s, x, t);
+  if (vram__fft_is_one(t))
     vram__fft_exec(s, x, &y, t->axis, t->n);
-    return y;
+  else {
+    vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
+    if (t->n > 1) {
+      work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
+      z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
+      vram__tensor_release(s, x);
+      vram__tensor_release(s, y);
+      return z;
+    }
   }
-  vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
-  if (t->n == 1)
-    return y;
-  work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
-  z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
-  vram__tensor_release(s, y);
-  return z;
+  vram__tensor_release(s, x);
+  return y;
 }
 
 static vram__tensor vram__fft_c2r(vram__step *s, vram__tensor x, const vram__fft *t,
@@ -27667,23 +27907,38 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
   return y;
 }
 
-/* A transform of bf16 along one axis is made in its own complex numbers, half of them where the
-   signal's other half follows from it; several axes are made in fp32. */
+/* bf16 whose sizes are powers of two, in one plan, is transformed as it is; the rest in fp32. */
+static int vram__fft_is_native(const vram__fft *t) {
+  uint32_t i;
+  if (!vram__fft_is_one(t))
+    return 0;
+  for (i = 0; i < t->n; i++) {
+    const int64_t size = i + 1 == t->n ? t->last : t->size[i];
+    if (size & (size - 1))
+      return 0;
+  }
+  return 1;
+}
+
+/* bf16 gives its own complex numbers, half of them where the signal's other half follows from it.
+ */
 static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
                                    const vram_dims *d) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   vram__tensor y, z, all;
   for (i = 0; i < d->ndim; i++)
-    size[i] = i == t->axis[0] ? t->last / 2 + 1 : d->v[i];
+    size[i] = i == t->axis[t->n - 1] ? t->last / 2 + 1 : d->v[i];
   y = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), VRAM_CB32);
-  vram__fft_exec(s, x, &y, t->axis, 1);
+  x = vram__fft_aligned(s, x, t);
+  vram__fft_exec(s, x, &y, t->axis, t->n);
   z = vram__tensor_empty(s, vram__dims_dense(s, y.d), VRAM_C64);
   if (z.d->numel != d->numel) {
     all = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM_C64);
     vram__tensor_release(s, z);
     z = all;
   }
+  vram__tensor_release(s, x);
   vram__tensor_release(s, y);
   return z;
 }
@@ -27713,7 +27968,7 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
-  if (in.dt == VRAM_BF16 && t.n > 1)
+  if (in.dt == VRAM_BF16 && !vram__fft_is_native(&t))
     vram__tensor_replace(s, &in, vram__tensor_to(s, in, VRAM_F32));
   y[0] = in.dt == VRAM_BF16      ? vram__fft_bf16(s, in, &t, n->out[0].d)
          : kind == VRAM__FFT_R2C ? vram__fft_r2c(s, in, &t, n->out[0].d)
@@ -28393,6 +28648,8 @@ VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0
 
 #ifndef VRAM_NO_STEP
 
+#define VRAM__BN_AXES 5 /* of cuDNN's batch norm */
+
 /* aux of a batch_norm's record */
 /* and where the weight is saved, or what comes in its place */
 enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_WEIGHT = 2 /* bits before it */ };
@@ -28534,6 +28791,9 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
+  if (cudnn && x->d->ndim > VRAM__BN_AXES)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "cuDNN's batch norm takes 2 to 5 axes: PyTorch refuses");
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
   if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */
@@ -31035,7 +31295,7 @@ typedef struct vram__rnn_call {
   vram__tensor out[3], reserve;
   const vram_dims *state[2]; /* dims of hx and cx */
   vram_dtype dt;
-  int unbatched, dropout;
+  int unbatched, dropout, cells; /* cells: one after the other, without cuDNN */
 } vram__rnn_call;
 
 /* torch.nn.LSTM.forward: a batch of one where there is none, zeros for a state that is not given.
@@ -31059,6 +31319,7 @@ static void vram__rnn_inputs(vram__step *s, vram__rnn_call *c, const vram__tenso
 static void vram__rnn_dropout_state(vram__step *s) {
   const uint8_t category = s->cat;
   const vram__tensor old = s->rnn_dropout;
+  s->rnn_cudnn = 1;
   if (old.d && !s->rnn_reset)
     return;
   vram__workspace_use(s, 8);
@@ -31170,51 +31431,64 @@ static void vram__rnn_release(vram__step *s, vram__rnn_call *c) {
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, c->in[i]);
   vram__tensor_release(s, c->reserve);
-  for (i = 0; s->amp && i < c->n->nparam; i++)
+  for (i = 0; s->amp && !c->cells && i < c->n->nparam; i++)
     vram__tensor_release(s, c->w[i]);
   vram__tensor_release(s, c->flat);
   for (i = 0; i < 2; i++)
     vram__tensor_release(s, c->zeros[i]);
 }
 
+/* Room for so many handles; NULL: there is none. */
+static vram__tensor *vram__tensors_take(vram__step *s, uint64_t count) {
+  vram__tensor *t = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                      vram__product_or_overflow(count, sizeof *t));
+  if (!t)
+    s->failed = VRAM_ERR_MEMORY;
+  return t;
+}
+
+static void vram__rnn_by_cudnn(vram__step *s, vram__rnn_call *c) {
+  vram__grad_fn *f;
+  uint32_t i;
+  if (c->dropout)
+    vram__rnn_dropout_state(s);
+  if (s->amp)
+    vram__rnn_cast_reflatten(s, c);
+  f = vram__rnn_record(s, c);
+  vram__rnn_run(s, c);
+  vram__rnn_save(s, f, c);
+  for (i = 0; i < 3; i++)
+    if (c->out[i].d)
+      vram__grad_fn_set_output(s, f, i, &c->out[i]);
+}
+
+static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c);
+
 static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__rnn_call c;
   vram__tensor in[2];
-  vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
-  if (x[0].dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16))
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
-                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell, without cuDNN "
-                      "(expected f16 or f32, or rules of torch-2.11 or newer)");
   c.n = n;
   c.dt = x[0].dt;
+  c.cells = c.dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16);
   c.unbatched = x[0].d->ndim == 2;
   c.dropout = s->train && VRAM__INT(n, dropout, 0) != 0;
   c.flat = c.reserve = vram__tensor_none();
   vram__rnn_inputs(s, &c, x);
-  if (c.dropout)
-    vram__rnn_dropout_state(s);
-  c.w = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
-                                          n->nparam * (uint64_t)sizeof *c.w);
-  if (!c.w) {
-    s->failed = VRAM_ERR_MEMORY;
+  c.w = vram__tensors_take(s, n->nparam);
+  if (!c.w)
     return;
-  }
   for (i = 0; i < n->nparam; i++)
     c.w[i] = s->param[n->param[i]->index];
   in[0] = x[0];
   in[1] = c.w[0];
-  if (s->amp)
-    vram__rnn_cast_reflatten(s, &c);
-  else
+  if (!s->amp)
     vram__refuse_unlike(s, in, 2);
-  f = vram__rnn_record(s, &c);
-  vram__rnn_run(s, &c);
-  vram__rnn_save(s, f, &c);
-  for (i = 0; i < 3; i++)
-    if (c.out[i].d)
-      vram__grad_fn_set_output(s, f, i, &c.out[i]);
+  if (c.cells)
+    vram__rnn_by_cells(s, &c);
+  else
+    vram__rnn_by_cudnn(s, &c);
   vram__rnn_release(s, &c);
   for (i = 3; i-- > 0;) {
     if (c.unbatched && c.out[i].d)
@@ -31389,56 +31663,72 @@ static void vram__cell_save(vram__step *s, vram__grad_fn *f, const vram__rnn_cel
   vram__save_tensor(s, f, workspace);
 }
 
-/* RNN.cu, _thnn_fused_lstm_cell and _thnn_fused_gru_cell: one kernel adds two products and does the
-   rest; its workspace has the gates of an lstm, five values for each unit of a gru. */
-static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vram__tensor *y) {
+/* RNN.cu, _thnn_fused_lstm_cell and _thnn_fused_gru_cell: one kernel adds two products (in[0] and
+   in[1]) and does the rest; its workspace has the gates of an lstm, five values for each unit of a
+   gru. Gives the workspace. */
+static vram__tensor vram__cell_gates(vram__step *s, const vram__rnn_cell *c, vram__tensor *in,
+                                     vram__tensor *y) {
   const int lstm = c->kind == VRAM__RNN_LSTM, bias = c->w[VRAM__CELL_B_IH].d != NULL;
   const int64_t batch = c->in[0].d->v[0], hidden = c->hidden_size;
-  vram__tensor in[5], workspace; /* input gates, hidden gates, a state, both biases */
+  const vram_dtype dt = in[0].dt;
+  vram__tensor workspace;
   vram__grad_fn *f;
-  vram_dtype dt;
-  in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
-  in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
   in[2] = lstm ? c->in[2] : c->in[1];
   in[3] = c->w[VRAM__CELL_B_IH];
   in[4] = c->w[VRAM__CELL_B_HH];
-  dt = in[0].dt;
   f = vram__tape_record(s, lstm ? VRAM__K_lstm_gates : VRAM__K_gru_gates, in, bias ? 5 : 3,
                         lstm ? 2 : 1, 7);
   workspace = vram__tensor_empty(s, vram__dims_2d(s, batch, hidden * (lstm ? 4 : 5)), dt);
   y[0] = vram__tensor_empty(s, vram__dims_2d(s, batch, hidden), dt);
   y[1] = lstm ? vram__tensor_empty(s, y[0].d, dt) : vram__tensor_none();
   vram__cell_save(s, f, c, in, y[1], workspace);
-  vram__tensor_release(s, workspace);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   if (lstm)
     vram__grad_fn_set_output(s, f, 1, &y[1]);
+  return workspace;
+}
+
+static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vram__tensor *y) {
+  vram__tensor in[5]; /* input gates, hidden gates, a state, both biases */
+  in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
+  in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
+  vram__tensor_release(s, vram__cell_gates(s, c, in, y));
   vram__tensor_release(s, in[1]);
   vram__tensor_release(s, in[0]);
 }
 
-/* RNN.cpp, SimpleCell */
+/* RNN.cpp, SimpleCell: tanh or relu of the sum of both products, which go. */
+static vram__tensor vram__cell_sum(vram__step *s, uint32_t op, vram__tensor sum,
+                                   vram__tensor from_input) {
+  vram__grad_fn *f;
+  vram__tensor y;
+  vram__torch_add_(s, &sum, from_input);
+  f = vram__tape_record(s, op, &sum, 1, 1, 1);
+  y = vram__pointwise_empty1(s, sum);
+  if (f)
+    vram__recipe_save(s, f, vram__recipe_letters(vram__recipe_plan(s, op, 0), f), &sum, 1, y);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  vram__tensor_release(s, from_input);
+  vram__tensor_release(s, sum);
+  return y;
+}
+
 static void vram__forward_simple_cell(vram__step *s, const vram__rnn_cell *c, uint32_t op,
                                       vram__tensor *y) {
-  vram__grad_fn *f;
   vram__tensor sum =
       vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], c->w[VRAM__CELL_B_HH]);
   vram__tensor from_input =
       vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], c->w[VRAM__CELL_B_IH]);
-  vram__torch_add_(s, &sum, from_input);
-  f = vram__tape_record(s, op, &sum, 1, 1, 1);
-  y[0] = vram__pointwise_empty1(s, sum);
+  y[0] = vram__cell_sum(s, op, sum, from_input);
   y[1] = vram__tensor_none();
-  if (f)
-    vram__recipe_save(s, f, vram__recipe_letters(vram__recipe_plan(s, op, 0), f), &sum, 1, y[0]);
-  vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, from_input);
-  vram__tensor_release(s, sum);
+}
+
+static uint32_t vram__cell_nonlinearity(const vram_node *n) {
+  return VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu") ? VRAM_OP_relu : VRAM_OP_tanh;
 }
 
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  const int relu = VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu");
   vram__rnn_cell c;
   vram__tensor out[2];
   uint32_t i;
@@ -31448,7 +31738,7 @@ static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tens
   vram__cell_inputs(s, n, x, &c);
   vram__cell_autocast(s, n, &c);
   if (c.kind == VRAM__RNN_PLAIN)
-    vram__forward_simple_cell(s, &c, relu ? VRAM_OP_relu : VRAM_OP_tanh, out);
+    vram__forward_simple_cell(s, &c, vram__cell_nonlinearity(n), out);
   else
     vram__forward_fused_cell(s, &c, out);
   for (i = 0; i < 3; i++)
@@ -31503,6 +31793,214 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
       to[i] = all[i];
     else
       vram__tensor_release(s, all[i]);
+}
+
+/* ---- a net cell by cell (native/RNN.cpp): PyTorch's own, for what cuDNN does not take ---- */
+
+typedef struct vram__rnn_pass { /* over the steps of one layer and direction */
+  const vram__rnn_call *call;
+  const vram__tensor *w; /* its parameters */
+  int reverse;
+  vram__tensor *x, *y;   /* of each step */
+  vram__tensor state[2]; /* hidden state, cell state */
+} vram__rnn_pass;
+
+VRAM__FN uint64_t vram__rnn_cells(const vram_node *n) {
+  vram__rnn r;
+  vram__rnn_of(n, n->in[0]->d, &r);
+  return vram__product4_or_overflow(r.seq_length, r.num_layers, r.num_directions, 1);
+}
+
+static vram__tensor vram__rnn_low(vram__step *s, vram__tensor x) {
+  return s->amp && x.d ? vram__autocast_cast(s, x, s->amp) : vram__tensor_retain(s, x);
+}
+
+/* CellParams::matmul_ih: what autocast casts is a view of the weight, anew at each step. */
+static vram__tensor vram__rnn_matmul(vram__step *s, vram__tensor x, vram__tensor w) {
+  vram__tensor turned = vram__torch_swap(s, w, 0, 1), y;
+  vram__tensor_replace(s, &turned, vram__rnn_low(s, turned));
+  x = vram__rnn_low(s, x);
+  y = vram__torch_product(s, VRAM__K_mm, x, turned);
+  vram__tensor_release(s, x);
+  vram__tensor_release(s, turned);
+  return y;
+}
+
+/* CellParams::linear_ih */
+static vram__tensor vram__rnn_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                     vram__tensor b) {
+  vram__tensor y;
+  b = vram__rnn_low(s, b);
+  w = vram__rnn_low(s, w);
+  x = vram__rnn_low(s, x);
+  y = vram__torch_linear_2d(s, x, w, b);
+  vram__tensor_release(s, x);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, b);
+  return y;
+}
+
+/* RNN.cpp, LSTMCell and GRUCell */
+static void vram__rnn_gated_step(vram__step *s, const vram__rnn_pass *p, vram__tensor x,
+                                 vram__tensor *y) {
+  const vram__rnn *r = &p->call->r;
+  const int lstm = r->kind == VRAM__RNN_LSTM;
+  vram__tensor in[5], workspace;
+  vram__rnn_cell c;
+  uint32_t i;
+  c.kind = r->kind;
+  c.hidden_size = r->hidden_size;
+  in[0] = vram__rnn_matmul(s, x, p->w[VRAM__CELL_W_IH]);
+  in[1] = vram__rnn_matmul(s, p->state[0], p->w[VRAM__CELL_W_HH]);
+  for (i = VRAM__CELL_PARAMS; i-- > VRAM__CELL_B_IH;)
+    c.w[i] = r->bias ? vram__rnn_low(s, p->w[i]) : vram__tensor_none();
+  c.in[0] = x;
+  c.in[1 + lstm] = vram__rnn_low(s, p->state[lstm]);
+  workspace = vram__cell_gates(s, &c, in, y);
+  vram__tensor_release(s, c.in[1 + lstm]);
+  for (i = VRAM__CELL_B_IH; i < VRAM__CELL_PARAMS; i++)
+    vram__tensor_release(s, c.w[i]);
+  if (r->proj)
+    vram__tensor_replace(s, &y[0], vram__rnn_matmul(s, y[0], p->w[r->params - 1]));
+  vram__tensor_release(s, workspace);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[0]);
+}
+
+/* FullLayer: gives p->y and the last state. */
+static void vram__rnn_pass_run(vram__step *s, vram__rnn_pass *p) {
+  const vram__rnn *r = &p->call->r;
+  const uint32_t steps = (uint32_t)r->seq_length;
+  const vram__tensor none = vram__tensor_none();
+  uint32_t i;
+  for (i = 0; i < steps && !s->failed; i++) {
+    const uint32_t t = p->reverse ? steps - 1 - i : i;
+    vram__tensor y[2];
+    y[1] = none;
+    if (r->kind == VRAM__RNN_PLAIN) {
+      const vram__tensor sum = vram__rnn_linear(s, p->state[0], p->w[VRAM__CELL_W_HH],
+                                                r->bias ? p->w[VRAM__CELL_B_HH] : none);
+      y[0] = vram__cell_sum(s, vram__cell_nonlinearity(p->call->n), sum,
+                            vram__rnn_linear(s, p->x[t], p->w[VRAM__CELL_W_IH],
+                                             r->bias ? p->w[VRAM__CELL_B_IH] : none));
+    } else
+      vram__rnn_gated_step(s, p, p->x[t], y);
+    vram__tensor_replace(s, &p->state[0], y[0]);
+    if (y[1].d)
+      vram__tensor_replace(s, &p->state[1], y[1]);
+    p->y[t] = vram__tensor_retain(s, y[0]);
+  }
+}
+
+static void vram__rnn_unbind(vram__step *s, vram__tensor x, vram__tensor *y, int64_t count) {
+  vram_node n;
+  vram__memory_zero(&n, sizeof n);
+  n.op = VRAM_OP_unbind;
+  n.nout = (uint16_t)count;
+  vram__forward_op(s, &n, &x, y);
+}
+
+/* at::stack along a new first axis */
+static vram__tensor vram__rnn_stack(vram__step *s, vram__tensor *x, int64_t count) {
+  vram_node n;
+  vram_value v;
+  vram__tensor y;
+  vram__memory_zero(&n, sizeof n);
+  vram__memory_zero(&v, sizeof v);
+  v.d = vram__dims_3d(s, count, x[0].d->v[0], x[0].d->v[1]);
+  n.op = VRAM_OP_stack;
+  n.nin = (uint16_t)count;
+  n.nout = 1;
+  n.out = &v;
+  vram__forward_op(s, &n, x, &y);
+  return y;
+}
+
+static void vram__rnn_release_all(vram__step *s, const vram__tensor *x, int64_t count) {
+  int64_t i;
+  for (i = 0; i < count; i++)
+    vram__tensor_release(s, x[i]);
+}
+
+/* One layer: its output; states are replaced by the last ones. room: for 3 handles of each step */
+static vram__tensor vram__rnn_layer(vram__step *s, const vram__rnn_call *c, int64_t layer,
+                                    vram__tensor x, vram__tensor *states, vram__tensor *room) {
+  static const int64_t last[] = {VRAM__KEY_dim | 1 << 8, -1, 0};
+  const vram__rnn *r = &c->r;
+  const int64_t steps = r->seq_length, nets = r->num_layers * r->num_directions;
+  vram__tensor out[2], y;
+  int64_t d;
+  out[0] = out[1] = vram__tensor_none();
+  vram__rnn_unbind(s, x, room, steps);
+  for (d = 0; d < r->num_directions && !s->failed; d++) {
+    const int64_t net = layer * r->num_directions + d;
+    vram__rnn_pass p;
+    p.call = c;
+    p.w = c->w + net * r->params;
+    p.reverse = d != 0;
+    p.x = room;
+    p.y = room + steps * (d + 1);
+    p.state[0] = states[net];
+    p.state[1] = states[nets + net];
+    vram__rnn_pass_run(s, &p);
+    states[net] = p.state[0];
+    states[nets + net] = p.state[1];
+    out[d] = s->failed ? vram__tensor_none() : vram__rnn_stack(s, p.y, steps);
+  }
+  if (s->failed)
+    return vram__tensor_none();
+  y = out[0];
+  if (d == 2) {
+    const vram_dims *to = vram__dims_3d(s, steps, r->mini_batch, 2 * r->out_size);
+    y = vram__op_call_n(s, VRAM_OP_cat, out, 2, last, to);
+    vram__tensor_release(s, out[1]);
+    vram__rnn_release_all(s, room + 2 * steps, steps);
+    vram__tensor_release(s, out[0]);
+  }
+  vram__rnn_release_all(s, room + steps, steps);
+  vram__rnn_release_all(s, room, steps);
+  return y;
+}
+
+/* lstm, gru and rnn of RNN.cpp without cuDNN: c->out */
+static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c) {
+  const vram__rnn *r = &c->r;
+  const int64_t nets = r->num_layers * r->num_directions;
+  const int lstm = r->kind == VRAM__RNN_LSTM;
+  int64_t layer, drop[3];
+  vram__tensor x, *states, *room;
+  drop[0] = VRAM__KEY_p | 1 << 8;
+  drop[1] = VRAM__INT(c->n, dropout, 0);
+  drop[2] = 0;
+  c->out[0] = c->out[1] = c->out[2] = vram__tensor_none();
+  if (r->seq_length > UINT16_MAX) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, c->n,
+                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell (expected at "
+                      "most 65535 steps, or rules of torch-2.11 or newer)");
+    return;
+  }
+  states = vram__tensors_take(s, 2 * (uint64_t)nets);
+  room = vram__tensors_take(s, 3 * (uint64_t)r->seq_length);
+  if (s->failed)
+    return;
+  vram__memory_zero(states, 2 * (uint64_t)nets * sizeof *states);
+  x = r->batch_first ? vram__torch_swap(s, c->in[0], 0, 1) : vram__tensor_retain(s, c->in[0]);
+  vram__rnn_unbind(s, c->in[1], states, nets);
+  if (lstm)
+    vram__rnn_unbind(s, c->in[2], states + nets, nets);
+  for (layer = 0; layer < r->num_layers && !s->failed; layer++) {
+    vram__tensor_replace(s, &x, vram__rnn_layer(s, c, layer, x, states, room));
+    if (c->dropout && layer + 1 < r->num_layers && !s->failed)
+      vram__tensor_replace(s, &x, vram__op_call(s, VRAM_OP_dropout, x, vram__tensor_none(), drop));
+  }
+  if (s->failed)
+    return;
+  if (lstm)
+    c->out[2] = vram__rnn_stack(s, states + nets, nets);
+  c->out[1] = vram__rnn_stack(s, states, nets);
+  vram__rnn_release_all(s, states, 2 * nets);
+  c->out[0] = r->batch_first ? vram__torch_swap(s, x, 0, 1) : vram__tensor_retain(s, x);
+  vram__tensor_release(s, x);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -31690,15 +32188,17 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
 
+/* torch.nn.functional.kl_div divides by the batch where there is one. */
 static int vram__loss_reduction(const vram_node *n) {
   const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  return word == VRAM__WORD("none")        ? VRAM__REDUCTION_NONE
-         : word == VRAM__WORD("sum")       ? VRAM__REDUCTION_SUM
-         : word == VRAM__WORD("batchmean") ? VRAM__REDUCTION_BATCHMEAN
-                                           : VRAM__REDUCTION_MEAN;
+  if (word == VRAM__WORD("batchmean"))
+    return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
+  return word == VRAM__WORD("none")  ? VRAM__REDUCTION_NONE
+         : word == VRAM__WORD("sum") ? VRAM__REDUCTION_SUM
+                                     : VRAM__REDUCTION_MEAN;
 }
 
-/* Loss.cpp, apply_loss_reduction; torch.nn.functional.kl_div divides by the batch. Takes x. */
+/* Loss.cpp, apply_loss_reduction. Takes x. */
 static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
   if (reduction == VRAM__REDUCTION_NONE)
     return x;
@@ -33048,13 +33548,13 @@ enum {
   VRAM__RUN_PAST_KNOWN = 1,
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
-  VRAM__RUN_WORKSPACES = 8 /* times vram__step.blas_workspaces */
+  VRAM__RUN_RNN_CELLS = 8,
+  VRAM__RUN_WORKSPACES = 16 /* times vram__step.blas_workspaces */
 };
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n);
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c);
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
                                     uint32_t n, vram__optim_bytes *out);
 VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
@@ -34155,10 +34655,8 @@ static uint64_t vram__optim_pairs(uint32_t n) { return 10 * (uint64_t)n + 64; }
 VRAM__FN uint64_t vram__optim_ids(uint32_t n) { return 2 * vram__optim_pairs(n); }
 
 /* Why this combination does not exist, or NULL. */
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n) {
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c) {
   const vram__optim_row *row = vram__optim_row_of(c->optim);
-  uint32_t i;
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
@@ -34173,10 +34671,6 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
                                              : "this optimizer has no for-loop implementation";
   if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURABLE))
     return "this optimizer has no option capturable";
-  if (c->scaler && !c->master)
-    for (i = 0; i < n; i++)
-      if (vram__dtype_size(p[i].dtype) < 4)
-        return "GradScaler cannot unscale gradients of fp16 or bf16";
   return NULL;
 }
 
@@ -36514,7 +37008,7 @@ static void vram__step_put_recurrent(vram__step *s) {
   const int64_t pad = (int64_t)g->flat_pad;
   if (pad && dt != VRAM_BF16)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
-  if (g->rnn_dropout && s->train && !s->o->first_step)
+  if (g->rnn_dropout && s->train && !s->o->first_step && !s->rnn_cells)
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
   if (s->replay && s->rnn_dropout.st)
@@ -37284,9 +37778,9 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
-  if (vram__optim_problem(&c, s->optim, n)) {
+  if (vram__optim_problem(&c)) {
     s->failed = VRAM_ERR_UNSUPPORTED;
-    s->problem = vram__optim_problem(&c, s->optim, n);
+    s->problem = vram__optim_problem(&c);
     return;
   }
   if (s->replay && s->replay->fresh && !s->replay->taping) {
@@ -37364,6 +37858,7 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
+  uint32_t i;
   const uint64_t used = s->used;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
@@ -37374,6 +37869,12 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
                       "were recorded)");
     return;
   }
+  for (i = 0; i < n && s->scaler && !c.master; i++)
+    if (vram__dtype_size(s->optim[i].dtype) < 4) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                        "GradScaler cannot unscale gradients of fp16 or bf16");
+      return;
+    }
   c.first_step = s->o->first_step != 0;
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
@@ -38055,6 +38556,7 @@ VRAM__FN void vram__evaluate(vram__step *s) {
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
   return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
+         (s->rnn_cudnn ? 0 : VRAM__RUN_RNN_CELLS) |
          s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 
@@ -38134,6 +38636,10 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
       break;
     case VRAM__TAPE_OWN:
       vram__replay_get(s, value);
+      break;
+    case VRAM__TAPE_SEARCH:
+      if (run->fresh)
+        vram__replay_get_briefly(run, value);
       break;
     case VRAM__TAPE_BRIEF:
       vram__replay_get_briefly(run, value);
@@ -38230,6 +38736,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     else
       vram__replay_tape_part(s, run->optim, run->after, &id, phase);
     vram__replay_tape_part(s, run->after, end, &id, phase);
+    run->fresh = 0;
   }
   vram__report_blocks_known(report, o, run);
   return VRAM_OK;
@@ -38360,6 +38867,14 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
 
+/* Convolutions with a search of their own: three a node, in a table with room between them. */
+static uint32_t vram__searched_room(const vram_graph *g) {
+  uint32_t room = 64;
+  while (room / 4 < g->nnode && room < UINT32_C(1) << 30)
+    room *= 2;
+  return room;
+}
+
 /* How deep checkpointed ranges lie inside one another, at most. */
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
@@ -38399,6 +38914,9 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
+/* What a step of a recurrent net takes where it is one of many operations. */
+#define VRAM__CELL_BYTES 4096
+
 /* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
    run again inside one another. */
 static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options *o) {
@@ -38436,11 +38954,17 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
     n += vram__replay_bytes(g);
+  if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
+    n += vram__searched_room(g) * (uint64_t)sizeof(uint32_t);
   for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
     if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_CONV) {
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
+       m = m->next)
+    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
+      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
   return n;
 }
 
@@ -38616,6 +39140,11 @@ static int vram__step_take_arrays(vram__step *s) {
       vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
+    s->searched_room = vram__searched_room(g);
+    VRAM__TAKE(s->searched, uint32_t, s->searched_room);
+    vram__memory_zero(s->searched, s->searched_room * (uint64_t)sizeof *s->searched);
+  }
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
@@ -38776,6 +39305,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
@@ -38799,7 +39329,7 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
-  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_BENCHMARK)
     return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";

@@ -369,7 +369,7 @@ static void misuse(void) {
   from[5].cc = 9;
   from[6].cc = 130;
   from[7].ncheckpoint = 1;
-  from[8].cudnn = (vram_cudnn)2;
+  from[8].cudnn = (vram_cudnn)3;
   vram_graph_init(&g, mem, sizeof mem);
   EQUAL(vram_step(&g, &o, scratch, sizeof scratch, &r, &e), VRAM_ERR_VALUE);
   TEXT(e.text, "a model without nodes");
@@ -452,6 +452,38 @@ static void workspace(const char *text, uint32_t cc, vram_dtype dtype, uint64_t 
   *test_where = 0;
 }
 
+/* What cudnn.benchmark takes for that convolution in the first step, and no more behind it. */
+static void search(const char *text, uint32_t cc, uint64_t expected) {
+  play p;
+  vram_step_options o;
+  vram_report first, steady, plain;
+  vram_error e;
+  memset(&p, 0, sizeof p);
+  memset(&o, 0, sizeof o);
+  o.cc = cc;
+  o.cudnn = VRAM_CUDNN_BENCHMARK;
+  snprintf(test_where, sizeof test_where, "search, cc %u %.200s", (unsigned)cc, text);
+  if (NEED(play_parse(&p, text, strlen(text), NULL, 0) == VRAM_OK)) {
+    uint64_t need = vram_step_bytes(&p.graph, &o);
+    void *scratch = malloc((size_t)need);
+    o.first_step = 1;
+    EQUAL(vram_step(&p.graph, &o, scratch, need, &first, &e), VRAM_OK);
+    o.first_step = 0;
+    EQUAL(vram_step(&p.graph, &o, scratch, need, &steady, &e), VRAM_OK);
+    o.cudnn = VRAM_CUDNN_EXPECTED;
+    EQUAL(vram_step(&p.graph, &o, scratch, need, &plain, &e), VRAM_OK);
+    EQUAL(first.peak_allocated_bytes.expected,
+          first.peak_blocks_bytes + (expected + 511) / 512 * 512);
+    EQUAL(steady.peak_allocated_bytes.expected, plain.peak_allocated_bytes.expected);
+    CHECK(steady.cudnn_bytes.upper >= expected &&
+          steady.cudnn_bytes.upper > plain.cudnn_bytes.upper);
+    EQUAL(steady.events, plain.events);
+    free(scratch);
+  }
+  play_end(&p);
+  *test_where = 0;
+}
+
 /* By hand: x and w where the result is written as it is stored, else all three, with channels in
    groups of 16 bytes; 36 values for each tile of 4x4 and each pair of channels; 32x17 complex ones
    for each tile of 30x30. cuDNN 9.26 itself asks for the copies and 16 bytes. */
@@ -486,6 +518,9 @@ static void workspaces(void) {
   workspace(text, 80, VRAM_DTYPE_NONE, 4 * (x + 36864), winograd);
   workspace(text, 75, VRAM_DTYPE_NONE, UINT64_C(100) * 4096, winograd);
   workspace(text, 80, VRAM_BF16, 2 * (2 * x + 36864), winograd);
+  search(text, 90, 4 * (3 * x + 36864));
+  search(point, 80, 4 * (3 * x + 4096));
+  search(point, 75, 4 * (2 * x + 4096));
   workspace(strided, 80, VRAM_DTYPE_NONE, 4 * (x + 18432), copies);
   workspace(strided, 90, VRAM_DTYPE_NONE, copies, copies);
   workspace(strided, 70, VRAM_DTYPE_NONE, 0, copies);

@@ -6,8 +6,8 @@ import torch, torch.nn as nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from export_device import autocast
-from export_recorder import run
 from export_rows import DTYPES, Problem, Ref, one_line, place
+from export_run import run
 
 
 def model_dtype(module, inputs={}):

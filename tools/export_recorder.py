@@ -1,25 +1,20 @@
 """A forward pass as nodes of the text form: a TorchFunctionMode that sees every call of a torch function."""
 
-import contextlib, gc, re, weakref
+import re, weakref
 
-import torch, torch.nn as nn, torch.nn.functional as F
-import torch.functional, torch._tensor
+import torch, torch.nn as nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-import export_checkpoint, export_device, export_found, export_linalg, export_native, export_quantised
-import export_recurrent, export_training
+import export_found, export_linalg, export_recurrent, export_training
 from export_custom import Measured, bytes_of, measure, storage_order
-from export_device import autocast
 from export_rows import (
     CONVERT,
     DTYPES,
     LOSS_REDUCTION,
-    NAMED_LIKE_MODULE,
     NoWord,
     Node,
     Problem,
-    RNN,
     Ref,
     SAME_OR_COPY,
     SIGNATURES,
@@ -45,53 +40,6 @@ class Same(torch.autograd.Function):
         return g
 
 
-
-
-@contextlib.contextmanager
-def no_hooks_of_its_own(rec):
-    """a program that has saved tensors packed its own way keeps what the text form has no line for"""
-    hooks = torch.autograd.graph.saved_tensors_hooks
-    kept = hooks.__enter__
-
-    def refused(self):
-        if rec.unit:
-            return kept(self)
-        raise Problem(
-            f"the forward pass packs saved tensors its own way ({type(self).__name__}), which the text form has no line for"
-        )
-
-    hooks.__enter__ = refused
-    try:
-        yield
-    finally:
-        hooks.__enter__ = kept
-
-
-class Past:
-    """Tensors that an earlier pass left alive (a module or a hook keeps them from step to step), and when this pass lets go of
-    them: that is where it keeps others instead."""
-
-    def __init__(self, rec, inputs):
-        self.died = {}  # shape and dtype: numbers of nodes
-        known = {id(t) for t in [*rec.tensors.values(), *inputs.values()]}
-        self.refs = [
-            weakref.ref(t, self.gone(rec, (t.shape, t.dtype)))
-            for t in gc.get_objects()
-            if issubclass(type(t), torch.Tensor) and id(t) not in known and rec.on_device(t)
-        ]
-
-    def gone(self, rec, kind):
-        return lambda _: self.died.setdefault(kind, []).append(len(rec.nodes))
-
-    def places(self, kept):
-        """{name: number of nodes} for (name, tensor) in the order in which they were made"""
-        found = {}
-        for name, t in kept:
-            if self.died.get((t.shape, t.dtype)):
-                found[name] = self.died[t.shape, t.dtype].pop(0)
-        return found
-
-
 def result_values(r):
     """a result as lists: transformers' are dicts that no tree is made of"""
     return list(r.values()) if isinstance(r, dict) else r
@@ -100,8 +48,9 @@ def result_values(r):
 class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurrent, TorchFunctionMode):
     same = staticmethod(Same.apply)
 
-    def __init__(self, module, inputs, buffers_are_inputs=False):
+    def __init__(self, module, inputs, amp=None):
         super().__init__()
+        self.amp, self.train = amp, module.training
         self.nodes, self.names, self.taken, self.death, self.refs, self.notes = [], {}, set(), {}, [], []
         self.paths = [""]
         self.path_of = {id(m): n for n, m in module.named_modules(remove_duplicate=True)}
@@ -113,6 +62,11 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.given = []  # names of what the module itself gave
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
+        self.dead = {}  # names of values, and the number of nodes when they died
+        self.stats = set()  # ids of running statistics
+        self.params_in_modules = set()  # ids of what lines of whole modules have
+        self.rnn_name = {}  # ids of recurrent modules, and the name of the first line of each
+        self.leaf_flags = [False]  # of the modules that are running: is it one op of torch.nn?
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
         )
@@ -229,8 +183,6 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
                 del self.death[key]
 
         self.refs.append(weakref.ref(t, gone))
-
-    dead = None
 
     def gave(self, result):
         """what the module itself gives: results beside a loss, which is a number"""
@@ -448,8 +400,6 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def leaf(self):
         """whether the module that calls is one op of torch.nn"""
         return self.leaf_flags[-1]
-
-    leaf_flags = [False]
 
     def unary_keys(self, op, args, kwargs):
         k = {}
@@ -1315,132 +1265,3 @@ for k in ("fft", "ifft", "rfft", "irfft"):
         setattr(Recorder, f"op_fft_{k}{end}", lambda self, a, r, _, k=k + end: self.fft(k, a, r))
 for k in ("sum", "mean", "prod", "amax", "amin", "logsumexp"):
     setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.reduce(k, a, r))
-
-
-def run(module, forward, inputs, amp=None):
-    """one forward pass under the recorder; gives the recorder and the names of what came out"""
-    rec = Recorder(module, inputs)
-    rec.amp, rec.dead, rec.stats, rec.params_in_modules, rec.rnn_name, rec.train, rec.leaf_flags = (
-        amp,
-        {},
-        set(),
-        set(),
-        {},
-        module.training,
-        [False],
-    )
-    saved = [
-        (m, n, getattr(m, n))
-        for m in (F, torch.functional, torch._tensor)
-        for n in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-        if hasattr(m, n)
-    ]
-    call = nn.Module.__call__
-
-    def hooked(m, *args, **kwargs):
-        rec.paths.append(rec.path_of.get(id(m), rec.paths[-1]))
-        rec.leaf_flags.append(
-            not any(True for _ in m.children()) and type(m).__module__.startswith(NAMED_LIKE_MODULE)
-        )
-        try:
-            if type(m).__name__ in RNN and type(m).__module__.startswith("torch.nn.") and not rec.unit:
-                rec.unit += 1
-                try:
-                    r = call(m, *args, **kwargs)
-                finally:
-                    rec.unit -= 1
-                rec.recurrent(m, args, kwargs, r)
-                return r
-            words = export_native.line(rec, m, module, args, kwargs)
-            if words:
-                rec.unit += 1
-                try:
-                    r = call(m, *args, **kwargs)
-                finally:
-                    rec.unit -= 1
-                export_native.recorded(rec, m, words, r)
-                return r
-            r = call(m, *args, **kwargs)
-            if m is module:
-                rec.gave(r)
-            return r
-        finally:
-            rec.paths.pop()
-            rec.leaf_flags.pop()
-
-    setattr_of = nn.Module.__setattr__
-
-    def keeping(m, name, value):
-        setattr_of(m, name, value)
-        if isinstance(value, torch.Tensor) and id(value) in rec.names:
-            rec.assigned[rec.names[id(value)]] = len(rec.nodes)
-
-    apply = torch.autograd.Function.__dict__.get("apply")
-
-    def unseen(cls, *args, **kwargs):
-        call = apply.__get__(None, cls)
-        if rec.unit or cls is Same:
-            return call(*args, **kwargs)
-        if export_checkpoint.is_call(cls):
-            return export_checkpoint.reentrant(rec, *args)
-        rec.unit += 1
-        try:
-            r = call(*args, **kwargs)
-        finally:
-            rec.unit -= 1
-        rec.custom(cls.__name__, call, args, kwargs, r, "an autograd function of the program's own")
-        return r
-
-    gc.collect()
-    past = Past(rec, inputs)
-    gc.disable()  # lifetimes are those of the program alone
-    try:
-        for m, n, _ in saved:
-            setattr(m, n, lambda *a, **k: False)
-        nn.Module.__call__, nn.Module.__setattr__ = hooked, keeping
-        torch.autograd.Function.apply = classmethod(unseen)
-        hooks = torch.autograd.graph.saved_tensors_hooks(
-            lambda t: None, lambda t: t
-        )  # which keep nothing alive
-        cudnn = torch.backends.cudnn.flags(enabled=not export_device.fake_device)
-        with hooks, export_checkpoint.recorded(rec), export_quantised.recorded(rec), export_training.recorded(
-            rec
-        ), autocast(rec.device, amp), cudnn, rec:
-            with no_hooks_of_its_own(rec):
-                out = forward(**inputs)
-    finally:
-        gc.enable()
-        nn.Module.__call__, nn.Module.__setattr__ = call, setattr_of
-        torch.autograd.Function.apply = apply
-        for m, n, f in saved:
-            setattr(m, n, f)
-    flat = []
-
-    def walk(o, depth=0):
-        if isinstance(o, torch.Tensor):
-            flat.append(o)
-        elif isinstance(o, dict):
-            for v in o.values():
-                walk(v, depth + 1)
-        elif isinstance(o, (tuple, list)):
-            for v in o:
-                walk(v, depth + 1)
-        elif depth < 8 and hasattr(o, "__dict__") and not isinstance(o, (type, nn.Module)):
-            walk(vars(o), depth + 1)  # a cache of keys and values
-
-    walk(out)
-    outputs = [rec.names[id(t)] for t in flat if id(t) in rec.names]
-    rec.end = len(rec.nodes)
-    alive = {n for e in rec.death.values() for n in e} - set(outputs)
-    alive -= rec.leaves - set(rec.assigned)  # the graph holds them, too: nobody sees when the program lets go
-    kept = {n for t in flat for n in rec.death.get(id(t), [])}
-    for n in alive - kept:
-        rec.note(f"{n} outlives the forward pass (kept by the module)")
-    rec.kept = alive - kept
-    made = {id(t): t for t in (r() for r in rec.refs) if t is not None}
-    stays = [(n, made[i]) for i, names in rec.death.items() if i in made for n in names if n in rec.kept]
-    order = {o: k for k, n in enumerate(rec.nodes) for o in n.outs}
-    stays.sort(key=lambda s: order.get(s[0], 0))
-    rec.assigned = past.places(stays) | rec.assigned
-    rec.outputs = list(dict.fromkeys(outputs))
-    return rec

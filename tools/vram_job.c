@@ -210,9 +210,12 @@ static int set_cc(job *j, const char *a, const char *v) {
 
 static int set_cudnn(job *j, const char *a, const char *v) {
   (void)a;
-  j->o.cudnn = !strcmp(v, "none") ? VRAM_CUDNN_NONE : VRAM_CUDNN_EXPECTED;
-  return j->o.cudnn == VRAM_CUDNN_NONE || !strcmp(v, "expected") ||
-         (cmd_bad("unknown workspaces of cuDNN", v, "expected or none"), 0);
+  static const char *const words[] = {"expected", "none", "benchmark"};
+  uint32_t i = 0;
+  while (i < 3 && strcmp(v, words[i]))
+    i++;
+  j->o.cudnn = (vram_cudnn)i;
+  return i < 3 || (cmd_bad("unknown workspaces of cuDNN", v, "expected, none or benchmark"), 0);
 }
 
 static int set_modules(job *j, const char *a, const char *v) {

@@ -53,7 +53,9 @@
   "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
   "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
   "  --alloc-conf K:V,...  as in PYTORCH_CUDA_ALLOC_CONF\n"                                        \
-  "  --cudnn expected|none workspaces of convolutions (default: expected)\n"                       \
+  "  --cudnn expected|none|benchmark\n"                                                            \
+  "                        workspaces of convolutions (default: expected);\n"                      \
+  "                        benchmark: torch.backends.cudnn.benchmark=True\n"                       \
   "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
   "  --modules lazy|eager|eager-cuda10\n"                                                          \
   "                        CUDA_MODULE_LOADING (default: lazy), or CUDA 10\n"                      \

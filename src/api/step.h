@@ -28,7 +28,8 @@ typedef struct vram_node_report {
    `requested`), but the allocated and reserved bytes of a replay have them, and the peak. */
 typedef enum vram_cudnn {
   VRAM_CUDNN_EXPECTED,
-  VRAM_CUDNN_NONE /* convolutions run without */
+  VRAM_CUDNN_NONE,     /* convolutions run without */
+  VRAM_CUDNN_BENCHMARK /* torch.backends.cudnn.benchmark: the first step tries all of them, too */
 } vram_cudnn;
 
 /* A copy of the model whose weights are averages, which a step updates last. */

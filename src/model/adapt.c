@@ -193,12 +193,12 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
 
 /* The rank of all adapters becomes this one, 0: stays as it is; which it was. */
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank) {
-  int64_t *word =
-      g->adapt ? (int64_t *)(uintptr_t)vram__attr_find(g->adapt->lora_words, VRAM__KEY_lora, NULL)
-               : NULL;
+  vram__adapt *const a = g->adapt;
+  const int64_t *const word =
+      a ? vram__attr_find(a->lora_words, VRAM__KEY_lora, NULL) : (const int64_t *)NULL;
   const int64_t was = word ? *word : 0;
   if (word && rank)
-    *word = rank;
+    a->lora_words[word - a->lora_words] = rank;
   return was;
 }
 

@@ -3,6 +3,8 @@
 
 #ifndef VRAM_NO_STEP
 
+#define VRAM__BN_AXES 5 /* of cuDNN's batch norm */
+
 /* aux of a batch_norm's record */
 /* and where the weight is saved, or what comes in its place */
 enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_WEIGHT = 2 /* bits before it */ };
@@ -144,6 +146,9 @@ static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
+  if (cudnn && x->d->ndim > VRAM__BN_AXES)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "cuDNN's batch norm takes 2 to 5 axes: PyTorch refuses");
   if (!x->d->numel)
     return vram__batch_norm_nothing(s, b);
   if (!vram__is_half(x->dt) || (b->in[1].d && b->in[1].dt != VRAM_F32)) /* is_mixed_type */

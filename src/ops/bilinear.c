@@ -18,6 +18,8 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   weight[2] = right->v[last];
   if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
+  if (!weight[1] || !weight[2])
+    return vram__node_error(g, n, "inputs without features");
   if (!vram__node_params(g, n, 2) ||
       !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
@@ -178,9 +180,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   if (n->param[1])
     vram__bilinear_add_bias(s, &y[0], args[3]);
   s->amp = amp;
-  for (i = 0; i < count; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, args[i]);
+  vram__autocast_release(s, args, own);
 }
 
 /* derivatives.yaml, _trilinear: each gradient is one of the other two and of the one that arrives,

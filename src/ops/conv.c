@@ -192,6 +192,26 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
+/* torch.backends.cudnn.benchmark, once for each convolution (Conv_v8.cpp, BenchmarkCache). Those
+   that differ in stride and dilation alone, but not in their result, count as one. */
+static void vram__conv_search(vram__step *s, const vram__cudnn_conv *c, const vram_bounds *w) {
+  const vram_bounds b = vram__cudnn_search(&s->device, c, w);
+  uint64_t key[11];
+  uint32_t i;
+  key[0] = (uint64_t)c->dt << 32 | (uint32_t)c->makes;
+  key[1] = (uint64_t)c->channels_last << 32 | c->dense;
+  key[2] = c->samples;
+  for (i = 0; i < 2; i++) {
+    key[3 + i] = c->channels[i];
+    key[5 + i] = c->places[i];
+  }
+  key[7] = c->in;
+  key[8] = c->window;
+  key[9] = (uint64_t)c->kernel[0];
+  key[10] = (uint64_t)c->made[0];
+  vram__device_search(s, &b, vram__hash((const char *)key, sizeof key));
+}
+
 /* cuDNN runs a convolution of s->node: x, y and w as in vram__cudnn_conv, of dtype dt. */
 static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
                                  vram__conv_makes makes, vram_dtype dt, int cl) {
@@ -224,6 +244,8 @@ static void vram__conv_workspace(vram__step *s, const vram_dims *const xyw[3],
   c.dense = !c.grouped && c.axes == 2 && c.kernel[0] > 1 && c.kernel[1] > 1 &&
             (s->node->flags & VRAM__UNIT_STEPS) != 0;
   bytes = vram__cudnn_workspace(&s->device, &c);
+  if (s->o->cudnn == VRAM_CUDNN_BENCHMARK)
+    vram__conv_search(s, &c, &bytes);
   vram__device_workspace(s, &bytes);
 }
 

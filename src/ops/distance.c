@@ -76,11 +76,8 @@ static void vram__fp32_begin(vram__step *s, const vram__tensor *x, vram__fp32_ca
 }
 
 static void vram__fp32_end(vram__step *s, vram__fp32_call *c) {
-  uint32_t i;
   s->amp = c->amp;
-  for (i = 0; i < 2; i++)
-    if (c->own >> i & 1)
-      vram__tensor_release(s, c->in[i]);
+  vram__autocast_release(s, c->in, c->own);
 }
 
 /* linalg_vector_norm(x, 2, dim, keepdim=True).clone(); what bounds it by eps, a tensor of at least
@@ -139,18 +136,23 @@ static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor
   vram__fp32_end(s, &c);
 }
 
-/* norm(x1 - x2 + eps, 2, -1, keepdim) */
+/* norm(x1 - x2 + eps, 2, -1, keepdim); at::norm's gradient takes its operand in the result's dtype
+   (derivatives.yaml, norm.ScalarOpt_dim_dtype) */
 static void vram__forward_pairwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   const vram__tensor apart = vram__torch_pointwise(s, VRAM_OP_sub, x, 2);
   const vram__tensor moved = vram__torch_pointwise(s, VRAM_OP_add, &apart, 1);
   int64_t attr[5];
+  uint32_t fn;
   attr[0] = (int64_t)(VRAM__KEY_dim | 1u << 8);
   attr[1] = -1;
   attr[2] = (int64_t)(VRAM__KEY_keepdim | 1u << 8);
   attr[3] = VRAM__INT(n, keepdim, 0) != 0;
   attr[4] = 0;
   y[0] = vram__op_call_n(s, VRAM_OP_norm, &moved, 1, attr, NULL);
+  fn = y[0].st ? vram__slot_at(s, y[0].st)->fn : 0;
+  if (fn)
+    vram__grad_fn_at(s, fn)->aux |= VRAM__NORM_CAST;
   vram__tensor_release(s, moved);
   vram__tensor_release(s, apart);
 }

@@ -287,7 +287,7 @@ static void vram__operand_sum(vram__step *s, vram__operand *o, uint64_t position
     return;
   f = vram__tape_record(s, VRAM_OP_sum, &o->t, 1, 1, 0);
   if (f)
-    f->aux = mask;
+    f->aux = mask | 256u;
   y = vram__tensor_sum(s, o->t, mask, 0, o->t.dt);
   vram__grad_fn_set_output(s, f, 0, &y);
   vram__tensor_replace(s, &o->t, y);
@@ -351,11 +351,10 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
-/* Nothing is summed: a product of elements. Takes both. */
+/* Nothing is summed: a product of elements with axes for these positions of n. Takes both. */
 static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
-                                           const vram__operand *b, uint32_t n) {
+                                           const vram__operand *b, uint32_t n, uint64_t positions) {
   const uint64_t all = (UINT64_C(1) << n) - 1;
-  const uint64_t positions = vram__operand_positions(a) | vram__operand_positions(b);
   vram__tensor left, right;
   vram__operand y;
   uint32_t i, ndim = 0;
@@ -448,7 +447,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   int last[2];
   vram__tensor left, right, product;
   if (!sum)
-    return vram__einsum_multiply(s, &a, &b, n);
+    return vram__einsum_multiply(s, &a, &b, n,
+                                 vram__operand_positions(&a) | vram__operand_positions(&b));
   vram__operand_sum(s, &a, one, n);
   vram__operand_sum(s, &b, one, n);
   p.a = a;
@@ -573,6 +573,8 @@ static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__ope
   const uint64_t in_a = vram__operand_positions(&a), in_b = vram__operand_positions(&b);
   uint64_t sum = 0, sum_a = 0, sum_b = 0;
   uint32_t i;
+  if (l->n == l->nout) /* nothing is summed anywhere: the product is the result, no view of it */
+    return vram__einsum_multiply(s, &a, &b, l->n, (UINT64_C(1) << l->n) - 1);
   for (i = l->nout; i < l->n; i++) {
     const uint64_t bit = UINT64_C(1) << i;
     if (in_a & in_b & bit) {

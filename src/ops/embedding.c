@@ -82,6 +82,8 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   int fuse;
   while (rows >> bits)
     bits++;
+  if (s->device.rules->does & VRAM__EMBEDDING_ALL_BITS)
+    bits = 8 * ie;
   fuse = (how & VRAM__ROWS_FUSED) && (s->device.rules->does & VRAM__EMBEDDING_FUSED) &&
          grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
@@ -102,7 +104,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__cub_release(s, i);
   t[4] = vram__cub_hold(s, seg * ie); /* the segments' parts, and where they begin */
   t[5] = vram__cub_hold(s, seg * ie);
-  vram__workspace_use(s, vram__cub_scan(s, seg, ie));
+  vram__workspace_use(s, vram__cub_scan(s, seg, ie == 4 ? VRAM_I32 : VRAM_I64));
   t[6] = vram__cub_hold(s, 8);
   t[7] = vram__cub_hold(s, parts * ie);
   t[8] = vram__cub_hold(s, fuse ? parts * ie

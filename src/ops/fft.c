@@ -130,12 +130,14 @@ static int vram__shape_complex(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first? */
-static int vram__fft_embeds(const vram_dims *d) {
+/* as_cufft_embed: can a plan read a batch of signals with these strides, or is it copied first?
+   Those of 16 bits have to lie side by side (CuFFTPlanCache.h). */
+static int vram__fft_embeds(const vram_dims *d, vram_dtype dt) {
   const int64_t *st = VRAM__STRIDE(d);
+  const int half = dt == VRAM_F16 || dt == VRAM_BF16 || dt == VRAM_C32 || dt == VRAM_CB32;
   int64_t last = st[d->ndim - 1u];
   uint32_t i;
-  if (last <= 0 || (d->v[0] != 1 && !st[0]))
+  if (last <= 0 || (d->v[0] != 1 && !st[0]) || (half && last != 1))
     return 0;
   for (i = d->ndim - 2u; i > 0; i--) {
     if (d->v[i] == 1)
@@ -174,7 +176,7 @@ static void vram__fft_exec(vram__step *s, vram__tensor x, vram__tensor *y, const
     size[1 + i] = x.d->v[axis[i]];
   vram__upper_may_need(s, 2 * x.d->numel);
   p = vram__tensor_reshape(s, p, n + 1, size);
-  if (!vram__fft_embeds(p.d))
+  if (!vram__fft_embeds(p.d, p.dt))
     vram__tensor_release(s, vram__tensor_empty(s, vram__dims_contiguous(s, p.d), p.dt));
   vram__tensor_release(s, p);
   for (i = x.d->ndim; i-- > 0;) {
@@ -229,21 +231,40 @@ static int vram__fft_is_one(const vram__fft *t) {
   return t->n <= VRAM__FFT_AXES && !(t->n >= 2 && t->axis[0] == 0 && t->axis[1] == 1);
 }
 
+/* cuFFT reads real numbers in pairs: x from its second number on is copied, the last of the axes
+   innermost. One handle more. */
+static vram__tensor vram__fft_aligned(vram__step *s, vram__tensor x, const vram__fft *t) {
+  const uint32_t a = t->axis[t->n - 1], off = vram__slot_at(s, vram__tensor_slot(x))->off;
+  int64_t stride[VRAM_MAX_AXES] = {0}, z = x.d->v[a];
+  uint32_t i;
+  if (!x.st || !(off & 1))
+    return vram__tensor_retain(s, x);
+  for (i = x.d->ndim; i-- > 0;) {
+    stride[i] = i == a ? 1 : z;
+    z *= i == a ? 1 : x.d->v[i];
+  }
+  return vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, x.d->v, stride), x.dt);
+}
+
 static vram__tensor vram__fft_r2c(vram__step *s, vram__tensor x, const vram__fft *t,
                                   const vram_dims *d) {
   const vram_dtype dt = vram__complex_of(x.dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt), work, z;
-  if (vram__fft_is_one(t)) {
+  x = vram__fft_aligned(s, x, t);
+  if (vram__fft_is_one(t))
     vram__fft_exec(s, x, &y, t->axis, t->n);
-    return y;
+  else {
+    vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
+    if (t->n > 1) {
+      work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
+      z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
+      vram__tensor_release(s, x);
+      vram__tensor_release(s, y);
+      return z;
+    }
   }
-  vram__fft_exec(s, x, &y, t->axis + t->n - 1, 1);
-  if (t->n == 1)
-    return y;
-  work = vram__tensor_empty(s, vram__dims_contiguous(s, d), dt);
-  z = vram__fft_rounds(s, y, work, t->axis, t->n - 1);
-  vram__tensor_release(s, y);
-  return z;
+  vram__tensor_release(s, x);
+  return y;
 }
 
 static vram__tensor vram__fft_c2r(vram__step *s, vram__tensor x, const vram__fft *t,
@@ -281,23 +302,38 @@ static vram__tensor vram__fft_resized(vram__step *s, vram__tensor x, const vram_
   return y;
 }
 
-/* A transform of bf16 along one axis is made in its own complex numbers, half of them where the
-   signal's other half follows from it; several axes are made in fp32. */
+/* bf16 whose sizes are powers of two, in one plan, is transformed as it is; the rest in fp32. */
+static int vram__fft_is_native(const vram__fft *t) {
+  uint32_t i;
+  if (!vram__fft_is_one(t))
+    return 0;
+  for (i = 0; i < t->n; i++) {
+    const int64_t size = i + 1 == t->n ? t->last : t->size[i];
+    if (size & (size - 1))
+      return 0;
+  }
+  return 1;
+}
+
+/* bf16 gives its own complex numbers, half of them where the signal's other half follows from it.
+ */
 static vram__tensor vram__fft_bf16(vram__step *s, vram__tensor x, const vram__fft *t,
                                    const vram_dims *d) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   vram__tensor y, z, all;
   for (i = 0; i < d->ndim; i++)
-    size[i] = i == t->axis[0] ? t->last / 2 + 1 : d->v[i];
+    size[i] = i == t->axis[t->n - 1] ? t->last / 2 + 1 : d->v[i];
   y = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), VRAM_CB32);
-  vram__fft_exec(s, x, &y, t->axis, 1);
+  x = vram__fft_aligned(s, x, t);
+  vram__fft_exec(s, x, &y, t->axis, t->n);
   z = vram__tensor_empty(s, vram__dims_dense(s, y.d), VRAM_C64);
   if (z.d->numel != d->numel) {
     all = vram__tensor_empty(s, vram__dims_contiguous(s, d), VRAM_C64);
     vram__tensor_release(s, z);
     z = all;
   }
+  vram__tensor_release(s, x);
   vram__tensor_release(s, y);
   return z;
 }
@@ -327,7 +363,7 @@ static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
-  if (in.dt == VRAM_BF16 && t.n > 1)
+  if (in.dt == VRAM_BF16 && !vram__fft_is_native(&t))
     vram__tensor_replace(s, &in, vram__tensor_to(s, in, VRAM_F32));
   y[0] = in.dt == VRAM_BF16      ? vram__fft_bf16(s, in, &t, n->out[0].d)
          : kind == VRAM__FFT_R2C ? vram__fft_r2c(s, in, &t, n->out[0].d)

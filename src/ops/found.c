@@ -71,6 +71,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   const uint32_t e = vram__dtype_size(x[0].dt);
   const uint64_t all = x[0].d->numel;
   const uint32_t inverse = n->nout > 1;
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   vram__tensor c = vram__tensor_contiguous(s, x[0]);
   const uint32_t sorted = vram__cub_hold(s, e * all);
   uint32_t places[2], count;
@@ -83,7 +84,7 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
     vram__cub_release(s, places[0]);
     y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), VRAM_I64);
     places[0] = vram__cub_hold(s, 8 * all);
-    vram__workspace_use(s, vram__cub_scan(s, all, 4));
+    vram__workspace_use(s, vram__cub_scan(s, all, VRAM_I32));
     vram__cub_release(s, places[0]);
     (void)places[1];
   }
@@ -94,6 +95,14 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   vram__cub_release(s, inverse ? places[1] : 0);
   vram__cub_release(s, sorted);
   vram__tensor_release(s, c);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* derivatives.yaml, _unique2: not_implemented; the record is there all the same. */
+static void vram__backward_unique(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "unique has no derivative: PyTorch stops with an error");
 }
 
 /* nms_kernel.cu: boxes in the order of their scores, a bit for each pair of them */
@@ -130,6 +139,7 @@ static void vram__forward_nms(vram__step *s, const vram_node *n, vram__tensor *x
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(nonzero, "", 1, 1, nonzero, SAME, none, nonzero, none, none, NONE, 0, 0, "count");
-VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, none, none, NONE, 0, VRAM__OP_REAL, "count");
+VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VRAM__OP_REAL,
+         "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");

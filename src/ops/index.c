@@ -489,9 +489,7 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     vram__index_gone(s, &ix, 0);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* What was overwritten gets no gradient; the values get g at their places. */
@@ -557,7 +555,7 @@ static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__
   sum = vram__tensor_empty(s, d, VRAM_I64);
   if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
     copy = vram__tensor_empty(s, d, VRAM_BOOL);
-  vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+  vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
   if (!(g.d->flags & VRAM__CONTIG))
     c = vram__tensor_contiguous(s, g);
   vram__tensor_release(s, c);

@@ -66,6 +66,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
                                               uint32_t nin);
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in, uint32_t nin);
+VRAM__FN void vram__autocast_release(vram__step *s, vram__tensor *in, uint32_t own);
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y);
 
@@ -197,10 +198,13 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
+VRAM__FN uint64_t vram__rnn_cells(const vram_node *n);
 VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram__tensor w,
                                             vram__tensor b);
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+#define VRAM__NORM_CAST 256u /* aux of a norm beside its axes: backward casts the operand */
 
 /* loss.c */
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);

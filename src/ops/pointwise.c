@@ -70,6 +70,14 @@ static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, 
   return 1;
 }
 
+static int vram__any_float(const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (vram__kind_rank(n->in[i]->dtype) >= 2)
+      return 1;
+  return 0;
+}
+
 static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t count) {
   vram__promote p;
   uint32_t i;
@@ -94,8 +102,10 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
       (n->op == VRAM_OP_pow || n->op == VRAM_OP_floor_divide || n->op == VRAM_OP_remainder ||
        vram__node_list(n, VRAM__KEY_rounding_mode, NULL)))
     return vram__node_error(g, n, "a tensor of bools");
-  if (vram__kind_rank(dt) < 2 &&
-      (n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv))
+  if (vram__kind_rank(dt) < 2 && n->op == VRAM_OP_where && n->nin < 3)
+    dt = VRAM_F32; /* the other one is 0.0 */
+  if ((n->op == VRAM_OP_hypot || n->op == VRAM_OP_logaddexp || n->op == VRAM_OP_addcdiv) &&
+      !vram__any_float(n))
     return vram__node_error(g, n, "tensors that are not floating point");
   if (vram__kind_rank(dt) == 3 && vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
     return vram__node_error(g, n, "complex numbers are not rounded");
@@ -302,6 +312,14 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
   return own;
 }
 
+/* The op is done: what vram__autocast_list made for it goes. */
+VRAM__FN void vram__autocast_release(vram__step *s, vram__tensor *in, uint32_t own) {
+  uint32_t i;
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__tensor_release(s, in[i]);
+}
+
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   const uint32_t kind = vram__pointwise_kind(s, n);
@@ -320,9 +338,7 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
     in[i] = x[i];
   own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
   y[0] = vram__torch_pointwise(s, kind, in, n->nin);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* Comparisons have no gradient. */
@@ -347,8 +363,10 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
   const vram_dims *d[3];
   vram__grad_fn *f;
   vram_dtype dt;
-  if (n->nin < 3)
-    b = number = vram__tensor_empty(s, s->scalar, a.dt);
+  if (n->nin < 3) /* 0.0: an integer becomes a floating-point number */
+    b = number = vram__tensor_empty(
+        s, s->scalar,
+        vram__kind_rank(a.dt) < 2 ? vram__step_dtype(s, vram__graph_default_dtype(s->g)) : a.dt);
   else
     b = x[2];
   {
@@ -507,6 +525,5 @@ VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compar
 VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposinf ~isneginf", 1, 1,
          bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE,
-    VRAM__OP_NUMBERS | VRAM__OP_FLOATS, "",
+    logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");

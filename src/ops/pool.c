@@ -61,10 +61,16 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
   const uint32_t k = vram__op_axes(n), lead = vram__axis_lead(g, n, k);
   int64_t to[3];
-  if (lead && vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL && !vram__axes_filled(g, n, 1))
+  uint32_t i, ones = 0;
+  if (!lead || !vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
     return 0;
-  return lead && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
-         vram__shape_resize(g, n, k, to);
+  for (i = 0; i < k; i++)
+    ones += to[i] == 1;
+  if (vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL
+          ? !vram__axes_filled(g, n, 1)
+          : ones < k && !vram__axes_filled(g, n, lead))
+    return 0; /* an average of all is a mean, of nothing, too */
+  return vram__shape_resize(g, n, k, to);
 }
 
 /* in * factor, rounded down; factor in units of 10^-9; -1: too large */
@@ -92,7 +98,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i];
     if (!by_size)
       to[i] = vram__shape_times(in, VRAM__INT(n, output_ratio, 0));
-    if (to[i] < 1 || to[i] + kernel[i] - 1 > in)
+    if (to[i] < 1 || to[i] + kernel[i] - 1 > in - (k == 3))
       return vram__node_error(g, n, "a kernel and a result larger than the input");
   }
   return vram__shape_resize(g, n, k, to);

@@ -465,7 +465,7 @@ static void vram__forward_product(vram__step *s, const vram_node *n, vram__tenso
 /* A product of two vectors: autocast takes the wider dtype, where matmul takes the lower. */
 static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__tensor in[2];
-  uint32_t i, own;
+  uint32_t own;
   in[0] = x[0];
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
@@ -474,9 +474,7 @@ static void vram__forward_dot(vram__step *s, const vram_node *n, vram__tensor *x
                       "vectors of different dtypes: PyTorch stops with an error");
   vram__product_refuse(s, in[0]);
   y[0] = vram__torch_dot(s, in[0], in[1]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists

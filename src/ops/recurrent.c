@@ -250,7 +250,7 @@ typedef struct vram__rnn_call {
   vram__tensor out[3], reserve;
   const vram_dims *state[2]; /* dims of hx and cx */
   vram_dtype dt;
-  int unbatched, dropout;
+  int unbatched, dropout, cells; /* cells: one after the other, without cuDNN */
 } vram__rnn_call;
 
 /* torch.nn.LSTM.forward: a batch of one where there is none, zeros for a state that is not given.
@@ -274,6 +274,7 @@ static void vram__rnn_inputs(vram__step *s, vram__rnn_call *c, const vram__tenso
 static void vram__rnn_dropout_state(vram__step *s) {
   const uint8_t category = s->cat;
   const vram__tensor old = s->rnn_dropout;
+  s->rnn_cudnn = 1;
   if (old.d && !s->rnn_reset)
     return;
   vram__workspace_use(s, 8);
@@ -385,51 +386,64 @@ static void vram__rnn_release(vram__step *s, vram__rnn_call *c) {
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, c->in[i]);
   vram__tensor_release(s, c->reserve);
-  for (i = 0; s->amp && i < c->n->nparam; i++)
+  for (i = 0; s->amp && !c->cells && i < c->n->nparam; i++)
     vram__tensor_release(s, c->w[i]);
   vram__tensor_release(s, c->flat);
   for (i = 0; i < 2; i++)
     vram__tensor_release(s, c->zeros[i]);
 }
 
+/* Room for so many handles; NULL: there is none. */
+static vram__tensor *vram__tensors_take(vram__step *s, uint64_t count) {
+  vram__tensor *t = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                      vram__product_or_overflow(count, sizeof *t));
+  if (!t)
+    s->failed = VRAM_ERR_MEMORY;
+  return t;
+}
+
+static void vram__rnn_by_cudnn(vram__step *s, vram__rnn_call *c) {
+  vram__grad_fn *f;
+  uint32_t i;
+  if (c->dropout)
+    vram__rnn_dropout_state(s);
+  if (s->amp)
+    vram__rnn_cast_reflatten(s, c);
+  f = vram__rnn_record(s, c);
+  vram__rnn_run(s, c);
+  vram__rnn_save(s, f, c);
+  for (i = 0; i < 3; i++)
+    if (c->out[i].d)
+      vram__grad_fn_set_output(s, f, i, &c->out[i]);
+}
+
+static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c);
+
 static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__rnn_call c;
   vram__tensor in[2];
-  vram__grad_fn *f;
   uint32_t i;
   vram__rnn_of(n, x[0].d, &c.r);
-  if (x[0].dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16))
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
-                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell, without cuDNN "
-                      "(expected f16 or f32, or rules of torch-2.11 or newer)");
   c.n = n;
   c.dt = x[0].dt;
+  c.cells = c.dt == VRAM_BF16 && !(s->device.rules->does & VRAM__RNN_BF16);
   c.unbatched = x[0].d->ndim == 2;
   c.dropout = s->train && VRAM__INT(n, dropout, 0) != 0;
   c.flat = c.reserve = vram__tensor_none();
   vram__rnn_inputs(s, &c, x);
-  if (c.dropout)
-    vram__rnn_dropout_state(s);
-  c.w = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
-                                          n->nparam * (uint64_t)sizeof *c.w);
-  if (!c.w) {
-    s->failed = VRAM_ERR_MEMORY;
+  c.w = vram__tensors_take(s, n->nparam);
+  if (!c.w)
     return;
-  }
   for (i = 0; i < n->nparam; i++)
     c.w[i] = s->param[n->param[i]->index];
   in[0] = x[0];
   in[1] = c.w[0];
-  if (s->amp)
-    vram__rnn_cast_reflatten(s, &c);
-  else
+  if (!s->amp)
     vram__refuse_unlike(s, in, 2);
-  f = vram__rnn_record(s, &c);
-  vram__rnn_run(s, &c);
-  vram__rnn_save(s, f, &c);
-  for (i = 0; i < 3; i++)
-    if (c.out[i].d)
-      vram__grad_fn_set_output(s, f, i, &c.out[i]);
+  if (c.cells)
+    vram__rnn_by_cells(s, &c);
+  else
+    vram__rnn_by_cudnn(s, &c);
   vram__rnn_release(s, &c);
   for (i = 3; i-- > 0;) {
     if (c.unbatched && c.out[i].d)
@@ -604,56 +618,72 @@ static void vram__cell_save(vram__step *s, vram__grad_fn *f, const vram__rnn_cel
   vram__save_tensor(s, f, workspace);
 }
 
-/* RNN.cu, _thnn_fused_lstm_cell and _thnn_fused_gru_cell: one kernel adds two products and does the
-   rest; its workspace has the gates of an lstm, five values for each unit of a gru. */
-static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vram__tensor *y) {
+/* RNN.cu, _thnn_fused_lstm_cell and _thnn_fused_gru_cell: one kernel adds two products (in[0] and
+   in[1]) and does the rest; its workspace has the gates of an lstm, five values for each unit of a
+   gru. Gives the workspace. */
+static vram__tensor vram__cell_gates(vram__step *s, const vram__rnn_cell *c, vram__tensor *in,
+                                     vram__tensor *y) {
   const int lstm = c->kind == VRAM__RNN_LSTM, bias = c->w[VRAM__CELL_B_IH].d != NULL;
   const int64_t batch = c->in[0].d->v[0], hidden = c->hidden_size;
-  vram__tensor in[5], workspace; /* input gates, hidden gates, a state, both biases */
+  const vram_dtype dt = in[0].dt;
+  vram__tensor workspace;
   vram__grad_fn *f;
-  vram_dtype dt;
-  in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
-  in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
   in[2] = lstm ? c->in[2] : c->in[1];
   in[3] = c->w[VRAM__CELL_B_IH];
   in[4] = c->w[VRAM__CELL_B_HH];
-  dt = in[0].dt;
   f = vram__tape_record(s, lstm ? VRAM__K_lstm_gates : VRAM__K_gru_gates, in, bias ? 5 : 3,
                         lstm ? 2 : 1, 7);
   workspace = vram__tensor_empty(s, vram__dims_2d(s, batch, hidden * (lstm ? 4 : 5)), dt);
   y[0] = vram__tensor_empty(s, vram__dims_2d(s, batch, hidden), dt);
   y[1] = lstm ? vram__tensor_empty(s, y[0].d, dt) : vram__tensor_none();
   vram__cell_save(s, f, c, in, y[1], workspace);
-  vram__tensor_release(s, workspace);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   if (lstm)
     vram__grad_fn_set_output(s, f, 1, &y[1]);
+  return workspace;
+}
+
+static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vram__tensor *y) {
+  vram__tensor in[5]; /* input gates, hidden gates, a state, both biases */
+  in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
+  in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
+  vram__tensor_release(s, vram__cell_gates(s, c, in, y));
   vram__tensor_release(s, in[1]);
   vram__tensor_release(s, in[0]);
 }
 
-/* RNN.cpp, SimpleCell */
+/* RNN.cpp, SimpleCell: tanh or relu of the sum of both products, which go. */
+static vram__tensor vram__cell_sum(vram__step *s, uint32_t op, vram__tensor sum,
+                                   vram__tensor from_input) {
+  vram__grad_fn *f;
+  vram__tensor y;
+  vram__torch_add_(s, &sum, from_input);
+  f = vram__tape_record(s, op, &sum, 1, 1, 1);
+  y = vram__pointwise_empty1(s, sum);
+  if (f)
+    vram__recipe_save(s, f, vram__recipe_letters(vram__recipe_plan(s, op, 0), f), &sum, 1, y);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  vram__tensor_release(s, from_input);
+  vram__tensor_release(s, sum);
+  return y;
+}
+
 static void vram__forward_simple_cell(vram__step *s, const vram__rnn_cell *c, uint32_t op,
                                       vram__tensor *y) {
-  vram__grad_fn *f;
   vram__tensor sum =
       vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], c->w[VRAM__CELL_B_HH]);
   vram__tensor from_input =
       vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], c->w[VRAM__CELL_B_IH]);
-  vram__torch_add_(s, &sum, from_input);
-  f = vram__tape_record(s, op, &sum, 1, 1, 1);
-  y[0] = vram__pointwise_empty1(s, sum);
+  y[0] = vram__cell_sum(s, op, sum, from_input);
   y[1] = vram__tensor_none();
-  if (f)
-    vram__recipe_save(s, f, vram__recipe_letters(vram__recipe_plan(s, op, 0), f), &sum, 1, y[0]);
-  vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, from_input);
-  vram__tensor_release(s, sum);
+}
+
+static uint32_t vram__cell_nonlinearity(const vram_node *n) {
+  return VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu") ? VRAM_OP_relu : VRAM_OP_tanh;
 }
 
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  const int relu = VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu");
   vram__rnn_cell c;
   vram__tensor out[2];
   uint32_t i;
@@ -663,7 +693,7 @@ static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tens
   vram__cell_inputs(s, n, x, &c);
   vram__cell_autocast(s, n, &c);
   if (c.kind == VRAM__RNN_PLAIN)
-    vram__forward_simple_cell(s, &c, relu ? VRAM_OP_relu : VRAM_OP_tanh, out);
+    vram__forward_simple_cell(s, &c, vram__cell_nonlinearity(n), out);
   else
     vram__forward_fused_cell(s, &c, out);
   for (i = 0; i < 3; i++)
@@ -718,6 +748,214 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
       to[i] = all[i];
     else
       vram__tensor_release(s, all[i]);
+}
+
+/* ---- a net cell by cell (native/RNN.cpp): PyTorch's own, for what cuDNN does not take ---- */
+
+typedef struct vram__rnn_pass { /* over the steps of one layer and direction */
+  const vram__rnn_call *call;
+  const vram__tensor *w; /* its parameters */
+  int reverse;
+  vram__tensor *x, *y;   /* of each step */
+  vram__tensor state[2]; /* hidden state, cell state */
+} vram__rnn_pass;
+
+VRAM__FN uint64_t vram__rnn_cells(const vram_node *n) {
+  vram__rnn r;
+  vram__rnn_of(n, n->in[0]->d, &r);
+  return vram__product4_or_overflow(r.seq_length, r.num_layers, r.num_directions, 1);
+}
+
+static vram__tensor vram__rnn_low(vram__step *s, vram__tensor x) {
+  return s->amp && x.d ? vram__autocast_cast(s, x, s->amp) : vram__tensor_retain(s, x);
+}
+
+/* CellParams::matmul_ih: what autocast casts is a view of the weight, anew at each step. */
+static vram__tensor vram__rnn_matmul(vram__step *s, vram__tensor x, vram__tensor w) {
+  vram__tensor turned = vram__torch_swap(s, w, 0, 1), y;
+  vram__tensor_replace(s, &turned, vram__rnn_low(s, turned));
+  x = vram__rnn_low(s, x);
+  y = vram__torch_product(s, VRAM__K_mm, x, turned);
+  vram__tensor_release(s, x);
+  vram__tensor_release(s, turned);
+  return y;
+}
+
+/* CellParams::linear_ih */
+static vram__tensor vram__rnn_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                     vram__tensor b) {
+  vram__tensor y;
+  b = vram__rnn_low(s, b);
+  w = vram__rnn_low(s, w);
+  x = vram__rnn_low(s, x);
+  y = vram__torch_linear_2d(s, x, w, b);
+  vram__tensor_release(s, x);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, b);
+  return y;
+}
+
+/* RNN.cpp, LSTMCell and GRUCell */
+static void vram__rnn_gated_step(vram__step *s, const vram__rnn_pass *p, vram__tensor x,
+                                 vram__tensor *y) {
+  const vram__rnn *r = &p->call->r;
+  const int lstm = r->kind == VRAM__RNN_LSTM;
+  vram__tensor in[5], workspace;
+  vram__rnn_cell c;
+  uint32_t i;
+  c.kind = r->kind;
+  c.hidden_size = r->hidden_size;
+  in[0] = vram__rnn_matmul(s, x, p->w[VRAM__CELL_W_IH]);
+  in[1] = vram__rnn_matmul(s, p->state[0], p->w[VRAM__CELL_W_HH]);
+  for (i = VRAM__CELL_PARAMS; i-- > VRAM__CELL_B_IH;)
+    c.w[i] = r->bias ? vram__rnn_low(s, p->w[i]) : vram__tensor_none();
+  c.in[0] = x;
+  c.in[1 + lstm] = vram__rnn_low(s, p->state[lstm]);
+  workspace = vram__cell_gates(s, &c, in, y);
+  vram__tensor_release(s, c.in[1 + lstm]);
+  for (i = VRAM__CELL_B_IH; i < VRAM__CELL_PARAMS; i++)
+    vram__tensor_release(s, c.w[i]);
+  if (r->proj)
+    vram__tensor_replace(s, &y[0], vram__rnn_matmul(s, y[0], p->w[r->params - 1]));
+  vram__tensor_release(s, workspace);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[0]);
+}
+
+/* FullLayer: gives p->y and the last state. */
+static void vram__rnn_pass_run(vram__step *s, vram__rnn_pass *p) {
+  const vram__rnn *r = &p->call->r;
+  const uint32_t steps = (uint32_t)r->seq_length;
+  const vram__tensor none = vram__tensor_none();
+  uint32_t i;
+  for (i = 0; i < steps && !s->failed; i++) {
+    const uint32_t t = p->reverse ? steps - 1 - i : i;
+    vram__tensor y[2];
+    y[1] = none;
+    if (r->kind == VRAM__RNN_PLAIN) {
+      const vram__tensor sum = vram__rnn_linear(s, p->state[0], p->w[VRAM__CELL_W_HH],
+                                                r->bias ? p->w[VRAM__CELL_B_HH] : none);
+      y[0] = vram__cell_sum(s, vram__cell_nonlinearity(p->call->n), sum,
+                            vram__rnn_linear(s, p->x[t], p->w[VRAM__CELL_W_IH],
+                                             r->bias ? p->w[VRAM__CELL_B_IH] : none));
+    } else
+      vram__rnn_gated_step(s, p, p->x[t], y);
+    vram__tensor_replace(s, &p->state[0], y[0]);
+    if (y[1].d)
+      vram__tensor_replace(s, &p->state[1], y[1]);
+    p->y[t] = vram__tensor_retain(s, y[0]);
+  }
+}
+
+static void vram__rnn_unbind(vram__step *s, vram__tensor x, vram__tensor *y, int64_t count) {
+  vram_node n;
+  vram__memory_zero(&n, sizeof n);
+  n.op = VRAM_OP_unbind;
+  n.nout = (uint16_t)count;
+  vram__forward_op(s, &n, &x, y);
+}
+
+/* at::stack along a new first axis */
+static vram__tensor vram__rnn_stack(vram__step *s, vram__tensor *x, int64_t count) {
+  vram_node n;
+  vram_value v;
+  vram__tensor y;
+  vram__memory_zero(&n, sizeof n);
+  vram__memory_zero(&v, sizeof v);
+  v.d = vram__dims_3d(s, count, x[0].d->v[0], x[0].d->v[1]);
+  n.op = VRAM_OP_stack;
+  n.nin = (uint16_t)count;
+  n.nout = 1;
+  n.out = &v;
+  vram__forward_op(s, &n, x, &y);
+  return y;
+}
+
+static void vram__rnn_release_all(vram__step *s, const vram__tensor *x, int64_t count) {
+  int64_t i;
+  for (i = 0; i < count; i++)
+    vram__tensor_release(s, x[i]);
+}
+
+/* One layer: its output; states are replaced by the last ones. room: for 3 handles of each step */
+static vram__tensor vram__rnn_layer(vram__step *s, const vram__rnn_call *c, int64_t layer,
+                                    vram__tensor x, vram__tensor *states, vram__tensor *room) {
+  static const int64_t last[] = {VRAM__KEY_dim | 1 << 8, -1, 0};
+  const vram__rnn *r = &c->r;
+  const int64_t steps = r->seq_length, nets = r->num_layers * r->num_directions;
+  vram__tensor out[2], y;
+  int64_t d;
+  out[0] = out[1] = vram__tensor_none();
+  vram__rnn_unbind(s, x, room, steps);
+  for (d = 0; d < r->num_directions && !s->failed; d++) {
+    const int64_t net = layer * r->num_directions + d;
+    vram__rnn_pass p;
+    p.call = c;
+    p.w = c->w + net * r->params;
+    p.reverse = d != 0;
+    p.x = room;
+    p.y = room + steps * (d + 1);
+    p.state[0] = states[net];
+    p.state[1] = states[nets + net];
+    vram__rnn_pass_run(s, &p);
+    states[net] = p.state[0];
+    states[nets + net] = p.state[1];
+    out[d] = s->failed ? vram__tensor_none() : vram__rnn_stack(s, p.y, steps);
+  }
+  if (s->failed)
+    return vram__tensor_none();
+  y = out[0];
+  if (d == 2) {
+    const vram_dims *to = vram__dims_3d(s, steps, r->mini_batch, 2 * r->out_size);
+    y = vram__op_call_n(s, VRAM_OP_cat, out, 2, last, to);
+    vram__tensor_release(s, out[1]);
+    vram__rnn_release_all(s, room + 2 * steps, steps);
+    vram__tensor_release(s, out[0]);
+  }
+  vram__rnn_release_all(s, room + steps, steps);
+  vram__rnn_release_all(s, room, steps);
+  return y;
+}
+
+/* lstm, gru and rnn of RNN.cpp without cuDNN: c->out */
+static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c) {
+  const vram__rnn *r = &c->r;
+  const int64_t nets = r->num_layers * r->num_directions;
+  const int lstm = r->kind == VRAM__RNN_LSTM;
+  int64_t layer, drop[3];
+  vram__tensor x, *states, *room;
+  drop[0] = VRAM__KEY_p | 1 << 8;
+  drop[1] = VRAM__INT(c->n, dropout, 0);
+  drop[2] = 0;
+  c->out[0] = c->out[1] = c->out[2] = vram__tensor_none();
+  if (r->seq_length > UINT16_MAX) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, c->n,
+                      "up to PyTorch 2.10 recurrent nets of bf16 run cell by cell (expected at "
+                      "most 65535 steps, or rules of torch-2.11 or newer)");
+    return;
+  }
+  states = vram__tensors_take(s, 2 * (uint64_t)nets);
+  room = vram__tensors_take(s, 3 * (uint64_t)r->seq_length);
+  if (s->failed)
+    return;
+  vram__memory_zero(states, 2 * (uint64_t)nets * sizeof *states);
+  x = r->batch_first ? vram__torch_swap(s, c->in[0], 0, 1) : vram__tensor_retain(s, c->in[0]);
+  vram__rnn_unbind(s, c->in[1], states, nets);
+  if (lstm)
+    vram__rnn_unbind(s, c->in[2], states + nets, nets);
+  for (layer = 0; layer < r->num_layers && !s->failed; layer++) {
+    vram__tensor_replace(s, &x, vram__rnn_layer(s, c, layer, x, states, room));
+    if (c->dropout && layer + 1 < r->num_layers && !s->failed)
+      vram__tensor_replace(s, &x, vram__op_call(s, VRAM_OP_dropout, x, vram__tensor_none(), drop));
+  }
+  if (s->failed)
+    return;
+  if (lstm)
+    c->out[2] = vram__rnn_stack(s, states + nets, nets);
+  c->out[1] = vram__rnn_stack(s, states, nets);
+  vram__rnn_release_all(s, states, 2 * nets);
+  c->out[0] = r->batch_first ? vram__torch_swap(s, x, 0, 1) : vram__tensor_retain(s, x);
+  vram__tensor_release(s, x);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -66,18 +66,25 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
     dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
-    if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+    if (n->op == VRAM_OP_nansum && vram__kind_rank(dt) < 2)
+      dt = VRAM_I64;
+    if (vram__kind_rank(dt) < 2 && n->op != VRAM_OP_nansum &&
+        !vram__node_list(n, VRAM__KEY_dtype, NULL))
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
+    if (vram__is_complex(dt) && n->op != VRAM_OP_mean && n->op != VRAM_OP_nansum)
+      dt = vram__real_of(dt); /* a distance */
   }
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = vram__graph_key_dtype(g, n, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
-/* var_mean, std_mean, aminmax: two results alike */
+/* var_mean, std_mean, aminmax: two results alike, but a mean of complex numbers is one */
 static int vram__shape_two(vram_graph *g, vram_node *n) {
   return vram__shape_reduce(g, n) &&
-         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d, n->out[0].dtype));
+         (n->nout < 2 || vram__node_out_dims(n, 1, n->out[0].d,
+                                             vram__is_complex(n->in[0]->dtype) ? n->in[0]->dtype
+                                                                               : n->out[0].dtype));
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -157,7 +164,8 @@ static void vram__forward_nansum(vram__step *s, const vram_node *n, vram__tensor
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
     vram__save_tensor(s, f, x[0]);
   }
-  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n),
+                          vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -307,12 +315,42 @@ static void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, x);
 }
 
+/* The variance of x, and its mean where `mean` is not NULL, in one pass (std_var_out,
+   std_var_mean_out): of complex numbers each part has its own, and these are put together. */
+static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vram__tensor x,
+                                          uint32_t mask, vram__tensor *mean) {
+  const int keep = vram__reduce_keepdim(n), whole = !vram__is_complex(x.dt);
+  const vram_dtype dt = whole ? x.dt : vram__real_of(x.dt);
+  vram__tensor part, var[2], of[2], y;
+  uint32_t i;
+  for (i = 0; i < (whole ? 1u : 2u); i++) {
+    part = whole ? vram__tensor_retain(s, x) : vram__complex_real(s, vram__tensor_retain(s, x));
+    var[i] = vram__tensor_reduced(s, part, mask, keep, dt);
+    if (mean)
+      of[i] = vram__tensor_reduced(s, part, mask, keep, dt);
+    /* WelfordData: mean, m2, int32 n, nf */
+    vram__reduce_scratch(s, part, mask, dt, dt == VRAM_F64 ? 32 : 16, 2);
+    vram__tensor_release(s, part);
+  }
+  if (mean)
+    *mean = of[0];
+  if (whole)
+    return var[0];
+  y = vram__pointwise_empty2(s, var[0], var[1]);
+  if (mean) {
+    *mean = vram__tensor_empty(s, of[0].d, x.dt);
+    vram__tensor_release(s, of[1]);
+    vram__tensor_release(s, of[0]);
+  }
+  vram__tensor_release(s, var[1]);
+  vram__tensor_release(s, var[0]);
+  return y;
+}
+
 static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  /* WelfordData: mean, m2, int32 n, nf */
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  y[0] = vram__reduce_variance(s, n, x[0], mask, NULL);
   if (f) {
     f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
@@ -368,9 +406,7 @@ static void vram__forward_var_mean(vram__step *s, const vram_node *n, vram__tens
   const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 2);
   vram__tensor mean;
-  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  mean = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  y[0] = vram__reduce_variance(s, n, x[0], mask, &mean);
   if (f) {
     f->aux = mask | vram__view_at(s, x[0], 0, 0) << 32;
     vram__save_tensor(s, f, x[0]);
@@ -492,9 +528,9 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor c;
   if (!dt)
-    dt = x[0].dt;
+    dt = vram__is_complex(x[0].dt) ? vram__real_of(x[0].dt) : x[0].dt;
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), dt);
-  c = vram__reduce_as(s, x[0], dt);
+  c = vram__is_complex(x[0].dt) ? vram__tensor_none() : vram__reduce_as(s, x[0], dt);
   if (y[0].d->numel == x[0].d->numel) { /* LinearAlgebra.cpp: abs, in the result's dtype */
     if (!c.d && x[0].dt != dt)
       c = vram__tensor_to(s, x[0], dt);
@@ -514,14 +550,17 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
 
 /* norm_backward */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const uint32_t mask = f->aux & 255;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
-  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
-  g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
+  x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
+  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
+  g = vram__dims_kept(s, g, x.d, mask);
   q = vram__pointwise_empty2(s, x, y);
   m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
   to[0] = vram__pointwise_empty2(s, g, q);
   vram__tensor_release(s, m);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, x);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {

@@ -241,7 +241,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
-  uint32_t i, own;
+  uint32_t own;
   a[0] = x[0];
   a[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, 2);
@@ -253,9 +253,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; i < 2; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, a[i]);
+  vram__autocast_release(s, a, own);
 }
 
 static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {

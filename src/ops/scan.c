@@ -10,6 +10,8 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
+  if (dt == VRAM_C32)
+    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -56,7 +58,7 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
                a = vram__tensor_to(s, x, dt);
   const vram__tensor c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
-    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, vram__dtype_size(dt)));
+    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, dt));
   vram__tensor_release(s, c);
   vram__tensor_release(s, a);
   return y;

@@ -133,7 +133,7 @@ static void vram__forward_scatter_add(vram__step *s, const vram_node *n, vram__t
                                       vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  uint32_t i, own = 0;
+  uint32_t own = 0;
   in[0] = x[0];
   in[1] = x[2];
   if (!(n->flags & VRAM__INPLACE))
@@ -143,9 +143,7 @@ static void vram__forward_scatter_add(vram__step *s, const vram_node *n, vram__t
     vram__save_tensor(s, f, x[1]);
   y[0] = vram__scattered(s, n, in[0], in[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; own; i++, own >>= 1)
-    if (own & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* The gradient of the source has the sizes of the index. */
@@ -395,7 +393,7 @@ static void vram__forward_masked_scatter(vram__step *s, const vram_node *n, vram
     count = vram__tensor_empty(s, d, VRAM_I64);
     if (x[1].d->numel != d->numel || !(x[1].d->flags & VRAM__CONTIG))
       mask = vram__tensor_empty(s, d, VRAM_BOOL);
-    vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, VRAM_I64));
     source = vram__tensor_contiguous(s, x[2]);
     vram__tensor_release(s, source);
     vram__tensor_release(s, mask);

@@ -57,6 +57,8 @@ static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n,
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
   for (i = 0; i < x.d->ndim; i++)
     size[i] = i == axis ? 1 : x.d->v[i];
+  if (i && !x.d->v[axis])
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "the largest of no values: PyTorch refuses");
   largest = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
   index = vram__tensor_empty(s, largest.d, VRAM_I64);
   vram__tensor_release(s, largest);

@@ -8,10 +8,14 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   vram__tensor in[2];
   vram__grad_fn *f;
   const vram_dims *d[2];
-  uint32_t i, own;
+  vram_dtype dt;
+  uint32_t own;
   in[0] = x[0];
   in[1] = x[1];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
+  dt = vram__promote_pair(in[0], in[1]);
+  if (vram__kind_rank(dt) < 2)
+    dt = vram__step_dtype(s, vram__graph_default_dtype(s->g));
   f = vram__tape_record(s, n->op, in, 2, 1, 2);
   if (f) {
     vram__save_tensor(s, f, in[1]);
@@ -19,11 +23,9 @@ static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor 
   }
   d[0] = in[0].d;
   d[1] = in[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__promote_pair(in[0], in[1]));
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  for (i = 0; i < 2; i++)
-    if (own >> i & 1)
-      vram__tensor_release(s, in[i]);
+  vram__autocast_release(s, in, own);
 }
 
 /* FunctionsManual.cpp, atan2_backward: one over the square of the radius, zero where that is zero.

@@ -153,7 +153,7 @@ static int vram__strided_overlaps(uint32_t ndim, const int64_t *size, const int6
 
 /* FunctionsManual.cpp, as_strided_backward: what is expanded is summed, places that several
    elements share are added up by their index, others are copied. */
-static void vram__backward_as_strided_op(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
   const int64_t *st = VRAM__STRIDE(out);
   vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole, all, copy, flat;
@@ -197,4 +197,4 @@ VRAM__OP(diagonal, "diagonal linalg_diagonal: x offset? dim1 dim2", 1, 1, diagon
 VRAM__OP(tensor_unfold, "unfold: x dimension size step", 1, 1, tensor_unfold, SAME, none,
          tensor_unfold, tensor_unfold, none, NONE, 0, 0, "dimension! size! step!");
 VRAM__OP(as_strided, "as_strided: x size stride storage_offset?", 1, 1, as_strided, SAME, none,
-         as_strided, as_strided_op, none, NONE, 0, 0, "size! stride! storage_offset");
+         as_strided, as_strided, none, NONE, 0, 0, "size! stride! storage_offset");

@@ -324,24 +324,6 @@ static int vram__shape_unbind(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* FunctionsManual.cpp, as_strided_backward, where the input does not overlap itself: expanded axes
-   are summed, then the gradient is written into a storage of zeros; the result is a view of it */
-VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole;
-  const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
-  uint32_t i;
-  for (i = out->ndim; i-- > 0;)
-    if (out->v[i] != 1 && !VRAM__STRIDE(out)[i]) {
-      vram__tensor sum = vram__tensor_sum(s, t.d ? t : g, 1u << i, 1, g.dt);
-      vram__tensor_release(s, t);
-      t = sum;
-    }
-  whole = vram__tensor_empty_strided(s, d, g.dt, vram__dims_span_bytes(d, g.dt));
-  to[0] = vram__tensor_view(s, whole, d);
-  vram__tensor_release(s, whole);
-  vram__tensor_release(s, t);
-}
-
 /* torch/csrc/autograd/functions/tensor.cpp, CopySlices and CopyBackwards */
 VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__grad_fn *in = vram__grad_fn_at(s, (uint32_t)f->aux);

@@ -48,10 +48,8 @@ static uint64_t vram__optim_pairs(uint32_t n) { return 10 * (uint64_t)n + 64; }
 VRAM__FN uint64_t vram__optim_ids(uint32_t n) { return 2 * vram__optim_pairs(n); }
 
 /* Why this combination does not exist, or NULL. */
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n) {
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c) {
   const vram__optim_row *row = vram__optim_row_of(c->optim);
-  uint32_t i;
   uint8_t impl;
   if (!row)
     return "unknown optimizer";
@@ -66,10 +64,6 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
                                              : "this optimizer has no for-loop implementation";
   if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURABLE))
     return "this optimizer has no option capturable";
-  if (c->scaler && !c->master)
-    for (i = 0; i < n; i++)
-      if (vram__dtype_size(p[i].dtype) < 4)
-        return "GradScaler cannot unscale gradients of fp16 or bf16";
   return NULL;
 }
 

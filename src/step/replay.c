@@ -4,6 +4,7 @@
 /* A run that comes after the one that s played. */
 static uint32_t vram__run_after(const vram__step *s) {
   return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0) |
+         (s->rnn_cudnn ? 0 : VRAM__RUN_RNN_CELLS) |
          s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 
@@ -83,6 +84,10 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
       break;
     case VRAM__TAPE_OWN:
       vram__replay_get(s, value);
+      break;
+    case VRAM__TAPE_SEARCH:
+      if (run->fresh)
+        vram__replay_get_briefly(run, value);
       break;
     case VRAM__TAPE_BRIEF:
       vram__replay_get_briefly(run, value);
@@ -179,6 +184,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     else
       vram__replay_tape_part(s, run->optim, run->after, &id, phase);
     vram__replay_tape_part(s, run->after, end, &id, phase);
+    run->fresh = 0;
   }
   vram__report_blocks_known(report, o, run);
   return VRAM_OK;

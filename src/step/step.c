@@ -20,6 +20,14 @@ VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
 
+/* Convolutions with a search of their own: three a node, in a table with room between them. */
+static uint32_t vram__searched_room(const vram_graph *g) {
+  uint32_t room = 64;
+  while (room / 4 < g->nnode && room < UINT32_C(1) << 30)
+    room *= 2;
+  return room;
+}
+
 /* How deep checkpointed ranges lie inside one another, at most. */
 static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
@@ -59,6 +67,9 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
+/* What a step of a recurrent net takes where it is one of many operations. */
+#define VRAM__CELL_BYTES 4096
+
 /* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
    run again inside one another. */
 static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options *o) {
@@ -96,11 +107,17 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
     n += vram__replay_bytes(g);
+  if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
+    n += vram__searched_room(g) * (uint64_t)sizeof(uint32_t);
   for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
     if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_CONV) {
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
+  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
+       m = m->next)
+    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
+      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
   return n;
 }
 
@@ -276,6 +293,11 @@ static int vram__step_take_arrays(vram__step *s) {
       vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
+    s->searched_room = vram__searched_room(g);
+    VRAM__TAKE(s->searched, uint32_t, s->searched_room);
+    vram__memory_zero(s->searched, s->searched_room * (uint64_t)sizeof *s->searched);
+  }
 #undef VRAM__TAKE
   s->results = s->args + g->max_in + 8;
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
@@ -436,6 +458,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
@@ -459,7 +482,7 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return g->error.text;
   if (!g->root)
     return "a model without nodes";
-  if ((uint32_t)o->cudnn > VRAM_CUDNN_NONE)
+  if ((uint32_t)o->cudnn > VRAM_CUDNN_BENCHMARK)
     return "unknown workspaces of cuDNN";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";

@@ -42,13 +42,13 @@ enum {
   VRAM__RUN_PAST_KNOWN = 1,
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
-  VRAM__RUN_WORKSPACES = 8 /* times vram__step.blas_workspaces */
+  VRAM__RUN_RNN_CELLS = 8,
+  VRAM__RUN_WORKSPACES = 16 /* times vram__step.blas_workspaces */
 };
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
-VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                         uint32_t n);
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c);
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
                                     uint32_t n, vram__optim_bytes *out);
 VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,

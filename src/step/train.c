@@ -205,9 +205,9 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->leaf.past[n].stepped = 0;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 0);
-  if (vram__optim_problem(&c, s->optim, n)) {
+  if (vram__optim_problem(&c)) {
     s->failed = VRAM_ERR_UNSUPPORTED;
-    s->problem = vram__optim_problem(&c, s->optim, n);
+    s->problem = vram__optim_problem(&c);
     return;
   }
   if (s->replay && s->replay->fresh && !s->replay->taping) {
@@ -285,6 +285,7 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
   vram__optim_bytes b;
+  uint32_t i;
   const uint64_t used = s->used;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
@@ -295,6 +296,12 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
                       "were recorded)");
     return;
   }
+  for (i = 0; i < n && s->scaler && !c.master; i++)
+    if (vram__dtype_size(s->optim[i].dtype) < 4) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                        "GradScaler cannot unscale gradients of fp16 or bf16");
+      return;
+    }
   c.first_step = s->o->first_step != 0;
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;

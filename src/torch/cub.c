@@ -32,13 +32,15 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 }
 
 /* cub::DeviceRadixSort::SortPairs of n keys and values of so many bytes over `bits` of the key; key
-   0: numbers of segments */
+   0: numbers of segments; value 0: SortKeys */
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   const vram__rules *rules = s->device.rules;
-  const uint32_t passes = rules->cub.sort_all && key ? key : (bits + 7) / 8;
+  const uint32_t passes = (bits + 7) / 8;
   const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
+  const uint32_t keys = key == 1 ? 6 : key == 2 ? 7 : key == 4 ? 8 : 9;
   const uint32_t pair = key == 0     ? 5
+                        : !value     ? keys
                         : value == 4 ? 4
                         : key == 1   ? 0
                         : key == 2   ? 1
@@ -46,7 +48,8 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
                                      : 3;
   const uint64_t tile = rules->cub.sort_tile[device][pair];
   const uint64_t second = vram__cub_part(s, n * key) + vram__cub_part(s, n * value);
-  if (n <= (value == 4 ? rules->cub.one_tile_4 : rules->cub.one_tile_8) && key)
+  if (n <= (value == 4 || (!value && key < 8) ? rules->cub.one_tile_4 : rules->cub.one_tile_8) &&
+      key)
     return 1;
   if (!tile)
     return rules->cub.align - 1 + second +
@@ -64,15 +67,18 @@ VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kin
          vram__cub_part(s, 8 * (vram__div_up_u64(n, tile) + rules->cub.scan_pad));
 }
 
-VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize) {
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt) {
   const vram__rules *rules = s->device.rules;
-  const uint64_t tile = esize == 8   ? rules->cub.scan_tile_8
+  const uint32_t esize = vram__dtype_size(dt);
+  const int pair = dt == VRAM_C64 || dt == VRAM_C128;
+  const uint64_t tile = pair         ? rules->cub.scan_block * (rules->cub.scan_items * 4 / esize)
+                        : esize == 8 ? rules->cub.scan_tile_8
                         : esize == 4 ? rules->cub.scan_tile_4
                                      : rules->cub.scan_tile_2;
   const uint64_t tiles = vram__div_up_u64(n, tile) + rules->cub.scan_pad;
   const uint64_t least = vram__cub_least(s, rules->cub.scan_parts);
-  if (esize == 2)
-    return least + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
+  if (esize == 2 || pair) /* a tile's state, its sum, and that of all before it */
+    return least + vram__cub_part(s, 4 * tiles) + 2 * vram__cub_part(s, esize * tiles);
   return least + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
 }
 

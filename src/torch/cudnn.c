@@ -2,7 +2,8 @@
    What cuDNN chooses is known where it runs only; which algorithms there are, and what they need,
    its guide says. PyTorch asks cuDNN's heuristics and takes the first plan whose workspace can be
    allocated (Conv_v8.cpp, try_plans; Conv_v7.cpp, AlgoIterator): no limit, but none of them is
-   needed to run. */
+   needed to run. With cudnn.benchmark it first allocates the largest workspace of all that cuDNN
+   names and times them in it (Conv_v8.cpp, get_plans_from_find and generate_and_filter_plans). */
 #include "torch/torch.h"
 
 /* Positions along an axis in steps of `tile`, from 1 on. */
@@ -151,18 +152,28 @@ static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_con
   return d->cc < 80 ? vram__conv_plain(d->rules, c, winograd, fft) : 0;
 }
 
+/* Values of x, y and the filters with channels in groups of 16 bytes of `size` each. */
+static void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t xyw[3]) {
+  const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, size);
+  const uint64_t out = vram__conv_even(c->channels[1], size);
+  xyw[0] = vram__product_or_overflow(vram__conv_even(c->channels[0], size), c->places[0]);
+  xyw[1] = vram__product_or_overflow(out, c->places[1]);
+  xyw[2] = vram__product_or_overflow(out, vram__product_or_overflow(in, c->window));
+}
+
+static uint64_t vram__conv_sum(const uint64_t xyw[3]) {
+  return vram__sum_or_overflow(xyw[0], vram__sum_or_overflow(xyw[1], xyw[2]));
+}
+
 /* Each tensor once in fp32, with channels in groups of 8, as kernels that split a sum add up in it;
    for the weight's gradient a tile for every multiprocessor and the weight once more. */
 static uint64_t vram__conv_partial(const vram__device *d, const vram__cudnn_conv *c) {
   const uint64_t tile = d->rules->cudnn_conv.split_tile;
-  const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, 2);
-  const uint64_t even[2] = {vram__conv_even(c->channels[0], 2), vram__conv_even(c->channels[1], 2)};
-  const uint64_t w = vram__product_or_overflow(even[1], vram__product_or_overflow(in, c->window));
-  uint64_t all = vram__sum_or_overflow(vram__product_or_overflow(even[0], c->places[0]),
-                                       vram__product_or_overflow(even[1], c->places[1]));
-  all = vram__sum_or_overflow(all, w);
+  uint64_t xyw[3], all;
+  vram__conv_padded(c, 2, xyw);
+  all = vram__conv_sum(xyw);
   if (c->makes == VRAM__CONV_WEIGHT)
-    all = vram__sum_or_overflow(all, vram__sum_or_overflow(d->sm * tile * tile, w));
+    all = vram__sum_or_overflow(all, vram__sum_or_overflow(d->sm * tile * tile, xyw[2]));
   return vram__product_or_overflow(all, 4);
 }
 
@@ -181,4 +192,58 @@ VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cu
   if (w.upper < w.expected)
     w.upper = w.expected;
   return w;
+}
+
+/* What of x, y and the filters is made. */
+static uint32_t vram__conv_made(const vram__cudnn_conv *c) {
+  return c->makes == VRAM__CONV_RESULT ? 1 : c->makes == VRAM__CONV_INPUT ? 0 : 2;
+}
+
+/* The largest workspace of all plans: copies of all three tensors, and what is made once more in
+   fp32, by kernels that split a sum. Not on Hopper, whose kernels read and write channels-last in
+   16 bits as it is and split only sums of TF32; not without tensor cores, where only forward and
+   filters of one value are converted. */
+static uint64_t vram__conv_largest(const vram__device *d, const vram__cudnn_conv *c) {
+  const uint64_t size = vram__dtype_size(c->dt);
+  const int half = c->dt != VRAM_F32, point = c->window == 1;
+  const int hopper = d->cc >= 90 && (half || c->makes == VRAM__CONV_INPUT);
+  uint64_t xyw[3], copies, sum;
+  vram__conv_padded(c, size, xyw);
+  copies =
+      half && point && c->channels_last ? 0 : vram__product_or_overflow(vram__conv_sum(xyw), size);
+  sum = vram__product_or_overflow(xyw[vram__conv_made(c)], 4);
+  if (!half && d->cc < 80)
+    return c->makes == VRAM__CONV_RESULT || (c->makes == VRAM__CONV_INPUT && point) ? copies : 0;
+  if (c->makes == VRAM__CONV_WEIGHT)
+    sum = vram__sum_or_overflow(sum, vram__conv_split(d, c, xyw[2]));
+  return hopper && c->makes != VRAM__CONV_WEIGHT ? copies : vram__sum_or_overflow(copies, sum);
+}
+
+/* What cudnn.benchmark takes before it runs a convolution for the first time. w: the bounds of the
+   workspace; each way is tried, so that none is smaller. Upper: a sum in so many parts. */
+VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
+                                        const vram_bounds *w) {
+  const uint64_t tile = d->rules->cudnn_conv.split_tile, parts = d->rules->cudnn_conv.search_parts;
+  vram_bounds b = *w;
+  uint64_t xyw[3], sum;
+  b.expected = vram__conv_largest(d, c);
+  if (!(d->rules->does & VRAM__CUDNN_9_8)) {
+    const uint64_t winograd = vram__conv_winograd(d->rules, c);
+    const uint64_t fft = vram__conv_fft(d->rules, c);
+    b.expected = b.expected < winograd ? winograd : b.expected;
+    b.expected = b.expected < fft ? fft : b.expected;
+  }
+  if (b.expected < w->expected)
+    b.expected = w->expected;
+  vram__conv_padded(c, 2, xyw);
+  sum = xyw[vram__conv_made(c)];
+  if (c->makes == VRAM__CONV_WEIGHT)
+    sum = vram__sum_or_overflow(sum, d->sm * tile * tile);
+  sum = vram__sum_or_overflow(vram__conv_sum(xyw), vram__product_or_overflow(sum, parts));
+  sum = vram__product_or_overflow(sum, 4);
+  if (b.upper < sum)
+    b.upper = sum;
+  if (b.upper < b.expected)
+    b.upper = b.expected;
+  return b;
 }

@@ -49,6 +49,9 @@
 #define VRAM__OPTIM_LOOPS 524288u
 /* torch/optim/adam.py: sqrt and denom are two lists */
 #define VRAM__OPTIM_DENOM 1048576u
+/* EmbeddingBackwardKernel.cu: sorts indices by all bits, not only by those that rows have
+   (measured) */
+#define VRAM__EMBEDDING_ALL_BITS 2097152u
 
 /* How attention of ordinary ops is composed. */
 enum {
@@ -105,21 +108,23 @@ typedef struct vram__rules {
      sum of parts that are rounded up to `align`, and align - 1 to align the first. */
   struct {
     uint64_t align;
-    uint8_t sort_all;     /* radix sort: storage for all bits of a key, not for those asked for */
-    uint8_t scan_parts;   /* small parts beside the look-back of a scan, */
-    uint8_t unique_parts; /* of unique_by_key */
-    uint64_t sort_pass;   /* radix sort: histograms of 8 bits */
-    uint64_t sort_look;   /* and look-back of one tile */
-    uint64_t sort_spine;  /* counters of the older radix sort beside its digits */
-    uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
-                                 bytes with values of 8, keys of 4 with values of 4, numbers of
-                                 segments with values of 8; 0: the older sort */
-    uint64_t one_tile_8, one_tile_4; /* pairs that one block sorts without storage: keys and values
-                                        of 8 bytes, of 4 */
+    uint8_t scan_parts;        /* small parts beside the look-back of a scan, */
+    uint8_t unique_parts;      /* of unique_by_key */
+    uint64_t sort_pass;        /* radix sort: histograms of 8 bits */
+    uint64_t sort_look;        /* and look-back of one tile */
+    uint64_t sort_spine;       /* counters of the older radix sort beside its digits */
+    uint16_t sort_tile[3][10]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
+                                  bytes with values of 8, keys of 4 with values of 4, numbers of
+                                  segments with values of 8; keys of 1, 2, 4, 8 bytes alone; 0: the
+                                  older sort */
+    uint64_t one_tile_8, one_tile_4; /* what one block sorts without storage: keys or values of 8
+                                        bytes, of at most 4 */
     uint16_t select_tile[3][3];      /* unique_by_key with keys of 8 and of 4 bytes, a selection */
     uint16_t by_key_tile[3][2];      /* a scan by keys of 8 and of 4 bytes */
     uint64_t scan_tile_2, scan_tile_4, scan_tile_8; /* a scan of values of so many bytes */
-    uint64_t scan_pad;                              /* tiles of look-back before the first */
+    uint64_t scan_block,
+        scan_items;      /* of complex numbers: threads, and values of 4 bytes of each */
+    uint64_t scan_pad;   /* tiles of look-back before the first */
     uint64_t one_reduce; /* values that one block reduces without storage */
   } cub;
 
@@ -224,10 +229,11 @@ typedef struct vram__rules {
      cores: fp32 with filters of 3x3, and filters of one value, of cc that end in 0 and of others,
      whose fp32 is as fast as TF32, in fp32 and in 16 bits; rows and columns of the tile of a
      weight's gradient that one multiprocessor makes, and the sum that is worth another one; values
-     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8. */
+     of a fused Winograd filter; the smallest filter that goes through FFT before 9.8; parts of a
+     sum in the largest workspace that cudnn.benchmark tries: enough for 98 % of 3,600 answers. */
   struct {
     int64_t winograd_tile, fft_tile, fft_least;
     uint64_t image_channels, image_filter, narrow_3x3[3], narrow_point[2][2][3];
-    uint64_t split_tile, split_least, fused_filter;
+    uint64_t split_tile, split_least, fused_filter, search_parts;
   } cudnn_conv;
 } vram__rules;

@@ -186,21 +186,27 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
     s->count.peak_upper = n;
 }
 
+/* The bounds of the peak with what a library asks for now. */
+static void vram__device_bound(vram__step *s, uint64_t most_asked) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t upper =
+      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, most_asked);
+  s->r->runs_cudnn = 1;
+  if (most_asked > s->r->cudnn_bytes.upper)
+    s->r->cudnn_bytes.upper = most_asked;
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper < most ? upper : most;
+}
+
 /* What a library asks for while it runs, beside the events that PyTorch's host code decides: it
    raises the bounds of the peak and goes through the replay's allocator. */
 VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
   const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
   const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0; /* nobody gets more */
   const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
-  const uint64_t upper =
-      vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, bytes->upper);
   if (s->ideal || s->call.mute || s->registers)
     return;
-  s->r->runs_cudnn = 1;
-  if (bytes->upper > s->r->cudnn_bytes.upper)
-    s->r->cudnn_bytes.upper = bytes->upper;
-  if (upper > s->count.peak_upper)
-    s->count.peak_upper = upper < most ? upper : most;
+  vram__device_bound(s, bytes->upper);
   if (s->o->cudnn == VRAM_CUDNN_NONE)
     return;
   if (ask > s->r->cudnn_bytes.expected)
@@ -212,6 +218,43 @@ VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
   else if (s->replay) {
     vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
     vram__replay_get_briefly(s->replay, ask);
+  }
+}
+
+/* The first time that this run sees `of`. */
+static int vram__search_is_new(vram__step *s, uint32_t of) {
+  const uint32_t mask = s->searched_room - 1, hash = of ? of : 1;
+  uint32_t i, k;
+  for (i = hash & mask, k = 0; k <= mask / 4 * 3; i = (i + 1) & mask, k++) {
+    if (s->searched[i] == hash)
+      return 0;
+    if (!s->searched[i]) {
+      s->searched[i] = hash;
+      return 1;
+    }
+  }
+  return 1; /* no more room: as if they were all different */
+}
+
+/* What a library takes for the search that it makes once for each call of its kind: in the first
+   step, whose segments stay. */
+VRAM__FN void vram__device_search(vram__step *s, const vram_bounds *bytes, uint32_t of) {
+  const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
+  const uint64_t ask = bytes->expected < most / 4 ? bytes->expected : 0;
+  const uint64_t expected = s->count.blocks + vram__block_bytes(ask);
+  vram__replay *run = s->replay;
+  if (s->ideal || s->call.mute || s->registers)
+    return;
+  vram__device_bound(s, bytes->upper);
+  if ((run ? !run->taping && !run->fresh : !s->o->first_step) || !vram__search_is_new(s, of))
+    return;
+  if (s->o->first_step && expected > s->count.peak_expected)
+    s->count.peak_expected = expected < most ? expected : most;
+  if (run && run->taping)
+    vram__tape_put(run, VRAM__TAPE_SEARCH, ask);
+  else if (run) {
+    vram__replay_tell(s, VRAM_CATEGORY_WORKSPACE, s->node);
+    vram__replay_get_briefly(run, ask);
   }
 }
 

@@ -335,8 +335,10 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay; /* NULL: no replay */
-  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
+  vram__replay *replay;   /* NULL: no replay */
+  uint32_t *searched;     /* hashes of convolutions for which cudnn.benchmark has searched, */
+  uint32_t searched_room; /* a power of two */
+  vram__cuts *cuts;       /* of vram_chain_cut, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -359,6 +361,8 @@ struct vram__step {
   uint8_t ideal;           /* VRAM_RULES_IDEAL */
   uint8_t registers;       /* results stay in registers: nothing is allocated */
   uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
+  uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
+  uint8_t rnn_cells;       /* or all of them ran without it */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -411,7 +415,8 @@ enum {
   VRAM__TAPE_FREE,
   VRAM__TAPE_OWN,
   VRAM__TAPE_PHASE,
-  VRAM__TAPE_BRIEF, /* taken and given back at once */
+  VRAM__TAPE_BRIEF,  /* taken and given back at once */
+  VRAM__TAPE_SEARCH, /* the same in the first step only */
   VRAM__TAPE_BITS = 3
 };
 
@@ -449,6 +454,7 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
 VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes);
+VRAM__FN void vram__device_search(vram__step *s, const vram_bounds *bytes, uint32_t of);
 VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__workspace_keep(vram__step *s, uint64_t bytes);
 
@@ -613,6 +619,8 @@ typedef struct vram__cudnn_conv {
 
 /* cudnn.c */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
+VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
+                                        const vram_bounds *w);
 
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
@@ -621,7 +629,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
-VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);

@@ -7,29 +7,30 @@
 #define VRAM__RULES_RECURRENT {{2, 6, 5}, 4194304}
 /* The storage of cub: what differs from CUDA to CUDA is named, the rest is alike; devices below
    cc 9.0 were measured with 13.2 only. */
-#define VRAM__RULES_CUB(sort_all, scan_parts, unique_parts, sort_90, select_90) \
-    {256, sort_all, scan_parts, unique_parts, 2048, 1024, 11264, \
-     {{0, 0, 2816, 2816, 11776, 2816}, VRAM__RULES_SORT_80, sort_90}, \
+#define VRAM__RULES_CUB(scan_parts, unique_parts, sort_90, select_90) \
+    {256, scan_parts, unique_parts, 2048, 1024, 11264, \
+     {VRAM__RULES_SORT_70, VRAM__RULES_SORT_80, sort_90}, \
      2304, 4864, \
      {{160, 352, 640}, {672, 1408, 2304}, select_90}, \
      {{1152, 1152}, {1120, 1920}, {1232, 2016}}, \
-     3840, 1920, 896, 32, 4096}
-#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840}
-#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760}
+     3840, 1920, 896, 128, 15, 32, 4096}
+#define VRAM__RULES_SORT_70 {0, 0, 2816, 2816, 11776, 2816, 0, 0, 11776, 2816}
+#define VRAM__RULES_SORT_80 {0, 0, 3072, 3840, 6528, 3840, 0, 0, 8064, 3840}
+#define VRAM__RULES_SORT_90 {3456, 5632, 5376, 4608, 6528, 5760, 9728, 9728, 6912, 5760}
 #define VRAM__RULES_SELECT_12_1 {320, 704, 640}
 #define VRAM__RULES_SELECT_12_4 {4480, 7168, 4224}
 #define VRAM__RULES_SELECT_12_6 {2240, 3584, 4224}
 #define VRAM__RULES_SELECT_13_2 {2464, 3584, 4224}
 #define VRAM__RULES_CUB_12_1 \
-    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
+    VRAM__RULES_CUB(0, 0, VRAM__RULES_SORT_80, VRAM__RULES_SELECT_12_1)
 #define VRAM__RULES_CUB_12_4 \
-    VRAM__RULES_CUB(1, 0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
+    VRAM__RULES_CUB(0, 0, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_4)
 #define VRAM__RULES_CUB_12_6 \
-    VRAM__RULES_CUB(1, 0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
+    VRAM__RULES_CUB(0, 1, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_0 \
-    VRAM__RULES_CUB(1, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
+    VRAM__RULES_CUB(1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_12_6)
 #define VRAM__RULES_CUB_13_2 \
-    VRAM__RULES_CUB(0, 1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
+    VRAM__RULES_CUB(1, 2, VRAM__RULES_SORT_90, VRAM__RULES_SELECT_13_2)
 #define VRAM__RULES_REST \
     /* embedding_sorted */ 3072, \
     /* sort */ {4096, 128, 1000000}, \
@@ -49,11 +50,12 @@
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
-     128, 256, 25}
+     128, 256, 25, 8}
 
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
-    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS)
+    (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | \
+     VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
 #define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
@@ -68,7 +70,8 @@
     (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
      VRAM__COSINE_EPS)
 #define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(uint32_t)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
-#define VRAM__DOES_2_14 ((VRAM__DOES_2_12 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
+#define VRAM__DOES_2_13 (VRAM__DOES_2_12 & ~(uint32_t)VRAM__EMBEDDING_ALL_BITS)
+#define VRAM__DOES_2_14 ((VRAM__DOES_2_13 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
 #define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(uint32_t)VRAM__LINEAR_VIEW)
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
@@ -133,8 +136,8 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
-    /* a newer cub */
-    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
+    /* embedding sorts indices by the bits that rows have */
+    {VRAM_RULES_TORCH_2_13, VRAM__DOES_2_13, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
     /* memory-efficient attention: seed and offset on the device, heads that share a key; fewer heads
@@ -150,6 +153,7 @@ static const vram__rules vram__rules_rows[] = {
 
 #undef VRAM__RULES_RECURRENT
 #undef VRAM__RULES_CUB
+#undef VRAM__RULES_SORT_70
 #undef VRAM__RULES_SORT_80
 #undef VRAM__RULES_SORT_90
 #undef VRAM__RULES_SELECT_12_1
@@ -174,6 +178,7 @@ static const vram__rules vram__rules_rows[] = {
 #undef VRAM__DOES_2_10
 #undef VRAM__DOES_2_11
 #undef VRAM__DOES_2_12
+#undef VRAM__DOES_2_13
 #undef VRAM__DOES_2_14
 #undef VRAM__DOES_2_15
 

@@ -96,14 +96,14 @@ def in_child(what, *arguments):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def call(main, words, out, err):
-    """main() of a tool in a child, its output in files"""
+def call(tool, words, out, err):
+    """main() of a tool in a child, its output in files; it asks for the device, so that it is imported there"""
 
     def run():
-        sys.argv = [main.__module__, *words]
+        sys.argv = [tool, *words]
         with open(out, "w") as o, open(err, "w") as e:
             with contextlib.redirect_stdout(o), contextlib.redirect_stderr(e):
-                main()
+                __import__(tool).main()
 
     return in_child(run)
 
@@ -114,8 +114,6 @@ def last_line(path):
 
 
 def measure(kept, source, options):
-    import export_torch, measure_torch
-
     words = source.split()
     short = re.sub(r"\W+", "_", re.sub(r"\S*/", "", source))
     if words[0].startswith("hf:"):
@@ -135,7 +133,7 @@ def measure(kept, source, options):
     text = os.path.join(kept, short + "".join(model + evaluated) + ".vram")
     name = os.path.join(kept, short + options.replace(" ", ""))
     if not os.path.exists(text):
-        call(export_torch.main, [*words, *model, *evaluated, "-o", text], os.devnull, name + ".err")
+        call("export_torch", [*words, *model, *evaluated, "-o", text], os.devnull, name + ".err")
     if not os.path.exists(text):
         return f"| {short} | {options} | not exported: {last_line(name + '.err')} |"
     record = (
@@ -143,7 +141,7 @@ def measure(kept, source, options):
         if os.path.exists(name + ".json")
         else [*words, *step, "--record", name + ".json"]
     )
-    call(measure_torch.main, [*record, "--text", text, "--markdown"], name + ".out", name + ".err")
+    call("measure_torch", [*record, "--text", text, "--markdown"], name + ".out", name + ".err")
     with open(name + ".out") as f:
         row = f.read().strip()
     return row.replace(words[0], short, 1) if row else f"| {short} | {options} | {last_line(name + '.err')} |"
