@@ -2366,7 +2366,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
   X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
   X(dim_feedforward, I) X(activation, W) X(norm_first, B) X(left, B)      \
-  X(full_matrices, B) X(num_samples, I) X(replacement, B)
+  X(full_matrices, B) X(num_samples, I) X(replacement, B) X(conv1d, B)
 
 /* clang-format on */
 
@@ -8101,10 +8101,14 @@ enum { VRAM__ADAPT_WORDS = 64 };
 typedef struct vram__adapt {
   int64_t lora_words[VRAM__ADAPT_WORDS], quant_words[VRAM__ADAPT_WORDS];
   vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
-  vram__span targets, skip;               /* names with | between; no targets: all but the head */
+  vram__span targets, skip, save;         /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
   uint8_t unprepared;                     /* what is not quantised stays in its dtype */
-  uint8_t embedded;                       /* the first embedding was read */
+  uint8_t biases;                         /* which of them learn, too */
+  uint8_t saves, names_bias;              /* what the name of the line that is read says */
+  const vram_param *table;                /* of the first embedding */
+  vram_value *embedded;                   /* what its module gave up to now; NULL: all of it */
+  vram__span module;                      /* whose lines may follow */
   uint32_t matched;                       /* lines with an adapter */
   uint32_t ncandidate;
   vram__span candidate[16]; /* names that there were, without what stands before the last point */
@@ -8270,9 +8274,12 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
-VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
+VRAM__FN int vram__adapt_embedded(vram_graph *g, vram__span name);
+VRAM__FN void vram__adapt_embedding(vram_graph *g, vram_node *n, vram__span name);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
 VRAM__FN int vram__adapt_freezes(const vram_graph *g);
+VRAM__FN int vram__adapt_saves(const vram_graph *g);
+VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, const char *role);
 VRAM__FN int vram__adapt_prepares(const vram_graph *g);
 
 /* parse.c */
@@ -8897,7 +8904,34 @@ static vram_param *vram__param_take(vram_graph *g) {
 /* An adapter learns in place of what it is added to. */
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
   return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
-         vram__adapt_freezes(g);
+         (vram__adapt_freezes(g) && !vram__adapt_saves(g));
+}
+
+/* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
+static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
+                                   const vram_dims *d, vram_dtype dtype, uint8_t kind) {
+  vram_param *p = vram__param_take(g);
+  if (!p)
+    return NULL;
+  p->d = d;
+  p->node = n;
+  p->role = role;
+  p->index = g->nparam++;
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
+  p->kind = kind;
+  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
+    p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
+  if (!vram__whole_blocks(g, d, p->dtype))
+    return NULL;
+  if (g->param_last)
+    g->param_last->next = p;
+  else
+    g->param_first = p;
+  g->param_last = p;
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  return p;
 }
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
@@ -8919,32 +8953,18 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
       return 0;
     vram__memory_zero(g->owned, sizeof *g->owned);
   }
-  p = vram__param_take(g);
-  if (!p)
-    return 0;
-  p->d = d;
-  p->node = n;
-  p->role = role;
-  p->index = g->nparam++;
   if (!as_is)
     dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
                                  : vram__weight_dtype(g, n, ndim, dtype);
-  p->dtype = vram__graph_own_dtype(g, dtype);
-  p->is_model = dtype == VRAM_DTYPE_MODEL;
-  p->kind = kind;
-  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
-  /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM &&
-      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
-    p->kind = VRAM__FROZEN;
-  if (!vram__whole_blocks(g, d, p->dtype))
+  if (kind == VRAM__PARAM && !as_is && vram__param_is_frozen(g, n) &&
+      !vram__adapt_learns_bias(g, n, role))
+    kind = VRAM__FROZEN;
+  if (kind != VRAM__FROZEN && vram__adapt_saves(g) &&
+      !vram__param_add(g, n, role, d, dtype, kind == VRAM__PARAM ? (uint8_t)VRAM__FROZEN : kind))
     return 0;
-  if (g->param_last)
-    g->param_last->next = p;
-  else
-    g->param_first = p;
-  g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  p = vram__param_add(g, n, role, d, dtype, kind);
+  if (!p)
+    return 0;
   n->param[i] = p;
   return 1;
 }
@@ -10284,7 +10304,17 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 /* >>model/adapt    linear lines of a text get adapters and quantised weights */
 
 /* Words of the two options, and the keys of a linear line that they stand for. "": no key. */
-enum { VRAM__ADAPT_TARGETS, VRAM__ADAPT_SKIP, VRAM__ADAPT_PREPARE, VRAM__ADAPT_KEY };
+enum {
+  VRAM__ADAPT_TARGETS,
+  VRAM__ADAPT_SAVE,
+  VRAM__ADAPT_BIAS,
+  VRAM__ADAPT_SKIP,
+  VRAM__ADAPT_PREPARE,
+  VRAM__ADAPT_KEY
+};
+
+/* Which biases learn beside adapters (LoraConfig.bias). */
+enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
 typedef struct vram__adapt_word {
   const char *name, *key;
@@ -10294,7 +10324,8 @@ typedef struct vram__adapt_word {
 static const vram__adapt_word vram__lora_words[] = {{"r", "lora", VRAM__ADAPT_KEY},
                                                     {"targets", "", VRAM__ADAPT_TARGETS},
                                                     {"dropout", "lora_dropout", VRAM__ADAPT_KEY},
-                                                    {"bias", "lora_bias", VRAM__ADAPT_KEY},
+                                                    {"bias", "lora_bias", VRAM__ADAPT_BIAS},
+                                                    {"save", "", VRAM__ADAPT_SAVE},
                                                     {"dtype", "lora_dtype", VRAM__ADAPT_KEY},
                                                     {"dora", "dora", VRAM__ADAPT_KEY},
                                                     {"rslora", "rslora", VRAM__ADAPT_KEY},
@@ -10339,7 +10370,11 @@ static int vram__adapt_key(vram__parser *p, const char *key, vram__span value, v
   }
   p->start = p->at = line;
   p->end = line + n;
-  return vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys);
+  if (!vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys))
+    return 0;
+  if (vram__text_is(value.text, value.len, "f32")) /* it is no text, whose f32 may be its model's */
+    keys->words[keys->count - 1] = VRAM_F32;
+  return 1;
 }
 
 /* One word of an option: NAME=VALUE, or of `quant` the kind alone. */
@@ -10368,6 +10403,15 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
   case VRAM__ADAPT_SKIP:
     a->skip = value;
     return 1;
+  case VRAM__ADAPT_SAVE:
+    a->save = value;
+    return 1;
+  case VRAM__ADAPT_BIAS:
+    a->biases = vram__text_is(value.text, value.len, "all")         ? VRAM__BIAS_ALL
+                : vram__text_is(value.text, value.len, "lora_only") ? VRAM__BIAS_LORA_ONLY
+                                                                    : VRAM__BIAS_NONE;
+    return a->biases || vram__text_is(value.text, value.len, "none") ||
+           vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
     a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
     if (a->unprepared || vram__text_is(value.text, value.len, "1"))
@@ -10535,7 +10579,11 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
   int head, good = 1;
-  if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
+  if (!a)
+    return 1;
+  a->saves = vram__adapt_names(a->save, name) != 0;
+  a->names_bias = name.len >= 4 && vram__text_equal(name.text + name.len - 4, "bias", 4);
+  if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
@@ -10543,7 +10591,7 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   vram__adapt_candidate(a, name);
   if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
-  if (!a->lora_keys->count || !good)
+  if (!a->lora_keys->count || !good || a->saves)
     return good;
   if (!a->targets.len ||
               (a->targets.len == all.len && vram__text_equal(a->targets.text, all.text, all.len))
@@ -10554,20 +10602,46 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   return vram__adapt_add(a->lora_keys, keys);
 }
 
+/* Where a module makes its result of more than the embedding, its lines have its name before their
+   last point. */
+static int vram__adapt_in_module(vram__span module, vram__span name) {
+  return module.len && name.len > module.len && name.text[module.len] == '.' &&
+         vram__text_equal(name.text, module.text, module.len);
+}
+
 /* enable_input_require_grads, which goes with checkpointing: nothing before the first adapter wants
-   a gradient, so the output of the first embedding is made to. 0: no room. */
-VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n) {
-  vram_value *out = n->out;
+   a gradient, so what the module of the first embedding gives is made to, whenever it is called.
+   A line of this name comes next. 0: no room. */
+VRAM__FN int vram__adapt_embedded(vram_graph *g, vram__span name) {
+  vram__adapt *a = g->adapt;
+  vram_value *out;
   vram_node *line;
-  if (!vram__adapt_freezes(g) || n->op != VRAM_OP_embedding || g->adapt->embedded)
+  if (!a || !a->embedded || vram__adapt_in_module(a->module, name))
     return 1;
-  g->adapt->embedded = 1;
+  out = a->embedded;
+  a->embedded = NULL;
   line = vram__node_lifetime(g, VRAM__OP_requires_grad, &out, 1);
   if (!line)
     return 0;
-  line->line = n->line;
+  line->line = out->node->line;
   line->flags |= VRAM__CHECKPOINTED;
   return 1;
+}
+
+/* A line of this name gave n. */
+VRAM__FN void vram__adapt_embedding(vram_graph *g, vram_node *n, vram__span name) {
+  vram__adapt *a = g->adapt;
+  const uint32_t own = 10; /* ".embedding", the function in a module that does more */
+  if (!vram__adapt_freezes(g))
+    return;
+  if (n->op == VRAM_OP_embedding && n->nparam && (!a->table || n->param[0] == a->table)) {
+    a->table = n->param[0];
+    a->embedded = n->out;
+    a->module = vram__span_of(name.text, name.text);
+    if (name.len > own && vram__text_equal(name.text + name.len - own, ".embedding", own))
+      a->module = vram__span_of(name.text, name.text + name.len - own);
+  } else if (a->embedded && n->nout)
+    a->embedded = n->out;
 }
 
 /* All lines were read: did an adapter find its place? */
@@ -10589,6 +10663,21 @@ VRAM__FN int vram__adapt_complete(vram_graph *g) {
 /* Adapters learn in place of everything else. */
 VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
   return g->adapt && g->adapt->lora_keys->count;
+}
+
+/* modules_to_save: the line's parameters learn, and the module that it was stays beside it. */
+VRAM__FN int vram__adapt_saves(const vram_graph *g) {
+  return vram__adapt_freezes(g) && g->adapt->saves;
+}
+
+/* Does a parameter of n with this role learn because it is a bias? */
+VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, const char *role) {
+  const vram__adapt *a = g->adapt;
+  const int bias = vram__text_is(role, vram__text_len(role), "bias") ||
+                   (a && a->names_bias && (vram__op_traits(n) & VRAM__OP_PARAM) != 0);
+  return vram__adapt_freezes(g) && bias &&
+         (a->biases == VRAM__BIAS_ALL ||
+          (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
 /* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
@@ -10955,7 +11044,7 @@ static VRAM__COLD int vram__names_only(vram__parser *p, const vram__request *r, 
 VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
                               vram_node **node) {
   vram_graph *g = p->g;
-  vram_node *n = NULL, *before = g->last;
+  vram_node *n = NULL, *before;
   uint32_t missing;
   r->nout = vram__names_count(p, names);
   if (!r->nout)
@@ -10968,10 +11057,14 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     return vram__names_only(p, r, names, at);
   if (!vram__adapt_line(g, r, names))
     return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "too many keys", NULL);
+  if (!vram__adapt_embedded(g, names))
+    return vram__parse_located(p, at);
+  before = g->last;
   if (!vram__node_emit(p, r, &n))
     return vram__parse_located(p, at);
   if (!vram__names_give(p, names, n->out, r->nout))
     return 0;
+  vram__adapt_embedding(g, n, names);
   for (before = before ? before->next : g->first; before; before = before->next) {
     if (vram__op_at(r->op)->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
@@ -10983,7 +11076,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
   *node = n;
-  return vram__adapt_embedding(g, n) || vram__parse_located(p, at);
+  return 1;
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
@@ -11677,7 +11770,7 @@ static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
   if (op == VRAM_OP_linear && vram__line_adapts(p))
     return 4096;
   if (!(row->traits & VRAM__OP_FLAT))
-    return row->lines ? 2048 : 512;
+    return (row->lines ? 2048u : 512u) + (p->adapted ? 512u : 0u);
   while (vram__parse_token(p)) {
     vram__span name, value;
     if (vram__parse_pair(p->token, &name, &value) &&
@@ -22117,9 +22210,34 @@ static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
   return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
+/* Other ways to store weights, and what is known of them (transformers/quantizers). */
+static const struct {
+  const char *name, *known;
+} vram__quantised_otherwise[] = {
+    {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
+              "bf16: the model without quant="},
+    {"fp8", "fp8 (FineGrainedFP8) takes a byte a value and 4 for each 128 x 128; what "
+            "its kernels need beside is not known"},
+    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; what "
+             "its kernels need beside is not known"},
+    {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
+            "beside is not known"}};
+
+static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
+  const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
+  uint32_t i;
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+  for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
+    if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
+                                     vram__text_len(vram__quantised_otherwise[i].name))) {
+      vram__error_more(g, "; ");
+      vram__error_more(g, vram__quantised_otherwise[i].known);
+    }
+}
+
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
   if (!q->bits) {
-    vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+    vram__quantised_unknown(g, n);
     return 0;
   }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
@@ -22176,9 +22294,14 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
 /* The bias of such a layer is in the dtype that computes since the first step. */
 VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
   const vram__quantised q = vram__node_quantised(n);
-  const uint8_t kind = vram__param_is_frozen(g, n) ? VRAM__FROZEN : VRAM__PARAM;
+  const uint8_t kind = vram__param_is_frozen(g, n) && !vram__adapt_learns_bias(g, n, "bias")
+                           ? VRAM__FROZEN
+                           : VRAM__PARAM;
   if (!vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
-                      q.compute ? q.compute : n->in[0]->dtype, (uint8_t)(kind | VRAM__AS_IS)))
+                      q.compute                 ? q.compute
+                      : vram__adapt_prepares(g) ? VRAM_DTYPE_MODEL
+                                                : n->in[0]->dtype,
+                      (uint8_t)(kind | VRAM__AS_IS)))
     return 0;
   if (q.compute == VRAM_DTYPE_MODEL)
     n->param[VRAM__LINEAR_BIAS]->is_model = 2;
@@ -22543,6 +22666,8 @@ static vram__tensor vram__adapter_base_weight(vram__step *s, const vram__adapter
   vram__tensor w = vram__adapter_param(s, l->node, VRAM__LINEAR_WEIGHT), cast;
   if (l->bits)
     w = vram__node_dequantised(s, l->node);
+  else if (VRAM__INT(l->node, conv1d, 0))
+    w = vram__torch_swap(s, w, 0, 1);
   else
     vram__tensor_retain(s, w);
   cast = vram__torch_cast(s, w, dt);
@@ -23016,9 +23141,10 @@ VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, N
 
 /* >>ops/linear    the linear layer */
 
-/* Its weight is quantised, or it has an adapter. */
+/* Its weight is not quantised, it has no adapter, and it is no Conv1D. */
 static int vram__linear_is_plain(const vram_node *n) {
-  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL);
+  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL) &&
+         !VRAM__INT(n, conv1d, 0);
 }
 
 /* The parameters of a layer with weight [w[0], w[1]]. */
@@ -23026,9 +23152,11 @@ static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
   const int quantised = vram__node_list(n, VRAM__KEY_quant, NULL) != NULL;
   if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
     return 0;
-  if (quantised ? !vram__quantised_own(g, n)
-                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
-                                  VRAM__PARAM))
+  const int64_t turned[2] = {w[1], w[0]}; /* Conv1D's weight is [in, out] */
+  if (quantised
+          ? !vram__quantised_own(g, n)
+          : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2,
+                            VRAM__INT(n, conv1d, 0) ? turned : w, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
   if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
                                           : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
@@ -23050,7 +23178,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   if (n->nin > 1) {
     const vram_dims *d = n->in[1]->d;
     if (!vram__linear_is_plain(n))
-      return vram__node_error(g, n, "quant= and lora= are for a layer that has its own weight");
+      return vram__node_error(g, n,
+                              "quant=, lora= and conv1d= are for a layer that has its own weight");
     if (d->ndim != 2 || d->v[1] != w[1])
       return vram__node_error(g, n, "a weight of another shape");
     if (vram__node_list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
@@ -23059,6 +23188,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
+    if (VRAM__INT(n, conv1d, 0) && !VRAM__INT(n, bias, 1))
+      return vram__node_error(g, n, "conv1d has a bias");
     if (!vram__linear_own(g, n, w))
       return 0;
   }
@@ -23232,6 +23363,21 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   return y;
 }
 
+/* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
+static vram__tensor vram__conv1d(vram__step *s, const vram__tensor *in, const vram_dims *out) {
+  vram__tensor a[3], y;
+  int64_t size[VRAM_MAX_AXES];
+  size[1] = in[2].d->v[0];
+  size[0] = (int64_t)(in[1].d->numel / (uint64_t)size[1]);
+  a[0] = in[0];
+  a[1] = vram__torch_reshape(s, in[1], 2, size);
+  a[2] = in[2];
+  y = vram__op_call_n(s, VRAM_OP_addmm, a, 3, NULL, NULL);
+  vram__tensor_release(s, a[1]);
+  vram__tensor_replace(s, &y, vram__torch_reshape(s, y, out->ndim, out->v));
+  return y;
+}
+
 static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__tensor in[3]; /* bias, input, weight */
@@ -23239,6 +23385,8 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
   vram__node_weights(s, n, &in[2], &in[0]);
   if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_SCALES])
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
+  else if (VRAM__INT(n, conv1d, 0))
+    y[0] = vram__conv1d(s, in, n->out[0].d);
   else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
@@ -23283,7 +23431,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
 
 /* >>ops/bilinear    the bilinear layer */
 
