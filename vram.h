@@ -21206,7 +21206,7 @@ static void vram__forward_multinomial(vram__step *s, const vram_node *n, vram__t
   normed = vram__tensor_empty(s, d, x[0].dt);
   sums = vram__tensor_empty(s, d, x[0].dt);
   if (d->numel == (uint64_t)d->v[d->ndim - 1])
-    vram__workspace_use(s, vram__cub_scan(s, d->numel, vram__dtype_size(x[0].dt)));
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, x[0].dt));
   vram__tensor_release(s, sums);
   vram__tensor_release(s, normed);
   vram__tensor_release(s, c);
@@ -23816,8 +23816,7 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
 
 /* Nothing is summed: a product of elements with axes for these positions of n. Takes both. */
 static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
-                                           const vram__operand *b, uint32_t n,
-                                           uint64_t positions) {
+                                           const vram__operand *b, uint32_t n, uint64_t positions) {
   const uint64_t all = (UINT64_C(1) << n) - 1;
   vram__tensor left, right;
   vram__operand y;
