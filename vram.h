@@ -2305,23 +2305,24 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
   X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
   X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
-  X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) \
-  X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) X(pairwise_distance) X(cdist) \
-  X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) \
-  X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) X(ps_roi_align) \
-  X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) X(block_diag) X(matrix_exp) \
-  X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) X(eigh) X(qr) X(svd) X(pad) \
-  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
-  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
-  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
-  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
-  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
-  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
-  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
-  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
-  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
-  X(log_softmax) X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) \
-  X(view_as_real) X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(nonzero) X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) \
+  X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) \
+  X(cosine_similarity) X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) \
+  X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
+  X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
+  X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
+  X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
+  X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) X(adaptive_max_pool3d) \
+  X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) X(fractional_max_pool3d) \
+  X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) X(pixel_shuffle) \
+  X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) X(hardtanh) \
+  X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
+  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
+  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
+  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
+  X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
+  X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
   X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
   X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
   X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
@@ -2335,37 +2336,36 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
      I integer or size   L list of sizes, one for every axis or one per axis   S shape   B 0 or 1
      F decimal number    W word    D dtype    N node    Q equation                              */
 /* clang-format off */
-#define VRAM_KEYS(X)                                                                             \
-  X(out_channels, I) X(kernel_size, L) X(stride, L) X(padding, L) X(dilation, L) X(groups, I)    \
-  X(bias, B) X(padding_mode, W) X(output_padding, L) X(out_features, I) X(num_embeddings, I)     \
-  X(embedding_dim, I) X(mode, W) X(equation, Q) X(affine, B) X(track_running_stats, B)           \
-  X(training, B) X(normalized_shape, L) X(elementwise_affine, B) X(num_groups, I) X(size, L)     \
-  X(inplace, B) X(num_parameters, I) X(dim, L) X(dtype, D) X(p, F) X(ceil_mode, B)               \
-  X(return_indices, B) X(norm_type, F) X(output_size, L) X(scale_factor, F)                      \
-  X(upscale_factor, I) X(downscale_factor, I) X(pad, L) X(dropout_p, F) X(is_causal, B)          \
-  X(enable_gqa, B) X(backend, W) X(num_heads, I) X(need_weights, B) X(batch_first, B)            \
-  X(hidden_size, I) X(num_layers, I) X(dropout, F) X(bidirectional, B) X(proj_size, I)           \
-  X(scalar, B) X(rounding_mode, W) X(k, I) X(num_classes, I) X(bins, I) X(keepdim, B)            \
-  X(shape, S) X(start_dim, I) X(end_dim, I) X(dim0, I) X(dim1, I) X(dims, L) X(sizes, L)         \
-  X(start, I) X(end, I) X(step, I) X(index, I) X(length, I) X(split_size_or_sections, L)         \
-  X(chunks, I) X(shifts, L) X(repeats, L) X(reduction, W) X(frozen, B) X(weights, N)             \
-  X(num_experts, I) X(top_k, I) X(intermediate_size, I) X(gated, B)                              \
-  X(shared_intermediate_size, I) X(params, I) X(buffers, I) X(saved, L) X(workspace, L)          \
-  X(approximate, W) X(align_corners, B) X(eps, F) X(momentum, F) X(negative_slope, F)            \
-  X(alpha, F) X(beta, F) X(threshold, F) X(value, F) X(lambd, F) X(min_val, F) X(max_val, F)     \
-  X(min, F) X(max, F) X(scale, F) X(count_include_pad, B) X(divisor_override, I)                 \
-  X(padding_idx, I) X(largest, B) X(sorted, B) X(descending, B) X(stable, B) X(correction, I)    \
-  X(unbiased, B) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
-  X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
-  X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
-  X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
-  X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
-  X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
-  X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
-  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
-  X(dim_feedforward, I) X(activation, W) X(norm_first, B) X(left, B)      \
-  X(full_matrices, B)
+#define VRAM_KEYS(X)                                                                              \
+  X(out_channels, I) X(kernel_size, L) X(stride, L) X(padding, L) X(dilation, L) X(groups, I)     \
+  X(bias, B) X(padding_mode, W) X(output_padding, L) X(out_features, I) X(num_embeddings, I)      \
+  X(embedding_dim, I) X(mode, W) X(equation, Q) X(affine, B) X(track_running_stats, B)            \
+  X(training, B) X(normalized_shape, L) X(elementwise_affine, B) X(num_groups, I) X(size, L)      \
+  X(inplace, B) X(num_parameters, I) X(dim, L) X(dtype, D) X(p, F) X(ceil_mode, B)                \
+  X(return_indices, B) X(norm_type, F) X(output_size, L) X(scale_factor, F) X(upscale_factor, I)  \
+  X(downscale_factor, I) X(pad, L) X(dropout_p, F) X(is_causal, B) X(enable_gqa, B)               \
+  X(backend, W) X(num_heads, I) X(need_weights, B) X(batch_first, B) X(hidden_size, I)            \
+  X(num_layers, I) X(dropout, F) X(bidirectional, B) X(proj_size, I) X(scalar, B)                 \
+  X(rounding_mode, W) X(k, I) X(num_classes, I) X(bins, I) X(keepdim, B) X(shape, S)              \
+  X(start_dim, I) X(end_dim, I) X(dim0, I) X(dim1, I) X(dims, L) X(sizes, L) X(start, I)          \
+  X(end, I) X(step, I) X(index, I) X(length, I) X(split_size_or_sections, L) X(chunks, I)         \
+  X(shifts, L) X(repeats, L) X(reduction, W) X(frozen, B) X(weights, N) X(num_experts, I)         \
+  X(top_k, I) X(intermediate_size, I) X(gated, B) X(shared_intermediate_size, I) X(params, I)     \
+  X(buffers, I) X(saved, L) X(workspace, L) X(approximate, W) X(align_corners, B) X(eps, F)       \
+  X(momentum, F) X(negative_slope, F) X(alpha, F) X(beta, F) X(threshold, F) X(value, F)          \
+  X(lambd, F) X(min_val, F) X(max_val, F) X(min, F) X(max, F) X(scale, F)                         \
+  X(count_include_pad, B) X(divisor_override, I) X(padding_idx, I) X(largest, B) X(sorted, B)     \
+  X(descending, B) X(stable, B) X(correction, I) X(unbiased, B) X(margin, F) X(delta, F)          \
+  X(log_target, B) X(label_smoothing, F) X(ignore_index, I) X(blank, I) X(zero_infinity, B)       \
+  X(nonlinearity, W) X(lower, F) X(upper, F) X(hard, B) X(tau, F) X(swap, B) X(antialias, B)      \
+  X(accumulate, B) X(output_ratio, F) X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I)            \
+  X(vdim, I) X(scale_grad_by_freq, B) X(diagonal, I) X(quant, W) X(double_quant, B)               \
+  X(compute_dtype, D) X(lora, I) X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B)   \
+  X(rslora, B) X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I)            \
+  X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
+  X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
+  X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
+  X(conv1d, B)
 
 /* clang-format on */
 
@@ -3311,9 +3311,10 @@ typedef struct vram_report {
   uint64_t peak_reserved_bytes; /* with `replay`: max_memory_reserved() of the step; else at least:
                                    whole segments */
   int replayed;                 /* 0: no replay was asked for, or it became too large */
-  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where that
-     is not so, but in a replay with what the budget leaves beside the context every request finds
-     memory: now and then all that is cached goes back to the device */
+  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where
+     that would not be so with more room, but in a replay with what the budget leaves beside the
+     context every request finds memory: now and then all that is cached goes back to the device.
+     Reserved and device_bytes.expected are what it takes then */
   int fits;
   uint64_t
       num_alloc_retries; /* of such a replay: how many times that happens; else of the replay */
@@ -8099,10 +8100,14 @@ enum { VRAM__ADAPT_WORDS = 64 };
 typedef struct vram__adapt {
   int64_t lora_words[VRAM__ADAPT_WORDS], quant_words[VRAM__ADAPT_WORDS];
   vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
-  vram__span targets, skip;               /* names with | between; no targets: all but the head */
+  vram__span targets, skip, save;         /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
   uint8_t unprepared;                     /* what is not quantised stays in its dtype */
-  uint8_t embedded;                       /* the first embedding was read */
+  uint8_t biases;                         /* which of them learn, too */
+  uint8_t saves, names_bias;              /* what the name of the line that is read says */
+  const vram_param *table;                /* of the first embedding */
+  vram_value *embedded;                   /* what its module gave up to now; NULL: all of it */
+  vram__span module;                      /* whose lines may follow */
   uint32_t matched;                       /* lines with an adapter */
   uint32_t ncandidate;
   vram__span candidate[16]; /* names that there were, without what stands before the last point */
@@ -8268,9 +8273,12 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
-VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
+VRAM__FN int vram__adapt_embedded(vram_graph *g, vram__span name);
+VRAM__FN void vram__adapt_embedding(vram_graph *g, vram_node *n, vram__span name);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
 VRAM__FN int vram__adapt_freezes(const vram_graph *g);
+VRAM__FN int vram__adapt_saves(const vram_graph *g);
+VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, const char *role);
 VRAM__FN int vram__adapt_prepares(const vram_graph *g);
 
 /* parse.c */
@@ -8895,7 +8903,34 @@ static vram_param *vram__param_take(vram_graph *g) {
 /* An adapter learns in place of what it is added to. */
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
   return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
-         vram__adapt_freezes(g);
+         (vram__adapt_freezes(g) && !vram__adapt_saves(g));
+}
+
+/* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
+static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
+                                   const vram_dims *d, vram_dtype dtype, uint8_t kind) {
+  vram_param *p = vram__param_take(g);
+  if (!p)
+    return NULL;
+  p->d = d;
+  p->node = n;
+  p->role = role;
+  p->index = g->nparam++;
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
+  p->kind = kind;
+  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
+    p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
+  if (!vram__whole_blocks(g, d, p->dtype))
+    return NULL;
+  if (g->param_last)
+    g->param_last->next = p;
+  else
+    g->param_first = p;
+  g->param_last = p;
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  return p;
 }
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
@@ -8917,32 +8952,18 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
       return 0;
     vram__memory_zero(g->owned, sizeof *g->owned);
   }
-  p = vram__param_take(g);
-  if (!p)
-    return 0;
-  p->d = d;
-  p->node = n;
-  p->role = role;
-  p->index = g->nparam++;
   if (!as_is)
     dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
                                  : vram__weight_dtype(g, n, ndim, dtype);
-  p->dtype = vram__graph_own_dtype(g, dtype);
-  p->is_model = dtype == VRAM_DTYPE_MODEL;
-  p->kind = kind;
-  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
-  /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM &&
-      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
-    p->kind = VRAM__FROZEN;
-  if (!vram__whole_blocks(g, d, p->dtype))
+  if (kind == VRAM__PARAM && !as_is && vram__param_is_frozen(g, n) &&
+      !vram__adapt_learns_bias(g, n, role))
+    kind = VRAM__FROZEN;
+  if (kind != VRAM__FROZEN && vram__adapt_saves(g) &&
+      !vram__param_add(g, n, role, d, dtype, kind == VRAM__PARAM ? (uint8_t)VRAM__FROZEN : kind))
     return 0;
-  if (g->param_last)
-    g->param_last->next = p;
-  else
-    g->param_first = p;
-  g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  p = vram__param_add(g, n, role, d, dtype, kind);
+  if (!p)
+    return 0;
   n->param[i] = p;
   return 1;
 }
@@ -10282,7 +10303,17 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 /* >>model/adapt    linear lines of a text get adapters and quantised weights */
 
 /* Words of the two options, and the keys of a linear line that they stand for. "": no key. */
-enum { VRAM__ADAPT_TARGETS, VRAM__ADAPT_SKIP, VRAM__ADAPT_PREPARE, VRAM__ADAPT_KEY };
+enum {
+  VRAM__ADAPT_TARGETS,
+  VRAM__ADAPT_SAVE,
+  VRAM__ADAPT_BIAS,
+  VRAM__ADAPT_SKIP,
+  VRAM__ADAPT_PREPARE,
+  VRAM__ADAPT_KEY
+};
+
+/* Which biases learn beside adapters (LoraConfig.bias). */
+enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
 typedef struct vram__adapt_word {
   const char *name, *key;
@@ -10292,7 +10323,8 @@ typedef struct vram__adapt_word {
 static const vram__adapt_word vram__lora_words[] = {{"r", "lora", VRAM__ADAPT_KEY},
                                                     {"targets", "", VRAM__ADAPT_TARGETS},
                                                     {"dropout", "lora_dropout", VRAM__ADAPT_KEY},
-                                                    {"bias", "lora_bias", VRAM__ADAPT_KEY},
+                                                    {"bias", "lora_bias", VRAM__ADAPT_BIAS},
+                                                    {"save", "", VRAM__ADAPT_SAVE},
                                                     {"dtype", "lora_dtype", VRAM__ADAPT_KEY},
                                                     {"dora", "dora", VRAM__ADAPT_KEY},
                                                     {"rslora", "rslora", VRAM__ADAPT_KEY},
@@ -10337,7 +10369,11 @@ static int vram__adapt_key(vram__parser *p, const char *key, vram__span value, v
   }
   p->start = p->at = line;
   p->end = line + n;
-  return vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys);
+  if (!vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys))
+    return 0;
+  if (vram__text_is(value.text, value.len, "f32")) /* it is no text, whose f32 may be its model's */
+    keys->words[keys->count - 1] = VRAM_F32;
+  return 1;
 }
 
 /* One word of an option: NAME=VALUE, or of `quant` the kind alone. */
@@ -10366,6 +10402,15 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
   case VRAM__ADAPT_SKIP:
     a->skip = value;
     return 1;
+  case VRAM__ADAPT_SAVE:
+    a->save = value;
+    return 1;
+  case VRAM__ADAPT_BIAS:
+    a->biases = vram__text_is(value.text, value.len, "all")         ? VRAM__BIAS_ALL
+                : vram__text_is(value.text, value.len, "lora_only") ? VRAM__BIAS_LORA_ONLY
+                                                                    : VRAM__BIAS_NONE;
+    return a->biases || vram__text_is(value.text, value.len, "none") ||
+           vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
     a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
     if (a->unprepared || vram__text_is(value.text, value.len, "1"))
@@ -10533,7 +10578,11 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
   int head, good = 1;
-  if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
+  if (!a)
+    return 1;
+  a->saves = vram__adapt_names(a->save, name) != 0;
+  a->names_bias = name.len >= 4 && vram__text_equal(name.text + name.len - 4, "bias", 4);
+  if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
@@ -10541,7 +10590,7 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   vram__adapt_candidate(a, name);
   if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
-  if (!a->lora_keys->count || !good)
+  if (!a->lora_keys->count || !good || a->saves)
     return good;
   if (!a->targets.len ||
               (a->targets.len == all.len && vram__text_equal(a->targets.text, all.text, all.len))
@@ -10552,20 +10601,46 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   return vram__adapt_add(a->lora_keys, keys);
 }
 
+/* Where a module makes its result of more than the embedding, its lines have its name before their
+   last point. */
+static int vram__adapt_in_module(vram__span module, vram__span name) {
+  return module.len && name.len > module.len && name.text[module.len] == '.' &&
+         vram__text_equal(name.text, module.text, module.len);
+}
+
 /* enable_input_require_grads, which goes with checkpointing: nothing before the first adapter wants
-   a gradient, so the output of the first embedding is made to. 0: no room. */
-VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n) {
-  vram_value *out = n->out;
+   a gradient, so what the module of the first embedding gives is made to, whenever it is called.
+   A line of this name comes next. 0: no room. */
+VRAM__FN int vram__adapt_embedded(vram_graph *g, vram__span name) {
+  vram__adapt *a = g->adapt;
+  vram_value *out;
   vram_node *line;
-  if (!vram__adapt_freezes(g) || n->op != VRAM_OP_embedding || g->adapt->embedded)
+  if (!a || !a->embedded || vram__adapt_in_module(a->module, name))
     return 1;
-  g->adapt->embedded = 1;
+  out = a->embedded;
+  a->embedded = NULL;
   line = vram__node_lifetime(g, VRAM__OP_requires_grad, &out, 1);
   if (!line)
     return 0;
-  line->line = n->line;
+  line->line = out->node->line;
   line->flags |= VRAM__CHECKPOINTED;
   return 1;
+}
+
+/* A line of this name gave n. */
+VRAM__FN void vram__adapt_embedding(vram_graph *g, vram_node *n, vram__span name) {
+  vram__adapt *a = g->adapt;
+  const uint32_t own = 10; /* ".embedding", the function in a module that does more */
+  if (!vram__adapt_freezes(g))
+    return;
+  if (n->op == VRAM_OP_embedding && n->nparam && (!a->table || n->param[0] == a->table)) {
+    a->table = n->param[0];
+    a->embedded = n->out;
+    a->module = vram__span_of(name.text, name.text);
+    if (name.len > own && vram__text_equal(name.text + name.len - own, ".embedding", own))
+      a->module = vram__span_of(name.text, name.text + name.len - own);
+  } else if (a->embedded && n->nout)
+    a->embedded = n->out;
 }
 
 /* All lines were read: did an adapter find its place? */
@@ -10587,6 +10662,21 @@ VRAM__FN int vram__adapt_complete(vram_graph *g) {
 /* Adapters learn in place of everything else. */
 VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
   return g->adapt && g->adapt->lora_keys->count;
+}
+
+/* modules_to_save: the line's parameters learn, and the module that it was stays beside it. */
+VRAM__FN int vram__adapt_saves(const vram_graph *g) {
+  return vram__adapt_freezes(g) && g->adapt->saves;
+}
+
+/* Does a parameter of n with this role learn because it is a bias? */
+VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, const char *role) {
+  const vram__adapt *a = g->adapt;
+  const int bias = vram__text_is(role, vram__text_len(role), "bias") ||
+                   (a && a->names_bias && (vram__op_traits(n) & VRAM__OP_PARAM) != 0);
+  return vram__adapt_freezes(g) && bias &&
+         (a->biases == VRAM__BIAS_ALL ||
+          (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
 /* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
@@ -10953,7 +11043,7 @@ static VRAM__COLD int vram__names_only(vram__parser *p, const vram__request *r, 
 VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
                               vram_node **node) {
   vram_graph *g = p->g;
-  vram_node *n = NULL, *before = g->last;
+  vram_node *n = NULL, *before;
   uint32_t missing;
   r->nout = vram__names_count(p, names);
   if (!r->nout)
@@ -10966,10 +11056,14 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     return vram__names_only(p, r, names, at);
   if (!vram__adapt_line(g, r, names))
     return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "too many keys", NULL);
+  if (!vram__adapt_embedded(g, names))
+    return vram__parse_located(p, at);
+  before = g->last;
   if (!vram__node_emit(p, r, &n))
     return vram__parse_located(p, at);
   if (!vram__names_give(p, names, n->out, r->nout))
     return 0;
+  vram__adapt_embedding(g, n, names);
   for (before = before ? before->next : g->first; before; before = before->next) {
     if (vram__op_at(r->op)->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
@@ -10981,7 +11075,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
   *node = n;
-  return vram__adapt_embedding(g, n) || vram__parse_located(p, at);
+  return 1;
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
@@ -11675,7 +11769,7 @@ static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
   if (op == VRAM_OP_linear && vram__line_adapts(p))
     return 4096;
   if (!(row->traits & VRAM__OP_FLAT))
-    return row->lines ? 2048 : 512;
+    return (row->lines ? 2048u : 512u) + (p->adapted ? 512u : 0u);
   while (vram__parse_token(p)) {
     vram__span name, value;
     if (vram__parse_pair(p->token, &name, &value) &&
@@ -11802,6 +11896,8 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 /* EmbeddingBackwardKernel.cu: sorts indices by all bits, not only by those that rows have
    (measured) */
 #define VRAM__EMBEDDING_ALL_BITS 2097152u
+/* derivatives.yaml, mean: self.sym_numel() keeps the input */
+#define VRAM__MEAN_INPUT 4194304u
 
 /* How attention of ordinary ops is composed. */
 enum {
@@ -13003,9 +13099,10 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | \
      VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS)
-#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1)
+#define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1 | VRAM__MEAN_INPUT)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
-#define VRAM__DOES_1_11 (VRAM__DOES_2_0 | VRAM__OPTIM_LOOPS)
+#define VRAM__DOES_1_11 \
+    ((VRAM__DOES_2_0 & ~(uint32_t)VRAM__MEAN_INPUT) | VRAM__OPTIM_LOOPS)
 #define VRAM__DOES_1_10 (VRAM__DOES_1_11 | VRAM__SOFTMAX_INPUT)
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
@@ -15868,8 +15965,9 @@ typedef struct vram__quantised {
 
 typedef struct vram__labels {
   const char *text, *end;
-  const char *problem;             /* why PyTorch rejects the equation */
-  uint32_t nout, n;                /* positions of the result, and in all */
+  const char *problem; /* why PyTorch rejects the equation */
+  uint32_t nout, n;    /* positions of the result, and in all */
+  uint32_t operands;
   uint32_t dots;                   /* axes of the ellipsis, */
   uint32_t dots_at;                /* their first position */
   uint32_t used[VRAM__LETTERS];    /* how often the operands have a label */
@@ -16018,12 +16116,14 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 /* reduce.c */
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim);
 VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt);
+VRAM__FN void vram__mean_save(vram__step *s, vram__grad_fn *f, vram__tensor x);
 VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* sort.c */
 VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                               uint32_t e);
-VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a);
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a, uint32_t e);
+VRAM__FN void vram__topk_sorted(vram__step *s, vram__tensor y, vram_dtype dt, uint32_t a);
 
 /* index.c */
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
@@ -18698,7 +18798,7 @@ VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
-         "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
+         "empty linspace tensor as_tensor randint empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
          "shape dtype");
@@ -18840,14 +18940,21 @@ static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, vram_dtype dt
              : vram__tensor_to(s, x, dt);
 }
 
+VRAM__FN void vram__mean_save(vram__step *s, vram__grad_fn *f, vram__tensor x) {
+  if (f && s->device.rules->does & VRAM__MEAN_INPUT)
+    vram__save_tensor(s, f, x);
+}
+
 static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f =
-      dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 0);
+      dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 1);
   if (f)
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
+  if (n->op == VRAM_OP_mean)
+    vram__mean_save(s, f, x[0]);
   if (!dt)
     dt = vram__op_at(n->op)->kind == VRAM__REDUCE_SUM && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64
                                                                                       : x[0].dt;
@@ -19191,10 +19298,13 @@ static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 3);
-  vram__tensor most;
+  const int all = !vram__node_list(n, VRAM__KEY_dim, NULL);
+  vram__tensor most, c;
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
   most = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  c = all ? vram__tensor_contiguous(s, x[0]) : vram__tensor_retain(s, x[0]);
+  vram__reduce_scratch(s, c, mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  vram__tensor_release(s, c);
   if (f) {
     f->aux = mask;
     vram__save_tensor(s, f, x[0]);
@@ -19774,8 +19884,8 @@ static int vram__topk_split(uint64_t r, uint64_t n) {
                            : 400u);
 }
 
-/* What topk of x along axis a needs for a moment. */
-VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) {
+/* What topk of x (e bytes a value) along axis a needs for a moment. */
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a, uint32_t e) {
   uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
   const uint64_t threads = s->device.rules->topk.threads;
   uint32_t i, t[7];
@@ -19784,7 +19894,7 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
   each = vram__div_up_u64(r * z, s->device.rules->topk.blocks * threads * s->device.sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
   b = r * vram__div_up_u64(z, threads * each);
-  t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
+  t[0] = vram__cub_hold(s, e * r); /* values, ranks to find, digits, counters of the blocks, ... */
   t[1] = vram__cub_hold(s, 8 * r);
   t[2] = vram__cub_hold(s, 8 * r);
   t[3] = vram__cub_hold(s, 512 * b);
@@ -19797,26 +19907,32 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
     vram__cub_release(s, t[i]);
 }
 
+/* TensorTopK.cu: what is found (indices y, values of dtype dt), sorted; few in place */
+VRAM__FN void vram__topk_sorted(vram__step *s, vram__tensor y, vram_dtype dt, uint32_t a) {
+  uint32_t t[2];
+  if (!y.d->ndim || (uint64_t)y.d->v[a] <= s->device.rules->sort.in_place)
+    return;
+  t[0] = vram__cub_hold(s, 8 * y.d->numel);
+  t[1] = vram__cub_hold(s, vram__dims_bytes_of(y.d, dt));
+  vram__sort_rows(s, y.d, y.d, a, vram__dtype_size(dt));
+  vram__workspace_use(s, 8 * y.d->numel);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
 static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   vram__tensor c;
-  uint32_t a = 0, t[2];
+  uint32_t a = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   y[1] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
   c = vram__tensor_contiguous(s, x[0]);
-  vram__topk_scratch(s, x[0].d, a);
+  vram__topk_scratch(s, x[0].d, a, vram__dtype_size(x[0].dt));
   vram__tensor_release(s, c);
-  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim &&
-      (uint64_t)y[0].d->v[a] > s->device.rules->sort.in_place) {
-    t[0] = vram__cub_hold(s, 8 * y[0].d->numel);
-    t[1] = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
-    vram__sort_rows(s, y[0].d, y[0].d, a, vram__dtype_size(y[0].dt));
-    vram__workspace_use(s, 8 * y[0].d->numel);
-    vram__cub_release(s, t[1]);
-    vram__cub_release(s, t[0]);
-  }
+  if (VRAM__INT(n, sorted, 1))
+    vram__topk_sorted(s, y[1], y[0].dt, a);
   if (f)
     vram__save_tensor(s, f, y[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -21136,6 +21252,156 @@ VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VR
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");
 
+/* >>ops/sample    what is drawn and what is counted: randperm, multinomial, bincount */
+
+static int vram__shape_randperm(vram_graph *g, vram_node *n) {
+  uint32_t c;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
+  if (c != 1)
+    return vram__node_error(g, n, "a permutation has one axis");
+  return vram__node_out(g, n, 0, c, v, vram__graph_key_dtype(g, n, VRAM_I64));
+}
+
+/* Rows of probabilities, so many numbers drawn of each. */
+static int vram__shape_multinomial(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t k = VRAM__INT(n, num_samples, 1);
+  int64_t size[2];
+  if (x->ndim < 1 || x->ndim > 2)
+    return vram__node_error(g, n, "probabilities that are not one row or rows");
+  if (k < 1 || (!VRAM__INT(n, replacement, 0) && k > x->v[x->ndim - 1]))
+    return vram__node_error(g, n, "num_samples must be 1 to what there is to draw from");
+  size[0] = x->v[0];
+  size[x->ndim - 1] = k;
+  return vram__node_out(g, n, 0, x->ndim, size, VRAM_I64);
+}
+
+static int vram__shape_bincount(vram_graph *g, vram_node *n) {
+  const int64_t bins = VRAM__INT(n, bins, 0);
+  const vram_dtype dt = n->nin < 2 ? VRAM_I64
+                        : n->in[1]->dtype == VRAM_F64 || vram__kind_rank(n->in[1]->dtype) < 2
+                            ? VRAM_F64
+                            : VRAM_F32;
+  if (n->in[0]->d->ndim != 1 || vram__kind_rank(n->in[0]->dtype) != 1)
+    return vram__node_error(g, n, "what is counted is not a row of integers");
+  if (n->nin > 1 && (n->in[1]->d->ndim != 1 || n->in[1]->d->v[0] != n->in[0]->d->v[0]))
+    return vram__node_error(g, n, "weights that are not as many");
+  if (bins < 1)
+    return vram__node_error(g, n, "bins must be at least 1");
+  return vram__node_out(g, n, 0, 1, &bins, dt);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Randperm.cu: 0, 1, .. sorted by random keys, of 32 bits where these are enough for few doubles:
+   log2(n - (6 n^2 + 1) / (12 log 0.9)) of them. */
+static void vram__forward_randperm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  const vram_dtype dt = vram__step_key_dtype(s, n, VRAM_I64);
+  const uint32_t e = vram__dtype_size(dt);
+  uint64_t square, room;
+  uint32_t bits = 0, key, t[3];
+  (void)x;
+  y[0] = vram__tensor_empty(s, d, dt);
+  if (!d->numel)
+    return;
+  square = d->numel >> 30 ? UINT64_MAX / 8 : d->numel * d->numel; /* 6 / -(12 log 0.9) of it */
+  room = d->numel + square / 10000000 * 47456107 + square % 10000000 * 47456107 / 10000000 + 1;
+  while (bits < 64 && (bits > 62 || room > UINT64_C(1) << bits))
+    bits++;
+  key = bits > 32 ? 8 : 4;
+  vram__workspace_use(s, e); /* arange's */
+  t[0] = vram__cub_hold(s, e * d->numel);
+  t[1] = vram__cub_hold(s, key * d->numel);
+  t[2] = vram__cub_hold(s, key * d->numel);
+  vram__workspace_use(s, vram__cub_sort(s, d->numel, key, e, bits));
+  for (key = 3; key-- > 0;)
+    vram__cub_release(s, t[key]);
+}
+
+/* Distributions.cpp: each probability divided by a random number, the largest are drawn */
+static void vram__multinomial_once(vram__step *s, vram__tensor x, vram__tensor *y, int64_t k) {
+  const uint32_t last = x.d->ndim - 1u, e = vram__dtype_size(x.dt);
+  vram__tensor range[2], t[5], values, copy;
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    range[i] = vram__tensor_empty(s, s->scalar, x.dt);
+  copy = vram__tensor_contiguous(s, x);
+  vram__reduce_scratch(s, copy, 0xff, x.dt, 2 * e, 4);
+  vram__tensor_release(s, copy);
+  for (i = 0; i < 3; i++) /* is the largest finite, is none negative, both */
+    t[i] = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
+  vram__tensor_release(s, t[1]);
+  vram__tensor_release(s, t[0]);
+  t[0] = vram__tensor_sum(s, x, last ? 2u : 0xffu, 0, x.dt);
+  t[1] = vram__tensor_empty(s, t[0].d, VRAM_BOOL); /* rows of zeros */
+  if (last) {
+    t[3] = vram__tensor_reduced(s, t[1], 0xff, 0, VRAM_BOOL);
+    vram__tensor_release(s, t[1]);
+    t[1] = t[3];
+  }
+  vram__tensor_release(s, t[0]);
+  vram__workspace_use(s, 1);
+  t[4] = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+  if (k == 1)
+    vram__reduce_scratch(s, t[4], 1u << last, VRAM_I64, 16, 4);
+  else {
+    values = vram__tensor_empty(s, y->d, x.dt);
+    copy = vram__tensor_contiguous(s, t[4]);
+    vram__topk_scratch(s, x.d, last, e);
+    vram__tensor_release(s, copy);
+    vram__topk_sorted(s, *y, x.dt, last);
+    vram__tensor_release(s, values);
+  }
+  vram__tensor_release(s, t[4]);
+  vram__tensor_release(s, t[1]);
+  vram__tensor_release(s, t[2]);
+  vram__tensor_release(s, range[0]);
+  vram__tensor_release(s, range[1]);
+}
+
+static void vram__forward_multinomial(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  const int64_t k = VRAM__INT(n, num_samples, 1);
+  const vram_dims *d = vram__dims_contiguous(s, x[0].d);
+  vram__tensor c, normed, sums;
+  y[0] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
+  if (k == 1 || !VRAM__INT(n, replacement, 0)) {
+    vram__multinomial_once(s, x[0], &y[0], k);
+    return;
+  }
+  c = vram__tensor_contiguous(s, x[0]); /* MultinomialKernel.cu: where in the running sum it is */
+  normed = vram__tensor_empty(s, d, x[0].dt);
+  sums = vram__tensor_empty(s, d, x[0].dt);
+  if (d->numel == (uint64_t)d->v[d->ndim - 1])
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, x[0].dt));
+  vram__tensor_release(s, sums);
+  vram__tensor_release(s, normed);
+  vram__tensor_release(s, c);
+}
+
+/* SummaryOps.cu: the least and the largest value are looked at first */
+static void vram__forward_bincount(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__tensor t[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    t[i] = vram__tensor_reduced(s, x[0], 0xff, 0, x[0].dt);
+  y[0] = vram__tensor_empty(s, n->out[0].d, n->out[0].dtype);
+  for (i = 0; i < 2; i++)
+    vram__tensor_release(s, t[i]);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(randperm, "", 0, 0, randperm, SAME, none, randperm, none, none, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(multinomial, "multinomial: x num_samples replacement?", 1, 1, multinomial, SAME, none,
+         multinomial, none, none, NONE, 0, VRAM__OP_VARIES | VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "num_samples! replacement");
+VRAM__OP(bincount, "", 1, 2, bincount, SAME, none, bincount, none, none, NONE, 0, 0, "bins!");
+
 /* >>ops/embedding    embedding and embedding_bag */
 
 static int vram__shape_embedding(vram_graph *g, vram_node *n) {
@@ -21994,9 +22260,34 @@ static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
   return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
+/* Other ways to store weights, and what is known of them (transformers/quantizers). */
+static const struct {
+  const char *name, *known;
+} vram__quantised_otherwise[] = {
+    {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
+              "bf16: the model without quant="},
+    {"fp8", "fp8 (FineGrainedFP8) takes a byte a value and 4 for each 128 x 128; what "
+            "its kernels need beside is not known"},
+    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; what "
+             "its kernels need beside is not known"},
+    {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
+            "beside is not known"}};
+
+static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
+  const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
+  uint32_t i;
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+  for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
+    if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
+                                     vram__text_len(vram__quantised_otherwise[i].name))) {
+      vram__error_more(g, "; ");
+      vram__error_more(g, vram__quantised_otherwise[i].known);
+    }
+}
+
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
   if (!q->bits) {
-    vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+    vram__quantised_unknown(g, n);
     return 0;
   }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
@@ -22053,9 +22344,14 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
 /* The bias of such a layer is in the dtype that computes since the first step. */
 VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
   const vram__quantised q = vram__node_quantised(n);
-  const uint8_t kind = vram__param_is_frozen(g, n) ? VRAM__FROZEN : VRAM__PARAM;
+  const uint8_t kind = vram__param_is_frozen(g, n) && !vram__adapt_learns_bias(g, n, "bias")
+                           ? VRAM__FROZEN
+                           : VRAM__PARAM;
   if (!vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
-                      q.compute ? q.compute : n->in[0]->dtype, (uint8_t)(kind | VRAM__AS_IS)))
+                      q.compute                 ? q.compute
+                      : vram__adapt_prepares(g) ? VRAM_DTYPE_MODEL
+                                                : n->in[0]->dtype,
+                      (uint8_t)(kind | VRAM__AS_IS)))
     return 0;
   if (q.compute == VRAM_DTYPE_MODEL)
     n->param[VRAM__LINEAR_BIAS]->is_model = 2;
@@ -22420,6 +22716,8 @@ static vram__tensor vram__adapter_base_weight(vram__step *s, const vram__adapter
   vram__tensor w = vram__adapter_param(s, l->node, VRAM__LINEAR_WEIGHT), cast;
   if (l->bits)
     w = vram__node_dequantised(s, l->node);
+  else if (VRAM__INT(l->node, conv1d, 0))
+    w = vram__torch_swap(s, w, 0, 1);
   else
     vram__tensor_retain(s, w);
   cast = vram__torch_cast(s, w, dt);
@@ -22893,9 +23191,10 @@ VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, N
 
 /* >>ops/linear    the linear layer */
 
-/* Its weight is quantised, or it has an adapter. */
+/* Its weight is not quantised, it has no adapter, and it is no Conv1D. */
 static int vram__linear_is_plain(const vram_node *n) {
-  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL);
+  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL) &&
+         !VRAM__INT(n, conv1d, 0);
 }
 
 /* The parameters of a layer with weight [w[0], w[1]]. */
@@ -22903,9 +23202,11 @@ static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
   const int quantised = vram__node_list(n, VRAM__KEY_quant, NULL) != NULL;
   if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
     return 0;
-  if (quantised ? !vram__quantised_own(g, n)
-                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
-                                  VRAM__PARAM))
+  const int64_t turned[2] = {w[1], w[0]}; /* Conv1D's weight is [in, out] */
+  if (quantised
+          ? !vram__quantised_own(g, n)
+          : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2,
+                            VRAM__INT(n, conv1d, 0) ? turned : w, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
   if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
                                           : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
@@ -22927,7 +23228,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   if (n->nin > 1) {
     const vram_dims *d = n->in[1]->d;
     if (!vram__linear_is_plain(n))
-      return vram__node_error(g, n, "quant= and lora= are for a layer that has its own weight");
+      return vram__node_error(g, n,
+                              "quant=, lora= and conv1d= are for a layer that has its own weight");
     if (d->ndim != 2 || d->v[1] != w[1])
       return vram__node_error(g, n, "a weight of another shape");
     if (vram__node_list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
@@ -22936,6 +23238,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
+    if (VRAM__INT(n, conv1d, 0) && !VRAM__INT(n, bias, 1))
+      return vram__node_error(g, n, "conv1d has a bias");
     if (!vram__linear_own(g, n, w))
       return 0;
   }
@@ -23109,6 +23413,21 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   return y;
 }
 
+/* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
+static vram__tensor vram__conv1d(vram__step *s, const vram__tensor *in, const vram_dims *out) {
+  vram__tensor a[3], y;
+  int64_t size[VRAM_MAX_AXES];
+  size[1] = in[2].d->v[0];
+  size[0] = (int64_t)(in[1].d->numel / (uint64_t)size[1]);
+  a[0] = in[0];
+  a[1] = vram__torch_reshape(s, in[1], 2, size);
+  a[2] = in[2];
+  y = vram__op_call_n(s, VRAM_OP_addmm, a, 3, NULL, NULL);
+  vram__tensor_release(s, a[1]);
+  vram__tensor_replace(s, &y, vram__torch_reshape(s, y, out->ndim, out->v));
+  return y;
+}
+
 static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__tensor in[3]; /* bias, input, weight */
@@ -23116,6 +23435,8 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
   vram__node_weights(s, n, &in[2], &in[0]);
   if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_SCALES])
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
+  else if (VRAM__INT(n, conv1d, 0))
+    y[0] = vram__conv1d(s, in, n->out[0].d);
   else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
@@ -23160,7 +23481,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -23532,6 +23853,7 @@ static int vram__labels_of(vram__labels *l, const vram_node *n) {
   const char *p;
   int arrow, dots = 0;
   vram__memory_zero(l, sizeof *l);
+  l->operands = n->nin;
   p = l->text = (const char *)(uintptr_t)text[0];
   l->end = p + text[1];
   if (!vram__labels_read_operands(l, n, &p, &arrow))
@@ -23720,11 +24042,10 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
-/* Nothing is summed: a product of elements. Takes both. */
+/* Nothing is summed: a product of elements with axes for these positions of n. Takes both. */
 static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
-                                           const vram__operand *b, uint32_t n) {
+                                           const vram__operand *b, uint32_t n, uint64_t positions) {
   const uint64_t all = (UINT64_C(1) << n) - 1;
-  const uint64_t positions = vram__operand_positions(a) | vram__operand_positions(b);
   vram__tensor left, right;
   vram__operand y;
   uint32_t i, ndim = 0;
@@ -23817,7 +24138,8 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   int last[2];
   vram__tensor left, right, product;
   if (!sum)
-    return vram__einsum_multiply(s, &a, &b, n);
+    return vram__einsum_multiply(s, &a, &b, n,
+                                 vram__operand_positions(&a) | vram__operand_positions(&b));
   vram__operand_sum(s, &a, one, n);
   vram__operand_sum(s, &b, one, n);
   p.a = a;
@@ -23912,8 +24234,8 @@ static void vram__einsum_stride_missing(const vram__labels *l, const vram_dims *
     }
 }
 
-/* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in the order
-   of their positions. Takes x. */
+/* An operand of einsum: diagonals of labels that come twice, axes in the order of their positions;
+   of several operands those of size 1 are left out. Takes x. */
 static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t *at,
                                           const vram__labels *l) {
   uint8_t order[VRAM_MAX_AXES];
@@ -23923,7 +24245,8 @@ static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t
     o.one[i] = 1;
   vram__einsum_stride_missing(l, x.d, at, o.one);
   x = vram__einsum_diagonals(s, x, at);
-  x = vram__einsum_squeeze(s, x, at, o.one);
+  if (l->operands > 1)
+    x = vram__einsum_squeeze(s, x, at, o.one);
   for (i = 0; i < x.d->ndim; i++) {
     for (j = i; j > 0 && at[order[j - 1]] > at[i]; j--)
       order[j] = order[j - 1];
@@ -23942,6 +24265,8 @@ static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__ope
   const uint64_t in_a = vram__operand_positions(&a), in_b = vram__operand_positions(&b);
   uint64_t sum = 0, sum_a = 0, sum_b = 0;
   uint32_t i;
+  if (l->n == l->nout) /* nothing is summed anywhere: the product is the result, no view of it */
+    return vram__einsum_multiply(s, &a, &b, l->n, (UINT64_C(1) << l->n) - 1);
   for (i = l->nout; i < l->n; i++) {
     const uint64_t bit = UINT64_C(1) << i;
     if (in_a & in_b & bit) {
@@ -23957,14 +24282,16 @@ static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__ope
   return vram__einsum_pair(s, a, b, sum, l->n, (int)l->nout);
 }
 
-/* What is left is the result, but for axes of size 1, which come back; takes it. */
-static vram__tensor vram__einsum_unsqueeze(vram__step *s, const vram__operand *o, uint32_t nout,
-                                           const vram_dims *out) {
+/* What is left is the result, but for axes of size 1, which come back; takes it. Behind a product
+   axes that were summed go by a view. */
+static vram__tensor vram__einsum_unsqueeze(vram__step *s, const vram__operand *o,
+                                           const vram__labels *l, const vram_dims *out) {
   const vram_dims *d = o->t.d;
+  const uint32_t nout = l->nout;
   int64_t stride[VRAM_MAX_AXES];
   uint32_t i, k = 0;
   vram__tensor y;
-  if (nout == d->ndim)
+  if (nout == d->ndim && !(l->operands > 1 && l->n > nout))
     return o->t;
   for (i = 0; i < nout; i++)
     if (k < d->ndim && o->at[k] == i)
@@ -23996,7 +24323,7 @@ static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor
     a = k ? vram__einsum_next(s, &l, a, next) : next;
   }
   vram__operand_sum(s, &a, ~((UINT64_C(1) << l.nout) - 1), l.n);
-  y[0] = vram__einsum_unsqueeze(s, &a, l.nout, n->out[0].d);
+  y[0] = vram__einsum_unsqueeze(s, &a, &l, n->out[0].d);
   for (k = 0; k < n->nin; k++)
     vram__tensor_release(s, x[k]);
 }
@@ -26566,7 +26893,8 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
     if (d->v[i] == 1)
       mask |= 1u << i;
   if (mask == ((1u << k) - 1) << (n - k)) {
-    f = vram__tape_record(s, VRAM__K_mean, &x, 1, 1, 0);
+    f = vram__tape_record(s, VRAM__K_mean, &x, 1, 1, 1);
+    vram__mean_save(s, f, x);
     if (f)
       f->aux = mask;
     y = vram__tensor_sum(s, x, mask, 1, x.dt);
@@ -31289,7 +31617,7 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   for (i = 0; i < 3; i++) {
     vram__tensor *in = c->in + order[i];
     if (in->d)
-      vram__tensor_replace(s, in, vram__torch_cast(s, *in, c->dt));
+      vram__tensor_replace(s, in, vram__autocast_cast(s, *in, c->dt));
   }
 }
 
@@ -31931,7 +32259,8 @@ static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c) {
   if (lstm)
     c->out[2] = vram__rnn_stack(s, states + nets, nets);
   c->out[1] = vram__rnn_stack(s, states, nets);
-  vram__rnn_release_all(s, states, 2 * nets);
+  vram__rnn_release_all(s, states + nets, nets); /* cy is declared behind hy */
+  vram__rnn_release_all(s, states, nets);
   c->out[0] = r->batch_first ? vram__torch_swap(s, x, 0, 1) : vram__tensor_retain(s, x);
   vram__tensor_release(s, x);
 }
@@ -32121,12 +32450,14 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
 
+/* torch.nn.functional.kl_div divides by the batch where there is one. */
 static int vram__loss_reduction(const vram_node *n) {
   const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  return word == VRAM__WORD("none")        ? VRAM__REDUCTION_NONE
-         : word == VRAM__WORD("sum")       ? VRAM__REDUCTION_SUM
-         : word == VRAM__WORD("batchmean") ? VRAM__REDUCTION_BATCHMEAN
-                                           : VRAM__REDUCTION_MEAN;
+  if (word == VRAM__WORD("batchmean"))
+    return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
+  return word == VRAM__WORD("none")  ? VRAM__REDUCTION_NONE
+         : word == VRAM__WORD("sum") ? VRAM__REDUCTION_SUM
+                                     : VRAM__REDUCTION_MEAN;
 }
 
 /* Loss.cpp, apply_loss_reduction. Takes x. */
@@ -32911,7 +33242,7 @@ static vram__tensor vram__moe_top_k(vram__step *s, const vram__moe *m, vram__ten
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_topk, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_2d(s, m->tokens, m->top_k), x.dt);
   *index = vram__tensor_empty(s, y.d, VRAM_I64);
-  vram__topk_scratch(s, x.d, 1);
+  vram__topk_scratch(s, x.d, 1, vram__dtype_size(x.dt));
   if (f)
     vram__save_tensor(s, f, *index);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -33596,16 +33927,16 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
                                        vram__step *s);
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries);
+                                      vram__step *s, vram_report *r);
 VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_options *o,
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s);
 
 /* step.c */
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
@@ -35688,8 +36019,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   if (writes)
     vram__checkpoint_overwritten(s, b, before->newest, before->saved);
   o->t = now;
-  if (o->refs) /* a parameter's own name may be gone where a call runs again */
-    vram__tensor_release(s, old);
+  vram__tensor_release(s, old);
   o->refs++;
   s->name_of[n->out[0].index] = r;
 }
@@ -35733,7 +36063,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     vram__variable_name(s, &n->out[i], y[i]);
 }
 
-/* Values that nothing behind n uses lose their name. */
+/* Values that nothing behind n uses lose their name; parameters and buffers keep theirs where calls
+   of checkpoint() may use them again. */
 static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
@@ -35742,7 +36073,7 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
       continue;
     for (j = 0; j < i && n->in[j] != v;)
       j++;
-    if (j == i)
+    if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
       vram__variable_unname(s, v);
   }
   for (i = 0; i < n->nout; i++)
@@ -37282,6 +37613,14 @@ VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor_release(s, y);
 }
 
+/* Parameters and buffers that calls of checkpoint() used again lose their names. */
+static void vram__captured_leave(vram__step *s) {
+  const vram_node *n;
+  for (n = s->call.nrange ? s->g->first : NULL; n; n = n->next)
+    if (n->nout == 1 && vram__step_is_captured(n->out))
+      vram__variable_unname(s, n->out);
+}
+
 /* A graph with `keep` lines says itself which variables hold something from now on: what an
    inference gives, or a loss that they name, does so no longer. */
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
@@ -37289,6 +37628,7 @@ static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   uint32_t i;
   if (s->leaf.nmade)
     vram__leaves_settle(s);
+  vram__captured_leave(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
@@ -38683,7 +39023,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         uint64_t room, int tight, void *scratch,
                                         uint64_t scratch_bytes, vram_report *report,
                                         vram__step *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g), 1);
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
   vram_pool_options options = *o->replay;
   vram_backend device;
   vram_step_options quiet = *o;
@@ -38743,19 +39083,28 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   return tight && run.oom ? VRAM_OK : r;
 }
 
-/* 1: the whole run finds its memory in so much room. */
+/* 1: the whole run finds its memory in so much room; *r is what it takes there. */
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries) {
+                                      vram__step *s, vram_report *r) {
   vram_step_options quiet = *o;
-  vram_report r;
   quiet.event = NULL;
   quiet.nodes = NULL;
-  if (vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, &r, s) || !r.replayed ||
-      r.num_ooms)
-    return 0;
-  *retries = r.num_alloc_retries;
-  return 1;
+  return !vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, r, s) && r->replayed &&
+         !r->num_ooms;
+}
+
+/* What a run reserves that only just finds its memory: a workspace that would be more is not taken.
+ */
+static void vram__report_take_tight(vram_report *report, const vram_report *tight) {
+  uint32_t i;
+  report->num_alloc_retries = tight->num_alloc_retries;
+  report->peak_reserved_bytes = tight->peak_reserved_bytes;
+  report->device_bytes.expected = tight->device_bytes.expected;
+  if (report->peak_allocated_bytes.expected > tight->peak_reserved_bytes)
+    report->peak_allocated_bytes.expected = tight->peak_reserved_bytes;
+  for (i = 0; i < VRAM_PHASE_COUNT; i++)
+    report->phase[i].reserved_peak_bytes = tight->phase[i].reserved_peak_bytes;
 }
 
 /* vram__replay_play with o->replay. */
@@ -38763,31 +39112,47 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
+  vram_report tight;
   uint64_t context;
   vram_result r;
-  if (scratch_bytes < vram__replay_bytes(g))
+  if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
-  scratch_bytes -= vram__replay_bytes(g);
+  scratch_bytes -= vram__replay_bytes(g, o);
   r = vram__replay_play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, 0, scratch, scratch_bytes,
                            report, s);
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
-  report->scratch_used += vram__replay_bytes(g);
+  report->scratch_used += vram__replay_bytes(g, o);
   context = report->context_bytes.expected;
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)
     return r;
-  report->fits = vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes,
-                                          s, &report->num_alloc_retries);
+  report->fits =
+      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+  if (report->fits)
+    vram__report_take_tight(report, &tight);
   return r;
 }
 
 /* >>step/step    one step from options to report */
 
+/* Steps of recurrent nets that may be single operations. */
+static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options *o) {
+  const vram_node *n;
+  uint64_t cells = 0;
+  if (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16)
+    return 0;
+  for (n = g->first; n; n = n->next)
+    if (n->op < VRAM_OP_COUNT && vram__op_at(n->op)->lower == VRAM__LOWER_RNN)
+      cells = vram__sum_or_overflow(cells, vram__rnn_cells(n));
+  return cells < UINT32_MAX ? cells : UINT32_MAX;
+}
+
 /* How many blocks the pool of a replay has room for: parameter, gradient, state and temporaries of
    the optimizer, what a node makes and keeps, and as many free ones. */
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g) {
-  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6;
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
+                     vram__single_cells(g, o) * 16;
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -38797,8 +39162,8 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
-  return vram_pool_bytes(vram__replay_blocks(g), 1) + 16 +
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
+  return vram_pool_bytes(vram__replay_blocks(g, o), 1) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
@@ -38850,7 +39215,7 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-/* What a step of a recurrent net takes where it is one of many operations. */
+/* Of one of vram__single_cells: records and tensors. */
 #define VRAM__CELL_BYTES 4096
 
 /* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
@@ -38889,7 +39254,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
-    n += vram__replay_bytes(g);
+    n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
     n += vram__searched_room(g) * (uint64_t)sizeof(uint32_t);
   for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
@@ -38897,11 +39262,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
-  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
-       m = m->next)
-    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
-      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
-  return n;
+  return n + vram__single_cells(g, o) * VRAM__CELL_BYTES;
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
@@ -39811,7 +40172,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
   const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
   vram_step_options o = v->step;
-  uint64_t retries;
+  vram_report tight;
   vram__step s;
   if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
       most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
@@ -39824,7 +40185,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
   if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph), &s, &retries))
+                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;

@@ -164,12 +164,14 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
 
+/* torch.nn.functional.kl_div divides by the batch where there is one. */
 static int vram__loss_reduction(const vram_node *n) {
   const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  return word == VRAM__WORD("none")        ? VRAM__REDUCTION_NONE
-         : word == VRAM__WORD("sum")       ? VRAM__REDUCTION_SUM
-         : word == VRAM__WORD("batchmean") ? VRAM__REDUCTION_BATCHMEAN
-                                           : VRAM__REDUCTION_MEAN;
+  if (word == VRAM__WORD("batchmean"))
+    return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
+  return word == VRAM__WORD("none")  ? VRAM__REDUCTION_NONE
+         : word == VRAM__WORD("sum") ? VRAM__REDUCTION_SUM
+                                     : VRAM__REDUCTION_MEAN;
 }
 
 /* Loss.cpp, apply_loss_reduction. Takes x. */
