@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs drawn at random from the lists of transformers, timm and torchvision, and those of programs_own.py: exported, measured, compared.
+"""Programs drawn at random from the lists of transformers, timm and torchvision, and those of programs_own.py and programs_popular.py: exported, measured, compared.
 
     programs.py draw [--seed N] [--count N] FOLDER          writes FOLDER/programs.txt and small configurations
     programs.py measure FOLDER [PATTERN]                    on a GPU, or on a pretended one: FOLDER/programs.csv
@@ -13,9 +13,9 @@ import argparse, contextlib, csv, io, json, logging, os, random, re, sys, time, 
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tools"))
-OWN = os.path.join(HERE, "programs_own.py")
+OWN = [os.path.join(HERE, n) for n in ("programs_own.py", "programs_popular.py")]
 MODES = {"fp32": [], "bf16": ["--dtype", "bf16"], "autocast": ["--amp", "bf16"]}
-MOST = 8e8  # parameters
+MOST = 1.5e8  # parameters
 HEAD = ["program", "class", "mode", "verdict", "note", "peak", "saved", "seconds"]
 # integers of configurations, by how their name ends: what makes a model small (its structure stays)
 SMALL = {
@@ -164,10 +164,10 @@ def sources(o):
     """(source, class) of those drawn and of programs_own.py"""
     with open(os.path.join(o.folder, "programs.txt")) as f:
         rows = [l.split() for l in f if l.strip() and l[0] != "#"]
-    with open(OWN) as f:
-        rows += [
-            [f"{OWN}:{n}", "written by hand"] for n in re.findall(r"^def (\w+)\(\)", f.read(), re.MULTILINE)
-        ]
+    for path in OWN:
+        with open(path) as f:
+            names = re.findall(r"^def (\w+)\(\)", f.read(), re.MULTILINE)
+        rows += [[f"{path}:{n}", "written by hand"] for n in names]
     return [r for r in rows if re.search(o.pattern, r[0])]
 
 
@@ -275,7 +275,7 @@ def measure(o):
             for row in rows:
                 out.writerow(
                     [
-                        os.path.relpath(source, HERE) if source.startswith(OWN) else source,
+                        os.path.relpath(source, HERE) if source.startswith(HERE) else source,
                         kind,
                         *row,
                         round(time.time() - begun),
