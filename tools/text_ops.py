@@ -186,10 +186,10 @@ def recurrent(l):
         l.x.shape[-1],
         l.size("hidden_size"),
         l.size("num_layers", 1),
-        l.flag("bias", 1),
-        l.flag("batch_first", 0),
-        l.number("dropout", 0),
-        l.flag("bidirectional", 0),
+        bias=l.flag("bias", 1),
+        batch_first=l.flag("batch_first", 0),
+        dropout=l.number("dropout", 0),
+        bidirectional=l.flag("bidirectional", 0),
         **keys,
     )
     state = l.inputs[1:]
@@ -593,6 +593,16 @@ def nms(l):
 @call("nonzero")
 def nonzero(l):
     return torch.nonzero(l.x)
+
+
+@call("randperm")
+def randperm(l):
+    return torch.randperm(l.sizes("shape")[0], dtype=l.dtype(torch.int64), device="cuda")
+
+
+@call("bincount")
+def bincount(l):
+    return torch.bincount(*l.inputs, minlength=l.size("bins"))
 
 
 @call("unique")

@@ -197,13 +197,18 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
 static void vram__conv_search(vram__step *s, const vram__cudnn_conv *c, const vram_bounds *w) {
   const vram_bounds b = vram__cudnn_search(&s->device, c, w);
   uint64_t key[11];
+  uint32_t i;
   key[0] = (uint64_t)c->dt << 32 | (uint32_t)c->makes;
   key[1] = (uint64_t)c->channels_last << 32 | c->dense;
   key[2] = c->samples;
-  key[3] = c->channels[0], key[4] = c->channels[1];
-  key[5] = c->places[0], key[6] = c->places[1];
-  key[7] = c->in, key[8] = c->window;
-  key[9] = (uint64_t)c->kernel[0], key[10] = (uint64_t)c->made[0];
+  for (i = 0; i < 2; i++) {
+    key[3 + i] = c->channels[i];
+    key[5 + i] = c->places[i];
+  }
+  key[7] = c->in;
+  key[8] = c->window;
+  key[9] = (uint64_t)c->kernel[0];
+  key[10] = (uint64_t)c->made[0];
   vram__device_search(s, &b, vram__hash((const char *)key, sizeof key));
 }
 

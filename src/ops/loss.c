@@ -164,23 +164,23 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
 
+/* torch.nn.functional.kl_div divides by the batch where there is one. */
 static int vram__loss_reduction(const vram_node *n) {
   const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  return word == VRAM__WORD("none")        ? VRAM__REDUCTION_NONE
-         : word == VRAM__WORD("sum")       ? VRAM__REDUCTION_SUM
-         : word == VRAM__WORD("batchmean") ? VRAM__REDUCTION_BATCHMEAN
-                                           : VRAM__REDUCTION_MEAN;
+  if (word == VRAM__WORD("batchmean"))
+    return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
+  return word == VRAM__WORD("none")  ? VRAM__REDUCTION_NONE
+         : word == VRAM__WORD("sum") ? VRAM__REDUCTION_SUM
+                                     : VRAM__REDUCTION_MEAN;
 }
 
-/* Loss.cpp, apply_loss_reduction; torch.nn.functional.kl_div divides by the batch. Takes x. */
+/* Loss.cpp, apply_loss_reduction. Takes x. */
 static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
   if (reduction == VRAM__REDUCTION_NONE)
     return x;
   vram__tensor_replace(
       s, &x,
       vram__op_call_unary(s, reduction == VRAM__REDUCTION_MEAN ? VRAM_OP_mean : VRAM_OP_sum, x));
-  if (reduction == VRAM__REDUCTION_BATCHMEAN)
-    vram__tensor_replace(s, &x, vram__op_call_unary(s, VRAM_OP_div, x));
   return x;
 }
 
@@ -369,11 +369,14 @@ VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, product);
 }
 
-/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target */
+/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target; torch.nn.functional.kl_div divides their
+   sum by the batch. */
 static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   const vram_dtype amp = s->amp;
+  const int reduction = vram__loss_reduction(n);
   vram__tensor in[4], first, second;
+  uint32_t i;
   vram__loss_args(s, n, x, 2, 0, in);
   s->amp = VRAM_DTYPE_NONE;
   if (vram__kind_rank(in[1].dt) < 2)
@@ -389,8 +392,12 @@ static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor
   }
   vram__tensor_release(s, second);
   vram__tensor_release(s, first);
-  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  y[0] = vram__loss_reduce(s, y[0], reduction);
   s->amp = amp;
+  for (i = 0; i < 2; i++)
+    vram__tensor_replace(s, &in[i], vram__tensor_none());
+  if (reduction == VRAM__REDUCTION_BATCHMEAN)
+    vram__tensor_replace(s, &y[0], vram__op_call_unary(s, VRAM_OP_div, y[0]));
   vram__loss_release(s, in, 4);
 }
 
@@ -515,10 +522,10 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
   for (i = VRAM__COSINE_LOCALS; i-- > 0;)
     vram__tensor_release(s, v[i]);
   s->amp = amp;
-  for (i = 3; i-- > 0;) {
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, in[i]);
+  for (i = 0; i < 3; i++)
     vram__tensor_release(s, held[i]);
-  }
 }
 
 /* ---- cross_entropy and nll_loss (LossNLL.cpp) ---- */

@@ -270,7 +270,8 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
     if (d->v[i] == 1)
       mask |= 1u << i;
   if (mask == ((1u << k) - 1) << (n - k)) {
-    f = vram__tape_record(s, VRAM__K_mean, &x, 1, 1, 0);
+    f = vram__tape_record(s, VRAM__K_mean, &x, 1, 1, 1);
+    vram__mean_save(s, f, x);
     if (f)
       f->aux = mask;
     y = vram__tensor_sum(s, x, mask, 1, x.dt);

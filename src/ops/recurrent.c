@@ -311,7 +311,7 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   for (i = 0; i < 3; i++) {
     vram__tensor *in = c->in + order[i];
     if (in->d)
-      vram__tensor_replace(s, in, vram__torch_cast(s, *in, c->dt));
+      vram__tensor_replace(s, in, vram__autocast_cast(s, *in, c->dt));
   }
 }
 
@@ -953,7 +953,8 @@ static void vram__rnn_by_cells(vram__step *s, vram__rnn_call *c) {
   if (lstm)
     c->out[2] = vram__rnn_stack(s, states + nets, nets);
   c->out[1] = vram__rnn_stack(s, states, nets);
-  vram__rnn_release_all(s, states, 2 * nets);
+  vram__rnn_release_all(s, states + nets, nets); /* cy is declared behind hy */
+  vram__rnn_release_all(s, states, nets);
   c->out[0] = r->batch_first ? vram__torch_swap(s, x, 0, 1) : vram__tensor_retain(s, x);
   vram__tensor_release(s, x);
 }

@@ -1,10 +1,23 @@
 /* >>step/step    one step from options to report */
 #include "step/step.h"
 
+/* Steps of recurrent nets that may be single operations. */
+static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options *o) {
+  const vram_node *n;
+  uint64_t cells = 0;
+  if (vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16)
+    return 0;
+  for (n = g->first; n; n = n->next)
+    if (n->op < VRAM_OP_COUNT && vram__op_at(n->op)->lower == VRAM__LOWER_RNN)
+      cells = vram__sum_or_overflow(cells, vram__rnn_cells(n));
+  return cells < UINT32_MAX ? cells : UINT32_MAX;
+}
+
 /* How many blocks the pool of a replay has room for: parameter, gradient, state and temporaries of
    the optimizer, what a node makes and keeps, and as many free ones. */
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g) {
-  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6;
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
+                     vram__single_cells(g, o) * 16;
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -14,8 +27,8 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
-  return vram_pool_bytes(vram__replay_blocks(g), 1) + 16 +
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
+  return vram_pool_bytes(vram__replay_blocks(g, o), 1) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
@@ -67,7 +80,7 @@ static uint64_t vram__leaves_made(const vram_graph *g, const vram_step_options *
   return g->nmade * (UINT64_C(2) + g->checkpoint_nested + vram__ranges_nested(o));
 }
 
-/* What a step of a recurrent net takes where it is one of many operations. */
+/* Of one of vram__single_cells: records and tensors. */
 #define VRAM__CELL_BYTES 4096
 
 /* Tensors that functions hold as attributes: of this micro-batch, the one before, and of calls that
@@ -106,7 +119,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (o && o->replay)
-    n += vram__replay_bytes(g);
+    n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
     n += vram__searched_room(g) * (uint64_t)sizeof(uint32_t);
   for (m = vram__convolves_slowly(g, o) ? g->first : NULL; m; m = m->next)
@@ -114,11 +127,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
-  for (m = vram__rules_of_torch(vram_step_rules(g, o))->does & VRAM__RNN_BF16 ? NULL : g->first; m;
-       m = m->next)
-    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_RNN)
-      n = vram__sum_or_overflow(n, vram__product_or_overflow(vram__rnn_cells(m), VRAM__CELL_BYTES));
-  return n;
+  return n + vram__single_cells(g, o) * VRAM__CELL_BYTES;
 }
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {

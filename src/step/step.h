@@ -154,16 +154,16 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
                                        vram__step *s);
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries);
+                                      vram__step *s, vram_report *r);
 VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_options *o,
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s);
 
 /* step.c */
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
-VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
-VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,

@@ -52,6 +52,8 @@
 /* EmbeddingBackwardKernel.cu: sorts indices by all bits, not only by those that rows have
    (measured) */
 #define VRAM__EMBEDDING_ALL_BITS 2097152u
+/* derivatives.yaml, mean: self.sym_numel() keeps the input */
+#define VRAM__MEAN_INPUT 4194304u
 
 /* How attention of ordinary ops is composed. */
 enum {
