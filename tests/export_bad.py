@@ -80,6 +80,9 @@ def raises(): return nn.Linear(4, "x"), torch.zeros(2, 4)
 def no_tensor(): return nn.Linear(4, 4), {"input": [1, 2]}
 def other_name(): return nn.Linear(4, 4), {"x": torch.zeros(2, 4)}
 def too_many(): return nn.Linear(4, 4), {"input": torch.zeros(2, 4), "more": torch.zeros(2, 4)}
+def no_rows(): return nn.Linear(4, 4), torch.zeros(0, 4)
+def no_result(): return nn.Linear(4, 4), torch.zeros(2, 4), lambda input: None
+def ends_itself(): return nn.Linear(4, 4), torch.zeros(2, 4), lambda input: exit(0)
 def wrong_shape(): return nn.Linear(4, 4), torch.zeros(2, 5)
 def fails(): return Fails(), torch.zeros(2, 4)
 def nonzero(): return Nonzero(), torch.zeros(2, 4)
@@ -154,6 +157,9 @@ def cases(folder):
         ([f + ":no_module"], r"must return \(module, inputs\).*; found \(int, Tensor\)"),
         ([f + ":raises"], rf"TypeError: .* \(at .*net.py:{LINE['raises']}: "),
         ([f + ":no_tensor"], "input input must be a tensor, found list"),
+        ([f + ":no_rows"], "input x is empty"),
+        ([f + ":no_result"], "forward returns no tensor"),
+        ([f + ":ends_itself"], r"the program ends itself, exit\(0\)"),
         ([f + ":other_name"], r"the inputs \(x\) are not what forward takes \(input\)"),
         ([f + ":too_many"], r"the inputs \(input, more\) are not what forward takes \(input\)"),
         ([f + ":wrong_shape"], "RuntimeError: .*2(x|, )5"),

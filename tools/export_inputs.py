@@ -218,7 +218,7 @@ class Inputs:
             return self.pixels(N)
         if name in FEATURES:
             return self.features(N)
-        if name == "input_values":
+        if name == "input_values" and not (optional and "input_values_cutoffs" in self.takes):
             return self.waves(N)
         if name == "hidden_states":
             return [(N, 1, self.o.samples)]
@@ -255,7 +255,7 @@ class Inputs:
             return tokens(N) + self.merge[0]
         if name == "image_sizes":
             return torch.tensor([self.side] * N)
-        if name == "target_sizes" and self.patch and required:
+        if name == "target_sizes" and self.patch and "pixel_values" in made:
             return torch.tensor([self.patches] * N)
         if name == "bbox" and "input_ids" in made:
             return tokens(*made["input_ids"].shape, 4)
@@ -333,7 +333,16 @@ class Inputs:
             )
         made |= {k: v for k in self.takes if k not in made for v in [self.small(k, made)] if v is not None}
         if self.o.train:
-            made |= self.labels(dict(N=N, S=S, T=T or S or 16, H=self.side[0], W=self.side[1]))
+            labels = self.labels(dict(N=N, S=S, T=T or S or 16, H=self.side[0], W=self.side[1]))
+            words = made.get("decoder_input_ids", made.get("input_ids"))
+            if (
+                "labels" in labels
+                and words is not None
+                and words.dim() == 3
+                and labels["labels"].shape == words.shape[:2]
+            ):
+                labels["labels"] = torch.zeros_like(words)  # of every codebook
+            made |= labels
         return {k: made[k] for k in self.takes if k in made} | made
 
     # ---- choosing

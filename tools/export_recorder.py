@@ -779,7 +779,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.emit("sub", [high, low], r, name="diff")
 
     def op_repeat_interleave(self, a, r, _):
-        if self.on_device(a["repeats"]):
+        if "repeats" not in a or isinstance(a["repeats"], torch.Tensor):
             raise NoWord("counts that are a tensor")
         self.emit("repeat_interleave", [a["x"]], r, {"repeats": a["repeats"], "dim": a.get("dim")})
 

@@ -397,6 +397,8 @@ def from_file(path, name, o):
     for k, v in first.items():
         if not isinstance(v, torch.Tensor):
             raise Problem(f"{path}:{name}: input {k} must be a tensor, found {type(v).__name__}")
+        if v.dim() and not v.shape[0]:
+            raise Problem(f"{path}:{name}: input {k} is empty: its first axis, the batch, has size 0")
     if (
         forward is not module and not o.train
     ):  # the loss is training's: the module alone, with what it takes itself

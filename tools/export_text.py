@@ -269,6 +269,8 @@ def write(rec, name, comment, keep=False):
             declare(Ref(own=o))
     text = with_order(text, ranks)
     kept = (rec.outputs if keep else []) + [o for at in taken.values() for o in at]
+    if not rec.outputs:
+        raise Problem(f"{name}: forward returns no tensor that comes from what it does")
     text.append("output " + " ".join(rec.outputs[:1] if keep and rec.grad else rec.outputs))
     given = [n for n in rec.given if n not in rec.inputs]
     if rec.train and given and given != rec.outputs:

@@ -135,6 +135,13 @@ def command_line():
 
 
 def loaded_text(o, real):
+    try:
+        return exported_text(o, real)
+    except SystemExit as e:  # of the user's file, or of what it calls
+        raise Problem(f"{o.source}: the program ends itself, exit({e.code!r}){place(e)}")
+
+
+def exported_text(o, real):
     with contextlib.nullcontext() if real else without_memory():
         return export(
             load(
@@ -220,6 +227,9 @@ def main():
         o = command_line().parse_args()
         source = o.source
         command(o)
+    except KeyboardInterrupt:
+        progress()
+        sys.exit(print("export_torch: interrupted", file=sys.stderr) or 130)
     except Exception as e:
         if "--debug" in sys.argv:
             raise

@@ -94,11 +94,12 @@ VRAM__FN vram__tensor vram__torch_expand(vram__step *s, vram__tensor x, uint32_t
 
 /* x.to(dt) with autograd; x itself where it has that dtype. One handle more. */
 VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
-  vram__grad_fn *f;
+  vram__grad_fn *f = NULL;
   vram__tensor y;
   if (x.dt == dt)
     return vram__tensor_retain(s, x);
-  f = vram__tape_record(s, VRAM__K_cast, &x, 1, 1, 0);
+  if (vram__kind_rank(dt) >= 2) /* isDifferentiableType */
+    f = vram__tape_record(s, VRAM__K_cast, &x, 1, 1, 0);
   y = vram__tensor_empty(s, vram__dims_dense(s, x.d), dt);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs drawn at random from the lists of transformers, timm and torchvision, and those of programs_own.py: exported, measured, compared.
+"""Programs drawn at random from the lists of transformers, timm and torchvision, and those of programs_own.py and programs_popular.py: exported, measured, compared.
 
     programs.py draw [--seed N] [--count N] FOLDER          writes FOLDER/programs.txt and small configurations
     programs.py measure FOLDER [PATTERN]                    on a GPU, or on a pretended one: FOLDER/programs.csv
@@ -13,8 +13,9 @@ import argparse, contextlib, csv, io, json, logging, os, random, re, sys, time, 
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tools"))
-OWN = os.path.join(HERE, "programs_own.py")
+OWN = [os.path.join(HERE, n) for n in ("programs_own.py", "programs_popular.py")]
 MODES = {"fp32": [], "bf16": ["--dtype", "bf16"], "autocast": ["--amp", "bf16"]}
+MOST = 1.5e8  # parameters
 HEAD = ["program", "class", "mode", "verdict", "note", "peak", "saved", "seconds"]
 # integers of configurations, by how their name ends: what makes a model small (its structure stays)
 SMALL = {
@@ -32,14 +33,15 @@ SMALL = {
 }
 # fields of kinds whose defaults are no model, or of which the numbers above make none
 ODD = {
-    "aria": {"projector_patch_to_query_dict": {"256": 8}},
+    "aria": {"projector_patch_to_query_dict": {"49": 8}},
     "blip-2": {"image_token_index": 1},
-    "chameleon": {"vocabulary_map": {"<image>": 1}},
+    "chameleon": {"vocabulary_map": {"<image>": 4, "IMGIMGAZ": 5, "IMGIMGBZ": 6}},
     "idefics3": {"vision_config": {"image_size": 256, "patch_size": 32}, "scale_factor": 2},
     "modernvbert": {"vision_config": {"image_size": 256}, "pixel_shuffle_factor": 4},
     "smolvlm": {"vision_config": {"image_size": 256, "patch_size": 32}, "scale_factor": 2},
     "axk1": {"n_group": 1, "topk_group": 1},
     "deepseek_v2": {"num_experts_per_tok": 2, "topk_group": 1, "n_group": 1},
+    "florence2": {"vision_config": {"projection_dim": 64}},
     "gemma3n_text": {"num_kv_shared_layers": 0},
     "hunyuan_v1_dense": {"head_dim": 16},
     "hunyuan_v1_moe": {"head_dim": 16},
@@ -58,7 +60,9 @@ def shrunk(config, seen=0):
     """the fields of a configuration of transformers that differ from its defaults: a small model of the same structure"""
     fields = {}
     for k, v in config.to_dict().items():
-        inner = getattr(config, k, None)
+        inner = None
+        with contextlib.suppress(Exception):  # some have a value for each layer, which asking for one refuses
+            inner = getattr(config, k, None)
         if seen < 3 and hasattr(inner, "to_dict"):
             fields[k] = {"model_type": inner.model_type, **shrunk(inner, seen + 1)}
         elif isinstance(v, int) and not isinstance(v, bool):
@@ -70,16 +74,21 @@ def shrunk(config, seen=0):
     return fields
 
 
+def with_fields(fields, more):
+    """more fields, also of the parts"""
+    inner = {k: with_fields(fields.get(k, {}), v) for k, v in more.items() if k.endswith("_config")}
+    return fields | more | inner
+
+
 def runs(path):
-    """whether PyTorch runs the program, as the exporter loads it"""
+    """whether it is small enough and the exporter knows its inputs"""
     import export_torch as X
 
     with X.without_memory():
         loaded = X.load("hf:" + path, batch=2, seq=32)
-        if sum(p.numel() for p in loaded.module.parameters()) > 3e8:
+        if sum(p.numel() for p in loaded.module.parameters()) > MOST:
             return False
-        loaded.forward(**loaded.make_inputs(**dict(loaded.dims)))
-    return True
+    return exported("hf:" + path, path.removesuffix(".json") + ".vram") is None
 
 
 def quietly(call):
@@ -106,7 +115,7 @@ def of_transformers(kind, folder):
     def write(keep):
         fields = {k: v for k, v in shrunk(transformers.AutoConfig.for_model(kind)).items() if keep(k)}
         with open(path, "w") as f:
-            json.dump({"model_type": kind, **fields}, f)
+            json.dump({"model_type": kind, **with_fields(fields, ODD.get(kind, {}))}, f)
         return runs(path)
 
     few = re.compile(next(iter(SMALL)))
@@ -155,10 +164,10 @@ def sources(o):
     """(source, class) of those drawn and of programs_own.py"""
     with open(os.path.join(o.folder, "programs.txt")) as f:
         rows = [l.split() for l in f if l.strip() and l[0] != "#"]
-    with open(OWN) as f:
-        rows += [
-            [f"{OWN}:{n}", "written by hand"] for n in re.findall(r"^def (\w+)\(\)", f.read(), re.MULTILINE)
-        ]
+    for path in OWN:
+        with open(path) as f:
+            names = re.findall(r"^def (\w+)\(\)", f.read(), re.MULTILINE)
+        rows += [[f"{path}:{n}", "written by hand"] for n in names]
     return [r for r in rows if re.search(o.pattern, r[0])]
 
 
@@ -266,7 +275,7 @@ def measure(o):
             for row in rows:
                 out.writerow(
                     [
-                        os.path.relpath(source, HERE) if source.startswith(OWN) else source,
+                        os.path.relpath(source, HERE) if source.startswith(HERE) else source,
                         kind,
                         *row,
                         round(time.time() - begun),
