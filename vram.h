@@ -2305,23 +2305,24 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
   X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
   X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
-  X(nonzero) X(unique) X(nms) X(embedding) X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) \
-  X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) X(pairwise_distance) X(cdist) \
-  X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) \
-  X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) X(ps_roi_align) \
-  X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) X(block_diag) X(matrix_exp) \
-  X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) X(eigh) X(qr) X(svd) X(pad) \
-  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
-  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
-  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
-  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
-  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
-  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
-  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
-  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
-  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
-  X(log_softmax) X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) \
-  X(view_as_real) X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(nonzero) X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) \
+  X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) \
+  X(cosine_similarity) X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) \
+  X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
+  X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
+  X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
+  X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
+  X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) X(adaptive_max_pool3d) \
+  X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) X(fractional_max_pool3d) \
+  X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) X(pixel_shuffle) \
+  X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) X(hardtanh) \
+  X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
+  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
+  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
+  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
+  X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
+  X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
   X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
   X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
   X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
@@ -2365,7 +2366,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
   X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
   X(dim_feedforward, I) X(activation, W) X(norm_first, B) X(left, B)      \
-  X(full_matrices, B)
+  X(full_matrices, B) X(num_samples, I) X(replacement, B) X(conv1d, B)
 
 /* clang-format on */
 
@@ -3311,9 +3312,10 @@ typedef struct vram_report {
   uint64_t peak_reserved_bytes; /* with `replay`: max_memory_reserved() of the step; else at least:
                                    whole segments */
   int replayed;                 /* 0: no replay was asked for, or it became too large */
-  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where that
-     is not so, but in a replay with what the budget leaves beside the context every request finds
-     memory: now and then all that is cached goes back to the device */
+  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where
+     that would not be so with more room, but in a replay with what the budget leaves beside the
+     context every request finds memory: now and then all that is cached goes back to the device.
+     Reserved and device_bytes.expected are what it takes then */
   int fits;
   uint64_t
       num_alloc_retries; /* of such a replay: how many times that happens; else of the replay */
@@ -8099,10 +8101,14 @@ enum { VRAM__ADAPT_WORDS = 64 };
 typedef struct vram__adapt {
   int64_t lora_words[VRAM__ADAPT_WORDS], quant_words[VRAM__ADAPT_WORDS];
   vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
-  vram__span targets, skip;               /* names with | between; no targets: all but the head */
+  vram__span targets, skip, save;         /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
   uint8_t unprepared;                     /* what is not quantised stays in its dtype */
-  uint8_t embedded;                       /* the first embedding was read */
+  uint8_t biases;                         /* which of them learn, too */
+  uint8_t saves, names_bias;              /* what the name of the line that is read says */
+  const vram_param *table;                /* of the first embedding */
+  vram_value *embedded;                   /* what its module gave up to now; NULL: all of it */
+  vram__span module;                      /* whose lines may follow */
   uint32_t matched;                       /* lines with an adapter */
   uint32_t ncandidate;
   vram__span candidate[16]; /* names that there were, without what stands before the last point */
@@ -8268,9 +8274,12 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
-VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
+VRAM__FN int vram__adapt_embedded(vram_graph *g, vram__span name);
+VRAM__FN void vram__adapt_embedding(vram_graph *g, vram_node *n, vram__span name);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
 VRAM__FN int vram__adapt_freezes(const vram_graph *g);
+VRAM__FN int vram__adapt_saves(const vram_graph *g);
+VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, const char *role);
 VRAM__FN int vram__adapt_prepares(const vram_graph *g);
 
 /* parse.c */
@@ -8895,7 +8904,34 @@ static vram_param *vram__param_take(vram_graph *g) {
 /* An adapter learns in place of what it is added to. */
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
   return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
-         vram__adapt_freezes(g);
+         (vram__adapt_freezes(g) && !vram__adapt_saves(g));
+}
+
+/* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
+static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
+                                   const vram_dims *d, vram_dtype dtype, uint8_t kind) {
+  vram_param *p = vram__param_take(g);
+  if (!p)
+    return NULL;
+  p->d = d;
+  p->node = n;
+  p->role = role;
+  p->index = g->nparam++;
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
+  p->kind = kind;
+  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
+    p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
+  if (!vram__whole_blocks(g, d, p->dtype))
+    return NULL;
+  if (g->param_last)
+    g->param_last->next = p;
+  else
+    g->param_first = p;
+  g->param_last = p;
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  return p;
 }
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
@@ -8917,32 +8953,18 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
       return 0;
     vram__memory_zero(g->owned, sizeof *g->owned);
   }
-  p = vram__param_take(g);
-  if (!p)
-    return 0;
-  p->d = d;
-  p->node = n;
-  p->role = role;
-  p->index = g->nparam++;
   if (!as_is)
     dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
                                  : vram__weight_dtype(g, n, ndim, dtype);
-  p->dtype = vram__graph_own_dtype(g, dtype);
-  p->is_model = dtype == VRAM_DTYPE_MODEL;
-  p->kind = kind;
-  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
-  /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM &&
-      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
-    p->kind = VRAM__FROZEN;
-  if (!vram__whole_blocks(g, d, p->dtype))
+  if (kind == VRAM__PARAM && !as_is && vram__param_is_frozen(g, n) &&
+      !vram__adapt_learns_bias(g, n, role))
+    kind = VRAM__FROZEN;
+  if (kind != VRAM__FROZEN && vram__adapt_saves(g) &&
+      !vram__param_add(g, n, role, d, dtype, kind == VRAM__PARAM ? (uint8_t)VRAM__FROZEN : kind))
     return 0;
-  if (g->param_last)
-    g->param_last->next = p;
-  else
-    g->param_first = p;
-  g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  p = vram__param_add(g, n, role, d, dtype, kind);
+  if (!p)
+    return 0;
   n->param[i] = p;
   return 1;
 }
@@ -10282,7 +10304,17 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 /* >>model/adapt    linear lines of a text get adapters and quantised weights */
 
 /* Words of the two options, and the keys of a linear line that they stand for. "": no key. */
-enum { VRAM__ADAPT_TARGETS, VRAM__ADAPT_SKIP, VRAM__ADAPT_PREPARE, VRAM__ADAPT_KEY };
+enum {
+  VRAM__ADAPT_TARGETS,
+  VRAM__ADAPT_SAVE,
+  VRAM__ADAPT_BIAS,
+  VRAM__ADAPT_SKIP,
+  VRAM__ADAPT_PREPARE,
+  VRAM__ADAPT_KEY
+};
+
+/* Which biases learn beside adapters (LoraConfig.bias). */
+enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
 typedef struct vram__adapt_word {
   const char *name, *key;
@@ -10292,7 +10324,8 @@ typedef struct vram__adapt_word {
 static const vram__adapt_word vram__lora_words[] = {{"r", "lora", VRAM__ADAPT_KEY},
                                                     {"targets", "", VRAM__ADAPT_TARGETS},
                                                     {"dropout", "lora_dropout", VRAM__ADAPT_KEY},
-                                                    {"bias", "lora_bias", VRAM__ADAPT_KEY},
+                                                    {"bias", "lora_bias", VRAM__ADAPT_BIAS},
+                                                    {"save", "", VRAM__ADAPT_SAVE},
                                                     {"dtype", "lora_dtype", VRAM__ADAPT_KEY},
                                                     {"dora", "dora", VRAM__ADAPT_KEY},
                                                     {"rslora", "rslora", VRAM__ADAPT_KEY},
@@ -10337,7 +10370,11 @@ static int vram__adapt_key(vram__parser *p, const char *key, vram__span value, v
   }
   p->start = p->at = line;
   p->end = line + n;
-  return vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys);
+  if (!vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys))
+    return 0;
+  if (vram__text_is(value.text, value.len, "f32")) /* it is no text, whose f32 may be its model's */
+    keys->words[keys->count - 1] = VRAM_F32;
+  return 1;
 }
 
 /* One word of an option: NAME=VALUE, or of `quant` the kind alone. */
@@ -10366,6 +10403,15 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
   case VRAM__ADAPT_SKIP:
     a->skip = value;
     return 1;
+  case VRAM__ADAPT_SAVE:
+    a->save = value;
+    return 1;
+  case VRAM__ADAPT_BIAS:
+    a->biases = vram__text_is(value.text, value.len, "all")         ? VRAM__BIAS_ALL
+                : vram__text_is(value.text, value.len, "lora_only") ? VRAM__BIAS_LORA_ONLY
+                                                                    : VRAM__BIAS_NONE;
+    return a->biases || vram__text_is(value.text, value.len, "none") ||
+           vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
     a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
     if (a->unprepared || vram__text_is(value.text, value.len, "1"))
@@ -10533,7 +10579,11 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
   int head, good = 1;
-  if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
+  if (!a)
+    return 1;
+  a->saves = vram__adapt_names(a->save, name) != 0;
+  a->names_bias = name.len >= 4 && vram__text_equal(name.text + name.len - 4, "bias", 4);
+  if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
@@ -10541,7 +10591,7 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   vram__adapt_candidate(a, name);
   if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
-  if (!a->lora_keys->count || !good)
+  if (!a->lora_keys->count || !good || a->saves)
     return good;
   if (!a->targets.len ||
               (a->targets.len == all.len && vram__text_equal(a->targets.text, all.text, all.len))
@@ -10552,20 +10602,46 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   return vram__adapt_add(a->lora_keys, keys);
 }
 
+/* Where a module makes its result of more than the embedding, its lines have its name before their
+   last point. */
+static int vram__adapt_in_module(vram__span module, vram__span name) {
+  return module.len && name.len > module.len && name.text[module.len] == '.' &&
+         vram__text_equal(name.text, module.text, module.len);
+}
+
 /* enable_input_require_grads, which goes with checkpointing: nothing before the first adapter wants
-   a gradient, so the output of the first embedding is made to. 0: no room. */
-VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n) {
-  vram_value *out = n->out;
+   a gradient, so what the module of the first embedding gives is made to, whenever it is called.
+   A line of this name comes next. 0: no room. */
+VRAM__FN int vram__adapt_embedded(vram_graph *g, vram__span name) {
+  vram__adapt *a = g->adapt;
+  vram_value *out;
   vram_node *line;
-  if (!vram__adapt_freezes(g) || n->op != VRAM_OP_embedding || g->adapt->embedded)
+  if (!a || !a->embedded || vram__adapt_in_module(a->module, name))
     return 1;
-  g->adapt->embedded = 1;
+  out = a->embedded;
+  a->embedded = NULL;
   line = vram__node_lifetime(g, VRAM__OP_requires_grad, &out, 1);
   if (!line)
     return 0;
-  line->line = n->line;
+  line->line = out->node->line;
   line->flags |= VRAM__CHECKPOINTED;
   return 1;
+}
+
+/* A line of this name gave n. */
+VRAM__FN void vram__adapt_embedding(vram_graph *g, vram_node *n, vram__span name) {
+  vram__adapt *a = g->adapt;
+  const uint32_t own = 10; /* ".embedding", the function in a module that does more */
+  if (!vram__adapt_freezes(g))
+    return;
+  if (n->op == VRAM_OP_embedding && n->nparam && (!a->table || n->param[0] == a->table)) {
+    a->table = n->param[0];
+    a->embedded = n->out;
+    a->module = vram__span_of(name.text, name.text);
+    if (name.len > own && vram__text_equal(name.text + name.len - own, ".embedding", own))
+      a->module = vram__span_of(name.text, name.text + name.len - own);
+  } else if (a->embedded && n->nout)
+    a->embedded = n->out;
 }
 
 /* All lines were read: did an adapter find its place? */
@@ -10587,6 +10663,21 @@ VRAM__FN int vram__adapt_complete(vram_graph *g) {
 /* Adapters learn in place of everything else. */
 VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
   return g->adapt && g->adapt->lora_keys->count;
+}
+
+/* modules_to_save: the line's parameters learn, and the module that it was stays beside it. */
+VRAM__FN int vram__adapt_saves(const vram_graph *g) {
+  return vram__adapt_freezes(g) && g->adapt->saves;
+}
+
+/* Does a parameter of n with this role learn because it is a bias? */
+VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, const char *role) {
+  const vram__adapt *a = g->adapt;
+  const int bias = vram__text_is(role, vram__text_len(role), "bias") ||
+                   (a && a->names_bias && (vram__op_traits(n) & VRAM__OP_PARAM) != 0);
+  return vram__adapt_freezes(g) && bias &&
+         (a->biases == VRAM__BIAS_ALL ||
+          (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
 /* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
@@ -10953,7 +11044,7 @@ static VRAM__COLD int vram__names_only(vram__parser *p, const vram__request *r, 
 VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
                               vram_node **node) {
   vram_graph *g = p->g;
-  vram_node *n = NULL, *before = g->last;
+  vram_node *n = NULL, *before;
   uint32_t missing;
   r->nout = vram__names_count(p, names);
   if (!r->nout)
@@ -10966,10 +11057,14 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     return vram__names_only(p, r, names, at);
   if (!vram__adapt_line(g, r, names))
     return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "too many keys", NULL);
+  if (!vram__adapt_embedded(g, names))
+    return vram__parse_located(p, at);
+  before = g->last;
   if (!vram__node_emit(p, r, &n))
     return vram__parse_located(p, at);
   if (!vram__names_give(p, names, n->out, r->nout))
     return 0;
+  vram__adapt_embedding(g, n, names);
   for (before = before ? before->next : g->first; before; before = before->next) {
     if (vram__op_at(r->op)->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
@@ -10981,7 +11076,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
   *node = n;
-  return vram__adapt_embedding(g, n) || vram__parse_located(p, at);
+  return 1;
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
@@ -11675,7 +11770,7 @@ static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
   if (op == VRAM_OP_linear && vram__line_adapts(p))
     return 4096;
   if (!(row->traits & VRAM__OP_FLAT))
-    return row->lines ? 2048 : 512;
+    return (row->lines ? 2048u : 512u) + (p->adapted ? 512u : 0u);
   while (vram__parse_token(p)) {
     vram__span name, value;
     if (vram__parse_pair(p->token, &name, &value) &&
@@ -14563,9 +14658,10 @@ VRAM__FN int vram__saves_list(const vram__grad_fn *f) {
 /* The same of a record that goes itself: C++ destroys its members from the last to the first, but
    what is in a list from its first to its last. */
 static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
-  const int list = vram__saves_list(f);
+  const int view = f->kind == VRAM_OP_linear && VRAM__SLOTS(f)[0].d->ndim > 2;
+  const int kept = view || vram__saves_list(f); /* a product behind a view goes as any other */
   uint32_t i, j;
-  for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
+  for (i = 0, j = f->nsaved; !kept && i + 1 < j; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
     VRAM__SAVED(f)[i] = VRAM__SAVED(f)[--j];
     VRAM__SAVED(f)[j] = t;
@@ -15053,8 +15149,8 @@ VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uin
   p = vram__blas_copy(s, plain ? a : b);
   q = vram__blas_copy(s, plain ? b : a);
   vram__blas_workspace(s, library);
-  vram__tensor_release(s, p);
   vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
 }
 
 /* a [m,k] x b [k,n] into a fresh [m,n] */
@@ -15864,8 +15960,9 @@ typedef struct vram__quantised {
 
 typedef struct vram__labels {
   const char *text, *end;
-  const char *problem;             /* why PyTorch rejects the equation */
-  uint32_t nout, n;                /* positions of the result, and in all */
+  const char *problem; /* why PyTorch rejects the equation */
+  uint32_t nout, n;    /* positions of the result, and in all */
+  uint32_t operands;
   uint32_t dots;                   /* axes of the ellipsis, */
   uint32_t dots_at;                /* their first position */
   uint32_t used[VRAM__LETTERS];    /* how often the operands have a label */
@@ -16020,7 +16117,8 @@ VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tenso
 /* sort.c */
 VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                               uint32_t e);
-VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a);
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a, uint32_t e);
+VRAM__FN void vram__topk_sorted(vram__step *s, vram__tensor y, vram_dtype dt, uint32_t a);
 
 /* index.c */
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
@@ -18217,9 +18315,10 @@ VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__t
     all = vram__tensor_empty(s, whole.d, VRAM_I64);
     flat = t.d ? t : g;
     count = (int64_t)flat.d->numel;
+    flat = vram__tensor_reshape(s, flat, 1, &count);
     copy = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), VRAM_I64);
-    vram__tensor_release(s, vram__tensor_reshape(s, flat, 1, &count));
     vram__tensor_release(s, copy);
+    vram__tensor_release(s, flat);
     vram__tensor_release(s, all);
   }
   to[0] = vram__tensor_view(s, whole, d);
@@ -18578,10 +18677,15 @@ static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x,
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
+/* FunctionsManual.cpp, _to_copy_backward: of complex numbers the real parts, a view */
 VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
   vram_dtype dt;
   vram__input_dims(s, f, 0, &dt);
-  to[0] = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt);
+  if (vram__is_complex(g.dt) && !vram__is_complex(dt))
+    g = vram__complex_real(s, g);
+  to[0] = vram__tensor_to(s, g, dt);
+  vram__tensor_release(s, g);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -18665,7 +18769,7 @@ VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
-         "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
+         "empty linspace tensor as_tensor randint empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
          "shape dtype");
@@ -19026,13 +19130,13 @@ static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vra
   if (whole)
     return var[0];
   y = vram__pointwise_empty2(s, var[0], var[1]);
-  if (mean) {
+  if (mean)
     *mean = vram__tensor_empty(s, of[0].d, x.dt);
-    vram__tensor_release(s, of[1]);
-    vram__tensor_release(s, of[0]);
+  while (i--) {
+    if (mean)
+      vram__tensor_release(s, of[i]);
+    vram__tensor_release(s, var[i]);
   }
-  vram__tensor_release(s, var[1]);
-  vram__tensor_release(s, var[0]);
   return y;
 }
 
@@ -19165,10 +19269,13 @@ static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 3);
-  vram__tensor most;
+  const int all = !vram__node_list(n, VRAM__KEY_dim, NULL);
+  vram__tensor most, c;
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
   most = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  c = all ? vram__tensor_contiguous(s, x[0]) : vram__tensor_retain(s, x[0]);
+  vram__reduce_scratch(s, c, mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  vram__tensor_release(s, c);
   if (f) {
     f->aux = mask;
     vram__save_tensor(s, f, x[0]);
@@ -19354,8 +19461,6 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
-  if (dt == VRAM_C32)
-    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -19401,6 +19506,8 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
                a = vram__tensor_to(s, x, dt);
   const vram__tensor c = vram__tensor_contiguous(s, a);
+  if (dt == VRAM_C32)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "a scan of c32: PyTorch refuses");
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
     vram__workspace_use(s, vram__cub_scan(s, x.d->numel, dt));
   vram__tensor_release(s, c);
@@ -19460,6 +19567,11 @@ static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
+/* The conjugate of complex numbers, which a product with them has made; of others there is none. */
+static vram__tensor vram__scan_conjugate(vram__step *s, vram__tensor x) {
+  return vram__is_complex(x.dt) ? vram__pointwise_empty1(s, x) : vram__tensor_none();
+}
+
 /* cumprod_backward, where the input has no zero: the host asks. What zeros would need besides
    depends on where they are. */
 static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -19471,7 +19583,9 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
     to[0] = g;
     return;
   }
+  c = vram__scan_conjugate(s, VRAM__SAVED(f)[1]);
   w = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], g);
+  vram__tensor_release(s, c);
   zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
   any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
   vram__reduce_scratch(s, zero, (1u << d->ndim) - 1, VRAM_BOOL, 1, 4);
@@ -19482,7 +19596,9 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   c = vram__pointwise_empty1(s, b);
   vram__tensor_release(s, b);
   vram__tensor_release(s, a);
+  a = vram__scan_conjugate(s, x);
   to[0] = vram__pointwise_empty2(s, c, x);
+  vram__tensor_release(s, a);
   vram__tensor_release(s, c);
   vram__tensor_release(s, zero);
   vram__tensor_release(s, w);
@@ -19739,8 +19855,8 @@ static int vram__topk_split(uint64_t r, uint64_t n) {
                            : 400u);
 }
 
-/* What topk of x along axis a needs for a moment. */
-VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) {
+/* What topk of x (e bytes a value) along axis a needs for a moment. */
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a, uint32_t e) {
   uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
   const uint64_t threads = s->device.rules->topk.threads;
   uint32_t i, t[7];
@@ -19749,7 +19865,7 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
   each = vram__div_up_u64(r * z, s->device.rules->topk.blocks * threads * s->device.sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
   b = r * vram__div_up_u64(z, threads * each);
-  t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
+  t[0] = vram__cub_hold(s, e * r); /* values, ranks to find, digits, counters of the blocks, ... */
   t[1] = vram__cub_hold(s, 8 * r);
   t[2] = vram__cub_hold(s, 8 * r);
   t[3] = vram__cub_hold(s, 512 * b);
@@ -19762,26 +19878,32 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
     vram__cub_release(s, t[i]);
 }
 
+/* TensorTopK.cu: what is found (indices y, values of dtype dt), sorted; few in place */
+VRAM__FN void vram__topk_sorted(vram__step *s, vram__tensor y, vram_dtype dt, uint32_t a) {
+  uint32_t t[2];
+  if (!y.d->ndim || (uint64_t)y.d->v[a] <= s->device.rules->sort.in_place)
+    return;
+  t[0] = vram__cub_hold(s, 8 * y.d->numel);
+  t[1] = vram__cub_hold(s, vram__dims_bytes_of(y.d, dt));
+  vram__sort_rows(s, y.d, y.d, a, vram__dtype_size(dt));
+  vram__workspace_use(s, 8 * y.d->numel);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
 static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   vram__tensor c;
-  uint32_t a = 0, t[2];
+  uint32_t a = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   y[1] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
   c = vram__tensor_contiguous(s, x[0]);
-  vram__topk_scratch(s, x[0].d, a);
+  vram__topk_scratch(s, x[0].d, a, vram__dtype_size(x[0].dt));
   vram__tensor_release(s, c);
-  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim &&
-      (uint64_t)y[0].d->v[a] > s->device.rules->sort.in_place) {
-    t[0] = vram__cub_hold(s, 8 * y[0].d->numel);
-    t[1] = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
-    vram__sort_rows(s, y[0].d, y[0].d, a, vram__dtype_size(y[0].dt));
-    vram__workspace_use(s, 8 * y[0].d->numel);
-    vram__cub_release(s, t[1]);
-    vram__cub_release(s, t[0]);
-  }
+  if (VRAM__INT(n, sorted, 1))
+    vram__topk_sorted(s, y[1], y[0].dt, a);
   if (f)
     vram__save_tensor(s, f, y[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -20685,8 +20807,8 @@ static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram
   y[0] = vram__scattered(s, n, x[0], x[2]);
   if (f) {
     f->aux = how;
-    vram__save_tensor(s, f, old);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, old);
     vram__save_tensor(s, f, x[2]);
     vram__save_tensor(s, f, y[0]);
   }
@@ -20707,7 +20829,7 @@ static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram
    on the data: there are none. */
 static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                       vram__tensor *of, vram__locals *l) {
-  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  const vram__tensor x = saved[1], index = saved[0], source = saved[2];
   vram__tensor t, masked, result, zero, single, a, b, c, d;
   t = vram__compared_number(s, x);
   masked = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
@@ -20746,7 +20868,7 @@ static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, 
 
 static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                       vram__tensor *of, vram__locals *l) {
-  const vram__tensor index = saved[1];
+  const vram__tensor index = saved[0];
   const vram__tensor like = vram__tensor_like(s, g), ones = vram__tensor_like(s, saved[2]);
   vram__tensor n, t;
   n = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
@@ -20762,7 +20884,7 @@ static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, 
 
 static void vram__scatter_reduce_extreme(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                          vram__tensor *of, vram__locals *l) {
-  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  const vram__tensor x = saved[1], index = saved[0], source = saved[2];
   vram__tensor value, is, source_is, share, none, t;
   value = vram__local(l, vram__gathered(s, index, saved[3].dt));
   t = vram__compared(s, x, saved[3]);
@@ -20790,12 +20912,12 @@ static void vram__backward_scatter_reduce(vram__step *s, vram__grad_fn *f, vram_
   uint32_t i;
   l.n = 0;
   if ((vram__input_wanted(f, 1) || (f->aux & 7) >= VRAM__SCATTER_PROD) &&
-      !vram__scatter_fits(s, f, saved[1].d, saved[2].d))
+      !vram__scatter_fits(s, f, saved[0].d, saved[2].d))
     return;
   switch (f->aux & 7) {
   case VRAM__SCATTER_SUM:
     of[0] = vram__tensor_retain(s, g);
-    of[1] = vram__gathered(s, saved[1], g.dt);
+    of[1] = vram__gathered(s, saved[0], g.dt);
     break;
   case VRAM__SCATTER_MEAN:
     vram__scatter_reduce_mean(s, saved, g, of, &l);
@@ -21082,6 +21204,156 @@ VRAM__OP(unique, "", 1, 1, unique, SAME, none, unique, unique, none, NONE, 0, VR
          "count");
 VRAM__OP(nms, "", 2, 2, nms, SAME, none, nms, none, none, NONE, 0, VRAM__OP_REAL | VRAM__OP_FLOATS,
          "count");
+
+/* >>ops/sample    what is drawn and what is counted: randperm, multinomial, bincount */
+
+static int vram__shape_randperm(vram_graph *g, vram_node *n) {
+  uint32_t c;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
+  if (c != 1)
+    return vram__node_error(g, n, "a permutation has one axis");
+  return vram__node_out(g, n, 0, c, v, vram__graph_key_dtype(g, n, VRAM_I64));
+}
+
+/* Rows of probabilities, so many numbers drawn of each. */
+static int vram__shape_multinomial(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t k = VRAM__INT(n, num_samples, 1);
+  int64_t size[2];
+  if (x->ndim < 1 || x->ndim > 2)
+    return vram__node_error(g, n, "probabilities that are not one row or rows");
+  if (k < 1 || (!VRAM__INT(n, replacement, 0) && k > x->v[x->ndim - 1]))
+    return vram__node_error(g, n, "num_samples must be 1 to what there is to draw from");
+  size[0] = x->v[0];
+  size[x->ndim - 1] = k;
+  return vram__node_out(g, n, 0, x->ndim, size, VRAM_I64);
+}
+
+static int vram__shape_bincount(vram_graph *g, vram_node *n) {
+  const int64_t bins = VRAM__INT(n, bins, 0);
+  const vram_dtype dt = n->nin < 2 ? VRAM_I64
+                        : n->in[1]->dtype == VRAM_F64 || vram__kind_rank(n->in[1]->dtype) < 2
+                            ? VRAM_F64
+                            : VRAM_F32;
+  if (n->in[0]->d->ndim != 1 || vram__kind_rank(n->in[0]->dtype) != 1)
+    return vram__node_error(g, n, "what is counted is not a row of integers");
+  if (n->nin > 1 && (n->in[1]->d->ndim != 1 || n->in[1]->d->v[0] != n->in[0]->d->v[0]))
+    return vram__node_error(g, n, "weights that are not as many");
+  if (bins < 1)
+    return vram__node_error(g, n, "bins must be at least 1");
+  return vram__node_out(g, n, 0, 1, &bins, dt);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Randperm.cu: 0, 1, .. sorted by random keys, of 32 bits where these are enough for few doubles:
+   log2(n - (6 n^2 + 1) / (12 log 0.9)) of them. */
+static void vram__forward_randperm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const vram_dims *d = n->out[0].d;
+  const vram_dtype dt = vram__step_key_dtype(s, n, VRAM_I64);
+  const uint32_t e = vram__dtype_size(dt);
+  uint64_t square, room;
+  uint32_t bits = 0, key, t[3];
+  (void)x;
+  y[0] = vram__tensor_empty(s, d, dt);
+  if (!d->numel)
+    return;
+  square = d->numel >> 30 ? UINT64_MAX / 8 : d->numel * d->numel; /* 6 / -(12 log 0.9) of it */
+  room = d->numel + square / 10000000 * 47456107 + square % 10000000 * 47456107 / 10000000 + 1;
+  while (bits < 64 && (bits > 62 || room > UINT64_C(1) << bits))
+    bits++;
+  key = bits > 32 ? 8 : 4;
+  vram__workspace_use(s, e); /* arange's */
+  t[0] = vram__cub_hold(s, e * d->numel);
+  t[1] = vram__cub_hold(s, key * d->numel);
+  t[2] = vram__cub_hold(s, key * d->numel);
+  vram__workspace_use(s, vram__cub_sort(s, d->numel, key, e, bits));
+  for (key = 3; key-- > 0;)
+    vram__cub_release(s, t[key]);
+}
+
+/* Distributions.cpp: each probability divided by a random number, the largest are drawn */
+static void vram__multinomial_once(vram__step *s, vram__tensor x, vram__tensor *y, int64_t k) {
+  const uint32_t last = x.d->ndim - 1u, e = vram__dtype_size(x.dt);
+  vram__tensor range[2], t[5], values, copy;
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    range[i] = vram__tensor_empty(s, s->scalar, x.dt);
+  copy = vram__tensor_contiguous(s, x);
+  vram__reduce_scratch(s, copy, 0xff, x.dt, 2 * e, 4);
+  vram__tensor_release(s, copy);
+  for (i = 0; i < 3; i++) /* is the largest finite, is none negative, both */
+    t[i] = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
+  vram__tensor_release(s, t[1]);
+  vram__tensor_release(s, t[0]);
+  t[0] = vram__tensor_sum(s, x, last ? 2u : 0xffu, 0, x.dt);
+  t[1] = vram__tensor_empty(s, t[0].d, VRAM_BOOL); /* rows of zeros */
+  if (last) {
+    t[3] = vram__tensor_reduced(s, t[1], 0xff, 0, VRAM_BOOL);
+    vram__tensor_release(s, t[1]);
+    t[1] = t[3];
+  }
+  vram__tensor_release(s, t[0]);
+  vram__workspace_use(s, 1);
+  t[4] = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+  if (k == 1)
+    vram__reduce_scratch(s, t[4], 1u << last, VRAM_I64, 16, 4);
+  else {
+    values = vram__tensor_empty(s, y->d, x.dt);
+    copy = vram__tensor_contiguous(s, t[4]);
+    vram__topk_scratch(s, x.d, last, e);
+    vram__tensor_release(s, copy);
+    vram__topk_sorted(s, *y, x.dt, last);
+    vram__tensor_release(s, values);
+  }
+  vram__tensor_release(s, t[4]);
+  vram__tensor_release(s, t[1]);
+  vram__tensor_release(s, t[2]);
+  vram__tensor_release(s, range[0]);
+  vram__tensor_release(s, range[1]);
+}
+
+static void vram__forward_multinomial(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  const int64_t k = VRAM__INT(n, num_samples, 1);
+  const vram_dims *d = vram__dims_contiguous(s, x[0].d);
+  vram__tensor c, normed, sums;
+  y[0] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
+  if (k == 1 || !VRAM__INT(n, replacement, 0)) {
+    vram__multinomial_once(s, x[0], &y[0], k);
+    return;
+  }
+  c = vram__tensor_contiguous(s, x[0]); /* MultinomialKernel.cu: where in the running sum it is */
+  normed = vram__tensor_empty(s, d, x[0].dt);
+  sums = vram__tensor_empty(s, d, x[0].dt);
+  if (d->numel == (uint64_t)d->v[d->ndim - 1])
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, vram__dtype_size(x[0].dt)));
+  vram__tensor_release(s, sums);
+  vram__tensor_release(s, normed);
+  vram__tensor_release(s, c);
+}
+
+/* SummaryOps.cu: the least and the largest value are looked at first */
+static void vram__forward_bincount(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__tensor t[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    t[i] = vram__tensor_reduced(s, x[0], 0xff, 0, x[0].dt);
+  y[0] = vram__tensor_empty(s, n->out[0].d, n->out[0].dtype);
+  for (i = 0; i < 2; i++)
+    vram__tensor_release(s, t[i]);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(randperm, "", 0, 0, randperm, SAME, none, randperm, none, none, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(multinomial, "multinomial: x num_samples replacement?", 1, 1, multinomial, SAME, none,
+         multinomial, none, none, NONE, 0, VRAM__OP_VARIES | VRAM__OP_FLOATS | VRAM__OP_REAL,
+         "num_samples! replacement");
+VRAM__OP(bincount, "", 1, 2, bincount, SAME, none, bincount, none, none, NONE, 0, 0, "bins!");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -21938,9 +22210,34 @@ static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
   return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
+/* Other ways to store weights, and what is known of them (transformers/quantizers). */
+static const struct {
+  const char *name, *known;
+} vram__quantised_otherwise[] = {
+    {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
+              "bf16: the model without quant="},
+    {"fp8", "fp8 (FineGrainedFP8) takes a byte a value and 4 for each 128 x 128; what "
+            "its kernels need beside is not known"},
+    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; what "
+             "its kernels need beside is not known"},
+    {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
+            "beside is not known"}};
+
+static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
+  const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
+  uint32_t i;
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+  for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
+    if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
+                                     vram__text_len(vram__quantised_otherwise[i].name))) {
+      vram__error_more(g, "; ");
+      vram__error_more(g, vram__quantised_otherwise[i].known);
+    }
+}
+
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
   if (!q->bits) {
-    vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+    vram__quantised_unknown(g, n);
     return 0;
   }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
@@ -21997,9 +22294,14 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
 /* The bias of such a layer is in the dtype that computes since the first step. */
 VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
   const vram__quantised q = vram__node_quantised(n);
-  const uint8_t kind = vram__param_is_frozen(g, n) ? VRAM__FROZEN : VRAM__PARAM;
+  const uint8_t kind = vram__param_is_frozen(g, n) && !vram__adapt_learns_bias(g, n, "bias")
+                           ? VRAM__FROZEN
+                           : VRAM__PARAM;
   if (!vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
-                      q.compute ? q.compute : n->in[0]->dtype, (uint8_t)(kind | VRAM__AS_IS)))
+                      q.compute                 ? q.compute
+                      : vram__adapt_prepares(g) ? VRAM_DTYPE_MODEL
+                                                : n->in[0]->dtype,
+                      (uint8_t)(kind | VRAM__AS_IS)))
     return 0;
   if (q.compute == VRAM_DTYPE_MODEL)
     n->param[VRAM__LINEAR_BIAS]->is_model = 2;
@@ -22364,6 +22666,8 @@ static vram__tensor vram__adapter_base_weight(vram__step *s, const vram__adapter
   vram__tensor w = vram__adapter_param(s, l->node, VRAM__LINEAR_WEIGHT), cast;
   if (l->bits)
     w = vram__node_dequantised(s, l->node);
+  else if (VRAM__INT(l->node, conv1d, 0))
+    w = vram__torch_swap(s, w, 0, 1);
   else
     vram__tensor_retain(s, w);
   cast = vram__torch_cast(s, w, dt);
@@ -22837,9 +23141,10 @@ VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, N
 
 /* >>ops/linear    the linear layer */
 
-/* Its weight is quantised, or it has an adapter. */
+/* Its weight is not quantised, it has no adapter, and it is no Conv1D. */
 static int vram__linear_is_plain(const vram_node *n) {
-  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL);
+  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL) &&
+         !VRAM__INT(n, conv1d, 0);
 }
 
 /* The parameters of a layer with weight [w[0], w[1]]. */
@@ -22847,9 +23152,11 @@ static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
   const int quantised = vram__node_list(n, VRAM__KEY_quant, NULL) != NULL;
   if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
     return 0;
-  if (quantised ? !vram__quantised_own(g, n)
-                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
-                                  VRAM__PARAM))
+  const int64_t turned[2] = {w[1], w[0]}; /* Conv1D's weight is [in, out] */
+  if (quantised
+          ? !vram__quantised_own(g, n)
+          : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2,
+                            VRAM__INT(n, conv1d, 0) ? turned : w, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
   if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
                                           : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
@@ -22871,7 +23178,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   if (n->nin > 1) {
     const vram_dims *d = n->in[1]->d;
     if (!vram__linear_is_plain(n))
-      return vram__node_error(g, n, "quant= and lora= are for a layer that has its own weight");
+      return vram__node_error(g, n,
+                              "quant=, lora= and conv1d= are for a layer that has its own weight");
     if (d->ndim != 2 || d->v[1] != w[1])
       return vram__node_error(g, n, "a weight of another shape");
     if (vram__node_list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
@@ -22880,6 +23188,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
+    if (VRAM__INT(n, conv1d, 0) && !VRAM__INT(n, bias, 1))
+      return vram__node_error(g, n, "conv1d has a bias");
     if (!vram__linear_own(g, n, w))
       return 0;
   }
@@ -23053,6 +23363,21 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   return y;
 }
 
+/* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
+static vram__tensor vram__conv1d(vram__step *s, const vram__tensor *in, const vram_dims *out) {
+  vram__tensor a[3], y;
+  int64_t size[VRAM_MAX_AXES];
+  size[1] = in[2].d->v[0];
+  size[0] = (int64_t)(in[1].d->numel / (uint64_t)size[1]);
+  a[0] = in[0];
+  a[1] = vram__torch_reshape(s, in[1], 2, size);
+  a[2] = in[2];
+  y = vram__op_call_n(s, VRAM_OP_addmm, a, 3, NULL, NULL);
+  vram__tensor_release(s, a[1]);
+  vram__tensor_replace(s, &y, vram__torch_reshape(s, y, out->ndim, out->v));
+  return y;
+}
+
 static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__tensor in[3]; /* bias, input, weight */
@@ -23060,6 +23385,8 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
   vram__node_weights(s, n, &in[2], &in[0]);
   if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_SCALES])
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
+  else if (VRAM__INT(n, conv1d, 0))
+    y[0] = vram__conv1d(s, in, n->out[0].d);
   else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
@@ -23104,7 +23431,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -23476,6 +23803,7 @@ static int vram__labels_of(vram__labels *l, const vram_node *n) {
   const char *p;
   int arrow, dots = 0;
   vram__memory_zero(l, sizeof *l);
+  l->operands = n->nin;
   p = l->text = (const char *)(uintptr_t)text[0];
   l->end = p + text[1];
   if (!vram__labels_read_operands(l, n, &p, &arrow))
@@ -23856,8 +24184,8 @@ static void vram__einsum_stride_missing(const vram__labels *l, const vram_dims *
     }
 }
 
-/* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in the order
-   of their positions. Takes x. */
+/* An operand of einsum: diagonals of labels that come twice, axes in the order of their positions;
+   of several operands those of size 1 are left out. Takes x. */
 static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t *at,
                                           const vram__labels *l) {
   uint8_t order[VRAM_MAX_AXES];
@@ -23867,7 +24195,8 @@ static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t
     o.one[i] = 1;
   vram__einsum_stride_missing(l, x.d, at, o.one);
   x = vram__einsum_diagonals(s, x, at);
-  x = vram__einsum_squeeze(s, x, at, o.one);
+  if (l->operands > 1)
+    x = vram__einsum_squeeze(s, x, at, o.one);
   for (i = 0; i < x.d->ndim; i++) {
     for (j = i; j > 0 && at[order[j - 1]] > at[i]; j--)
       order[j] = order[j - 1];
@@ -23903,14 +24232,16 @@ static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__ope
   return vram__einsum_pair(s, a, b, sum, l->n, (int)l->nout);
 }
 
-/* What is left is the result, but for axes of size 1, which come back; takes it. */
-static vram__tensor vram__einsum_unsqueeze(vram__step *s, const vram__operand *o, uint32_t nout,
-                                           const vram_dims *out) {
+/* What is left is the result, but for axes of size 1, which come back; takes it. Behind a product
+   axes that were summed go by a view. */
+static vram__tensor vram__einsum_unsqueeze(vram__step *s, const vram__operand *o,
+                                           const vram__labels *l, const vram_dims *out) {
   const vram_dims *d = o->t.d;
+  const uint32_t nout = l->nout;
   int64_t stride[VRAM_MAX_AXES];
   uint32_t i, k = 0;
   vram__tensor y;
-  if (nout == d->ndim)
+  if (nout == d->ndim && !(l->operands > 1 && l->n > nout))
     return o->t;
   for (i = 0; i < nout; i++)
     if (k < d->ndim && o->at[k] == i)
@@ -23942,7 +24273,7 @@ static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor
     a = k ? vram__einsum_next(s, &l, a, next) : next;
   }
   vram__operand_sum(s, &a, ~((UINT64_C(1) << l.nout) - 1), l.n);
-  y[0] = vram__einsum_unsqueeze(s, &a, l.nout, n->out[0].d);
+  y[0] = vram__einsum_unsqueeze(s, &a, &l, n->out[0].d);
   for (k = 0; k < n->nin; k++)
     vram__tensor_release(s, x[k]);
 }
@@ -27484,6 +27815,11 @@ VRAM__FN vram_dtype vram__real_of(vram_dtype dt) {
   return dt == VRAM_C128 ? VRAM_F64 : dt == VRAM_C32 ? VRAM_F16 : VRAM_F32;
 }
 
+/* What a transform of complex numbers makes of its input (promote_tensor_fft). */
+static vram_dtype vram__fft_complex(vram_dtype dt) {
+  return vram__is_complex(dt) ? dt : vram__complex_of(dt);
+}
+
 /* What parts of complex numbers can be. */
 static int vram__is_part(vram_dtype dt) {
   return dt == VRAM_F32 || dt == VRAM_F64 || dt == VRAM_F16;
@@ -27530,10 +27866,8 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   vram__fft t;
   uint32_t i;
-  if (!vram__is_part(dt) && (kind == VRAM__FFT_R2C ? dt != VRAM_BF16 : !vram__is_complex(dt)))
-    return vram__node_error(g, n, "a transform of a tensor that is not floating point or complex");
-  if (kind != VRAM__FFT_R2C && !vram__is_complex(dt))
-    return vram__node_error(g, n, "a transform of a tensor that is not complex (to dtype=c64)");
+  if (kind == VRAM__FFT_R2C && vram__is_complex(dt))
+    return vram__node_error(g, n, "a transform of real numbers, but they are complex");
   if (!vram__fft_of(g, n, x, &t))
     return 0;
   for (i = 0; i < x->ndim; i++)
@@ -27547,9 +27881,9 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
     size[i] = size[i] / 2 + 1;
   g->extra += 4096;
   return vram__node_out(g, n, 0, x->ndim, size,
-                        kind == VRAM__FFT_C2R   ? vram__real_of(dt)
+                        kind == VRAM__FFT_C2R   ? vram__real_of(vram__fft_complex(dt))
                         : kind == VRAM__FFT_R2C ? vram__complex_of(dt)
-                                                : dt);
+                                                : vram__fft_complex(dt));
 }
 
 static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
@@ -27820,15 +28154,24 @@ static void vram__fft_refuse_half(vram__step *s, vram_dtype dt, const vram__fft 
 }
 
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const int kind = vram__op_at(n->op)->kind;
+  int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor in;
+  vram__tensor in, whole;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
+  if (kind == VRAM__FFT_C2C && t.n == 1 && !vram__is_complex(x[0].dt))
+    kind = VRAM__FFT_R2C; /* torch.fft.fft of real numbers: the whole spectrum */
   if (x[0].d->numel)
     vram__fft_refuse_half(s, x[0].dt, &t);
-  in = vram__fft_resized(s, x[0], &t);
+  whole = vram__torch_cast(s, x[0],
+                           kind != VRAM__FFT_R2C           ? vram__fft_complex(x[0].dt)
+                           : vram__kind_rank(x[0].dt) >= 2 ? x[0].dt
+                                                           : VRAM_F32);
+  in = vram__fft_resized(s, whole, &t);
+  vram__tensor_release(s, whole);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  if (f)
+    f->aux = (uint64_t)kind;
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
   if (in.dt == VRAM_BF16 && !vram__fft_is_native(&t))
@@ -27857,7 +28200,7 @@ VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x) {
 /* FunctionsManual.cpp, fft_r2c_backward and fft_c2r_backward: half a spectrum is filled up with
  * zeros */
 static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const int kind = vram__op_at(f->kind)->kind;
+  const int kind = (int)f->aux;
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   vram__fft t;
@@ -31219,7 +31562,7 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   for (i = 0; i < 3; i++) {
     vram__tensor *in = c->in + order[i];
     if (in->d)
-      vram__tensor_replace(s, in, vram__torch_cast(s, *in, c->dt));
+      vram__tensor_replace(s, in, vram__autocast_cast(s, *in, c->dt));
   }
 }
 
@@ -32069,8 +32412,6 @@ static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reducti
   vram__tensor_replace(
       s, &x,
       vram__op_call_unary(s, reduction == VRAM__REDUCTION_MEAN ? VRAM_OP_mean : VRAM_OP_sum, x));
-  if (reduction == VRAM__REDUCTION_BATCHMEAN)
-    vram__tensor_replace(s, &x, vram__op_call_unary(s, VRAM_OP_div, x));
   return x;
 }
 
@@ -32259,11 +32600,14 @@ VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, product);
 }
 
-/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target */
+/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target; torch.nn.functional.kl_div divides their
+   sum by the batch. */
 static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   const vram_dtype amp = s->amp;
+  const int reduction = vram__loss_reduction(n);
   vram__tensor in[4], first, second;
+  uint32_t i;
   vram__loss_args(s, n, x, 2, 0, in);
   s->amp = VRAM_DTYPE_NONE;
   if (vram__kind_rank(in[1].dt) < 2)
@@ -32279,8 +32623,12 @@ static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor
   }
   vram__tensor_release(s, second);
   vram__tensor_release(s, first);
-  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  y[0] = vram__loss_reduce(s, y[0], reduction);
   s->amp = amp;
+  for (i = 0; i < 2; i++)
+    vram__tensor_replace(s, &in[i], vram__tensor_none());
+  if (reduction == VRAM__REDUCTION_BATCHMEAN)
+    vram__tensor_replace(s, &y[0], vram__op_call_unary(s, VRAM_OP_div, y[0]));
   vram__loss_release(s, in, 4);
 }
 
@@ -32405,10 +32753,10 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
   for (i = VRAM__COSINE_LOCALS; i-- > 0;)
     vram__tensor_release(s, v[i]);
   s->amp = amp;
-  for (i = 3; i-- > 0;) {
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, in[i]);
+  for (i = 0; i < 3; i++)
     vram__tensor_release(s, held[i]);
-  }
 }
 
 /* ---- cross_entropy and nll_loss (LossNLL.cpp) ---- */
@@ -32839,7 +33187,7 @@ static vram__tensor vram__moe_top_k(vram__step *s, const vram__moe *m, vram__ten
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_topk, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_2d(s, m->tokens, m->top_k), x.dt);
   *index = vram__tensor_empty(s, y.d, VRAM_I64);
-  vram__topk_scratch(s, x.d, 1);
+  vram__topk_scratch(s, x.d, 1, vram__dtype_size(x.dt));
   if (f)
     vram__save_tensor(s, f, *index);
   vram__grad_fn_set_output(s, f, 0, &y);
@@ -33524,7 +33872,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
                                        vram__step *s);
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries);
+                                      vram__step *s, vram_report *r);
 VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_options *o,
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s);
@@ -35616,8 +35964,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   if (writes)
     vram__checkpoint_overwritten(s, b, before->newest, before->saved);
   o->t = now;
-  if (o->refs) /* a parameter's own name may be gone where a call runs again */
-    vram__tensor_release(s, old);
+  vram__tensor_release(s, old);
   o->refs++;
   s->name_of[n->out[0].index] = r;
 }
@@ -35661,7 +36008,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     vram__variable_name(s, &n->out[i], y[i]);
 }
 
-/* Values that nothing behind n uses lose their name. */
+/* Values that nothing behind n uses lose their name; parameters and buffers keep theirs where calls
+   of checkpoint() may use them again. */
 static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
@@ -35670,7 +36018,7 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
       continue;
     for (j = 0; j < i && n->in[j] != v;)
       j++;
-    if (j == i)
+    if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
       vram__variable_unname(s, v);
   }
   for (i = 0; i < n->nout; i++)
@@ -37210,6 +37558,14 @@ VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor_release(s, y);
 }
 
+/* Parameters and buffers that calls of checkpoint() used again lose their names. */
+static void vram__captured_leave(vram__step *s) {
+  const vram_node *n;
+  for (n = s->call.nrange ? s->g->first : NULL; n; n = n->next)
+    if (n->nout == 1 && vram__step_is_captured(n->out))
+      vram__variable_unname(s, n->out);
+}
+
 /* A graph with `keep` lines says itself which variables hold something from now on: what an
    inference gives, or a loss that they name, does so no longer. */
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
@@ -37217,6 +37573,7 @@ static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   uint32_t i;
   if (s->leaf.nmade)
     vram__leaves_settle(s);
+  vram__captured_leave(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
@@ -38671,19 +39028,28 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   return tight && run.oom ? VRAM_OK : r;
 }
 
-/* 1: the whole run finds its memory in so much room. */
+/* 1: the whole run finds its memory in so much room; *r is what it takes there. */
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries) {
+                                      vram__step *s, vram_report *r) {
   vram_step_options quiet = *o;
-  vram_report r;
   quiet.event = NULL;
   quiet.nodes = NULL;
-  if (vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, &r, s) || !r.replayed ||
-      r.num_ooms)
-    return 0;
-  *retries = r.num_alloc_retries;
-  return 1;
+  return !vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, r, s) && r->replayed &&
+         !r->num_ooms;
+}
+
+/* What a run reserves that only just finds its memory: a workspace that would be more is not taken.
+ */
+static void vram__report_take_tight(vram_report *report, const vram_report *tight) {
+  uint32_t i;
+  report->num_alloc_retries = tight->num_alloc_retries;
+  report->peak_reserved_bytes = tight->peak_reserved_bytes;
+  report->device_bytes.expected = tight->device_bytes.expected;
+  if (report->peak_allocated_bytes.expected > tight->peak_reserved_bytes)
+    report->peak_allocated_bytes.expected = tight->peak_reserved_bytes;
+  for (i = 0; i < VRAM_PHASE_COUNT; i++)
+    report->phase[i].reserved_peak_bytes = tight->phase[i].reserved_peak_bytes;
 }
 
 /* vram__replay_play with o->replay. */
@@ -38691,6 +39057,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
+  vram_report tight;
   uint64_t context;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
@@ -38705,8 +39072,10 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)
     return r;
-  report->fits = vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes,
-                                          s, &report->num_alloc_retries);
+  report->fits =
+      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+  if (report->fits)
+    vram__report_take_tight(report, &tight);
   return r;
 }
 
@@ -39748,7 +40117,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
   const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
   vram_step_options o = v->step;
-  uint64_t retries;
+  vram_report tight;
   vram__step s;
   if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
       most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
@@ -39761,8 +40130,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
   if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s,
-                               &retries))
+                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;

@@ -6,7 +6,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 import export_parts
-from export_rows import NoWord, axes_text
+from export_rows import DTYPES, NoWord, axes_text, shape_text
 
 count = None  # inside counting()
 
@@ -28,7 +28,14 @@ def some(of):
 def found(name, args, kwargs):
     """the result of a call whose shape depends on data; None: it is none, or nothing was stated"""
     given = list(args) + list(kwargs.values())
-    if count is None or not given or not isinstance(given[0], FakeTensor) or given[0].device.type == "cpu":
+    counted = count is None and name == "bincount" and (len(given) > 2 or kwargs.get("minlength"))
+    if (
+        count is None
+        and not counted
+        or not given
+        or not isinstance(given[0], FakeTensor)
+        or given[0].device.type == "cpu"
+    ):
         return None
     x, results = given[0], FOUND.get(name)
     return results(x, given[1:], kwargs) if results else None
@@ -78,8 +85,22 @@ def found_masked(x, given, kwargs):
     return x[(*[slice(None)] * axis, rows, *parts[k + 1 :])]
 
 
+def found_counts(x, given, kwargs):
+    """bincount: the bins that the program wants at least, else as many as are found"""
+    named = dict(zip(("weights", "minlength"), given), **kwargs)
+    bins = max(named.get("minlength") or 0, 0 if named.get("minlength") else count)
+    weights = named.get("weights")
+    dtype = (
+        torch.int64 if weights is None else torch.float32 if weights.dtype == torch.float32 else torch.float64
+    )
+    return torch.empty(bins, dtype=dtype, device=x.device)
+
+
 FOUND = {
     "nonzero": found_positions,
+    "argwhere": found_positions,
+    "bincount": found_counts,
+    "_return_output": lambda x, given, kwargs: found_unique(x, given, kwargs)[0],
     "where": found_where,
     "masked_select": found_selected,
     "nms": found_boxes,
@@ -126,6 +147,16 @@ class Found:
             self.op_where({"c": a[0][0]}, r, None)
         else:
             self.emit("nonzero", [a[0][0]], r, {"count": r.shape[0]})
+
+    op_argwhere = op_nonzero
+
+    def op_bincount(self, a, r, _):
+        xs = [*a[0][:2], a[1].get("weights")]
+        self.emit("bincount", [x for x in xs if isinstance(x, torch.Tensor)], r, {"bins": r.shape[0]})
+
+    def op_randperm(self, a, r, _):
+        dtype = None if r.dtype is torch.int64 else DTYPES[r.dtype]
+        self.emit("randperm", [], r, {"shape": shape_text(r.shape), "dtype": dtype})
 
     def op_masked_select(self, a, r, _):
         self.emit("masked_select", list(a[0]) + list(a[1].values()), r, {"count": r.shape[0]})

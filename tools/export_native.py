@@ -77,8 +77,15 @@ WORDS = {
 }
 
 
+def is_conv1d(m):
+    """transformers' linear layer whose weight is [in, out]"""
+    return type(m).__name__ == "Conv1D" and type(m).__module__.startswith("transformers.")
+
+
 def line(rec, m, module, args, kwargs):
     """(op, inputs, keys) of a call of m, a part of module; None: it is no line of its own"""
+    if is_conv1d(m) and not rec.unit and rec.on_device(args[0]):
+        return "linear", [args[0]], {"out_features": m.nf, "conv1d": 1}
     op, reads = WORDS.get(type(m), (None, None))
     if op is None or rec.unit or not plain(m, module) or id(m) in rec.in_lines:
         return None
@@ -102,6 +109,10 @@ def line(rec, m, module, args, kwargs):
 def recorded(rec, m, words, r):
     """the line of a call that gave r"""
     op, xs, keys = words
+    if op == "linear":
+        rec.leaf_flags[-1] = True
+        rec.weighted(op, xs, [m.weight, m.bias], r, keys)
+        return
     results = [t for t in r if t is not None] if isinstance(r, tuple) else [r]
     node = rec.emit(
         op,

@@ -972,13 +972,15 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         places = [at for at, _ in used]
         apart = places != list(range(places[0], places[0] + len(used))) if used else False
         masked = any(getattr(i, "dtype", None) in (torch.bool, torch.uint8) for _, i in used)
-        if masked and len(used) > 1 and not apart and all(i.dim() == 1 for _, i in used):
-            used = [(k, self.positions(i)) for k, i in used]  # what a mask selects, all of it
-            masked = False
-        if apart or masked and len(used) > 1:
+        if apart or masked and len(used) > 1 and any(i.dim() != 1 for _, i in used):
             self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form")
             return r
         state = self.ref(x)
+        if len(used) > 1 and not tensor:  # valueToTensor, before any index is looked at
+            number = self.made("full", [state], {"shape": "[]"})
+        if masked and len(used) > 1:
+            used = [(k, self.positions(i)) for k, i in used]  # what a mask selects, all of it
+            masked = False
         for op, keys in steps:
             state = self.made(op, [state], keys)
         index = [t if isinstance(t, Ref) else self.ref(t) for _, t in used]
@@ -993,7 +995,6 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
                 index = [self.made("flatten", index, {})]
             self.made("index_fill", [state] + index, {"dim": places[0], "inplace": 1})
         elif used:
-            number = self.made("full", [], {"shape": "[]", "dtype": DTYPES[x.dtype]})
             self.made("index_put", [state] + index + [number], {"dim": places[0] or None, "inplace": 1})
         elif tensor:  # from another device nothing is allocated
             self.copied(state, v)

@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 import export_checkpoint
+from export_inputs import Inputs
 from export_rows import Problem, one_line, place
 
 
@@ -156,19 +157,7 @@ def from_timm(name, o):
 
 # transformers: tables of its auto classes, in the order in which a model without `architectures` gets its class
 HF_CLASSES = """SEQ_TO_SEQ_CAUSAL_LM SPEECH_SEQ_2_SEQ MASKED_LM CAUSAL_LM IMAGE_CLASSIFICATION AUDIO_CLASSIFICATION VIDEO_CLASSIFICATION
-SEMANTIC_SEGMENTATION CTC""".split()
-# what is at the end of a class's name -> its labels: name -> shape
-HF_LABELS = {
-    "SemanticSegmentation": {"labels": "N H W"},
-    "DepthEstimation": {},
-    "Classification": {"labels": "N"},
-    "TokenClassification": {"labels": "N S"},
-    "QuestionAnswering": {"start_positions": "N", "end_positions": "N"},
-    "MultipleChoice": {"labels": "N"},
-    "NextSentencePrediction": {"labels": "N"},
-    "ForCTC": {"labels": "N 16"},
-    "": {"labels": "N T"},
-}
+SEMANTIC_SEGMENTATION CTC IMAGE_TEXT_TO_TEXT MULTIMODAL_LM TDT RNNT TIME_SERIES_PREDICTION""".split()
 # a training step keeps no keys and values; no layers are skipped at random
 HF_SETTINGS = {
     "use_cache": False,
@@ -275,92 +264,6 @@ def hf_defaults(path, config, fields):
     return [f"{path} does not say {', '.join(absent)}: defaults of transformers"] if absent else []
 
 
-def hf_inputs(module, config, o):
-    """dims, and the function that makes the inputs, from what the module's forward takes"""
-    takes, main, cls = (
-        inspect.signature(module.forward).parameters,
-        module.main_input_name,
-        type(module).__name__,
-    )
-    text = config.get_text_config()
-    vision = getattr(config, "vision_config", config)
-    limits = [getattr(text, k, None) for k in ("max_position_embeddings", "n_positions")]
-    longest = min([v for v in limits if isinstance(v, int) and v > 0], default=o.seq)
-    if text.model_type in ("roberta", "camembert", "xlm-roberta"):
-        longest -= 2
-    decoder = "decoder_input_ids" in takes and main != "decoder_input_ids" and bool(config.is_encoder_decoder)
-    dims = {"N": 2}
-    if "input_ids" in takes:
-        dims["S"] = min(o.seq, longest)
-    if decoder:
-        dims["T"] = min(o.target_seq or o.seq, getattr(config, "max_target_positions", None) or longest)
-    image_token = getattr(config, "image_token_id", None) or getattr(config, "image_token_index", None)
-    side = o.size or getattr(vision, "image_size", None) or 224
-    side = list(side) if isinstance(side, (tuple, list)) else [side] * 2
-    tokens = lambda *shape: torch.zeros(*shape, dtype=torch.long)
-    patch = getattr(vision, "patch_size", None)
-    images = 0  # tokens of a text that stand for patches of its image
-    if {"input_ids", "pixel_values"} <= takes.keys() and isinstance(image_token, int) and isinstance(patch, int):
-        images = (side[0] // patch) * (side[1] // patch)
-        dims["S"] = min(o.seq + images, max(longest, images + 1))
-
-    def words(N, S):
-        made = tokens(N, S)
-        made[:, : min(images, S)] = image_token or 0
-        return made
-
-    def pixels(N):
-        frames = [vision.num_frames] if "Video" in cls or hasattr(vision, "num_frames") else []
-        return torch.zeros(N, *frames, getattr(vision, "num_channels", 3), *side)
-
-    def features(N):
-        if hasattr(config, "num_mel_bins") and hasattr(config, "max_source_positions"):
-            return torch.zeros(N, config.num_mel_bins, 2 * config.max_source_positions)
-        return torch.zeros(
-            N,
-            o.seq,
-            getattr(config, "input_feat_per_channel", getattr(config, "feature_projection_input_dim", 80)),
-        )
-
-    def values(N):
-        if hasattr(config, "max_length") and hasattr(config, "num_mel_bins"):
-            return torch.zeros(N, config.max_length, config.num_mel_bins)
-        return torch.zeros(N, o.samples)
-
-    makers = {"pixel_values": pixels, "input_features": features, "input_values": values}
-
-    def inputs(N=2, S=dims.get("S"), T=dims.get("T")):
-        size = dict(N=N, S=S, T=T or S, H=side[0], W=side[1])
-        made = {}
-        for k in takes:
-            if k == "input_ids":
-                made[k] = tokens(N, 4, S) if cls.endswith("MultipleChoice") else words(N, S)
-            elif k == "decoder_input_ids" and decoder:
-                made[k] = tokens(N, T)
-            elif k in makers:
-                made[k] = makers[k](N)
-        if o.train:
-            labels = next(
-                v
-                for k, v in HF_LABELS.items()
-                if cls.endswith(k) and (k != "Classification" or "Token" not in cls)
-            )
-            # CTC leaves out labels that are the padding token
-            shown = int(cls.endswith("ForCTC") and getattr(config, "pad_token_id", None) == 0)
-            made |= {
-                k: tokens(*(size.get(d) or int(d) for d in s.split())) + shown
-                for k, s in labels.items()
-                if k in takes
-            }
-        if not made:
-            raise Problem(
-                f"inputs of transformers.{cls} are not known here ({main}); write a function in a file that makes them"
-            )
-        return made
-
-    return dims, inputs
-
-
 def from_hf(path, o):
     with offline():
         return from_config(path, o)
@@ -388,7 +291,7 @@ def from_config(path, o):
         except Exception as e:
             elsewhere(path, e)
             raise
-    dims, inputs = hf_inputs(module, config, o)
+    inputs = Inputs(module, config, o)
     more = (
         {"return_loss": True}
         if o.train and "return_loss" in inspect.signature(module.forward).parameters
@@ -404,12 +307,14 @@ def from_config(path, o):
         )
         return first.float().mean() if o.train else first  # a model without a loss of its own
 
+    inputs.settle(forward)
     module.vram_dtypes = lambda dtype: hf_dtypes(cls, config, dtype)
     return (
-        (module, inputs, forward, dims),
+        (module, inputs.make, forward, inputs.dims),
         f"transformers.{cls.__name__}, attention {attention}",
         "transformers",
         *hf_defaults(path, config, fields),
+        *inputs.notes,
     )
 
 

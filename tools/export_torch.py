@@ -174,10 +174,13 @@ def command(o):
     try:
         text, notes = loaded_text(o, o.real)
     except DynamicOutputShapeException as e:
-        raise Problem(
-            f"{o.source}: a shape depends on data{place(e)}; give the size there as a number, or write a function that returns the part "
-            "of the module without it"
-        )
+        if not o.source.startswith("hf:"):
+            raise Problem(
+                f"{o.source}: a shape depends on data{place(e)}; give the size there as a number, or write a function that returns the part "
+                "of the module without it"
+            )
+        text, notes = loaded_text(o, True)
+        notes.insert(0, f"a shape depends on data{place(e)}; run with real tensors, images all of one colour")
     except DataDependentOutputException as e:
         text, notes = loaded_text(o, True)
         notes.insert(

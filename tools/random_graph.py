@@ -1217,6 +1217,46 @@ class Wide:
         boxes = self.shaped("rand", [r.choice([0, 1, 3, 7]), 5], f"dtype={x.dtype}", grad=False)
         return boxes and self.one(op, [x, boxes], {"output_size": self.axes(2, [1, 2, 3])})
 
+    def further(self):
+        """functions that came later: special ones, those of two results, searching, diagonals"""
+        r = self.r
+        op = r.choice("special special pair pair two two running search isin take square polar count cross encoder".split())
+        x = self.x(dtypes=FLOATS)
+        if not x:
+            return
+        n = len(x.shape)
+        if op == "special":
+            return self.one(r.choice(["sinc", "i0", "digamma", "entr"]), [x])
+        if op in ("pair", "cross", "polar"):
+            same = [v for v in self.g.v if v.shape == x.shape and v.dtype == x.dtype]
+            op = {"pair": r.choice(["xlogy", "xlog1py", "copysign", "heaviside"])}.get(op, op)
+            return self.one(op, [x, r.choice(same)], {"dim": x.shape.index(3)} if op == "cross" and 3 in x.shape else {})
+        if op == "count":
+            return n and self.one("count_nonzero", [x], {"dim": r.randrange(n)})
+        if op == "two":
+            k = {"dim": r.randrange(-n, n), **self.keys(keepdim=[0, 1])} if n else {}
+            op = r.choice(["var_mean", "std_mean", "aminmax", "median", "kthvalue"])
+            if op == "kthvalue":
+                k["k"] = 1
+            return n and self.add(op, 2, [x], k)
+        if op == "running":
+            op = r.choice(["logcumsumexp", "cummax", "cummin"])
+            return n and self.add(op, 1 if op[0] == "l" else 2, [x], {"dim": r.randrange(n)})
+        if op == "search":
+            edges = self.shaped("rand", [r.choice([1, 5, 9])], f"dtype={x.dtype}", grad=False)
+            op, ins = r.choice([("bucketize", [x, edges]), ("searchsorted", [edges, x])])
+            return edges and self.one(op, ins, self.keys(dtype=["i32"]))
+        if op in ("isin", "take"):
+            ints = self.ints([r.choice([1, 4]), r.choice([1, 3])])
+            return ints and (self.one("take", [x, ints]) if op == "take" else self.one("isin", [ints, ints]))
+        if op == "square":
+            flat = self.x(1, 2)
+            op = r.choice(["diag", "trace", "block_diag"])
+            return flat and self.one(op, [flat] * (r.choice([1, 2]) if op == "block_diag" else 1), self.keys(diagonal=[-1, 1]) if op == "diag" else {})
+        y = self.x(3, 3, lambda v: v.shape[-1] in (4, 8, 12, 16, 32))
+        k = {"dim_feedforward": r.choice([8, 20]), **self.keys(norm_first=[0, 1], batch_first=[0, 1], activation=["gelu"], bias=[0], dropout=[0, 0.5])}
+        return y and self.one("transformer_encoder_layer", [y], {"num_heads": r.choice([1, 2, 4]), **k})
+
     def normed(self):
         """a weight in two parts, as torch.nn.utils.weight_norm has it"""
         r, x = self.r, self.x(1, dtypes=FLOATS)
@@ -1358,7 +1398,7 @@ def wide(g):
         g.lines.append(f"input x{i} {named} [{','.join(map(str, shape))}]" + (" grad=1" if grad else ""))
         g.v.append(Value(f"x{i}", shape, g.model[6:] if named == "model" else dtype, leaf=True, grad=grad))
     blocks = [w.block] * r.choice([0, 0, 1, 4])
-    draw = blocks + [w.spectral, w.normed, w.regions, w.regions, w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.distance, w.reduction, w.create, w.loop, w.view, w.view]
+    draw = blocks + [w.spectral, w.normed, w.further, w.further, w.regions, w.regions, w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.distance, w.reduction, w.create, w.loop, w.view, w.view]
     k = 0
     for _ in range(20 * g.budget):
         if k >= g.budget:

@@ -595,6 +595,16 @@ def nonzero(l):
     return torch.nonzero(l.x)
 
 
+@call("randperm")
+def randperm(l):
+    return torch.randperm(l.sizes("shape")[0], dtype=l.dtype(torch.int64), device="cuda")
+
+
+@call("bincount")
+def bincount(l):
+    return torch.bincount(*l.inputs, minlength=l.size("bins"))
+
+
 @call("unique")
 def unique(l):
     return torch.unique(l.x, return_inverse=len(l.outs) > 1)

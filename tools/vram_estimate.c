@@ -360,9 +360,9 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
-  if (j->has_budget && fits && r->device_bytes.expected > j->budget)
+  if (j->has_budget && fits && r->num_alloc_retries)
     printf("only just: in the run's first steps all that is cached goes back to the device %" PRIu64
-           " time%s\n(slow; `expected` above is what it takes with more room)\n",
+           " time%s\n(slow; with more room it would reserve more)\n",
            r->num_alloc_retries, r->num_alloc_retries == 1 ? "" : "s");
   if (j->automatic)
     print_planned(&j->planned);

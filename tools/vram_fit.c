@@ -44,8 +44,28 @@ static void print_trial(const job *j, const char *text, const vram_trial *t) {
   printf(" %s(%s to %s)%s", cmd_dim, cmd_human(t->report.device_bytes.lower),
          cmd_human(t->report.device_bytes.upper), cmd_plain);
   printf(", allocated %s", cmd_human(t->report.peak_allocated_bytes.expected));
-  if (t->report.fits && t->report.device_bytes.expected > j->budget)
+  if (t->report.fits && t->report.num_alloc_retries)
     printf("; cached memory goes back %" PRIu64 " times", t->report.num_alloc_retries);
+  printf("\n");
+}
+
+/* What the smallest size that was tried is made of, the largest parts first: that limits. */
+static void print_parts(const vram_trial *t) {
+  const uint64_t *of = t->report.peak_category_bytes;
+  char said[VRAM_CATEGORY_COUNT] = "";
+  int i, k, most;
+  if (!t->report.device_bytes.expected)
+    return;
+  for (k = 0; k < 4; k++) {
+    for (most = -1, i = 0; i < VRAM_CATEGORY_COUNT; i++)
+      if (!said[i] && of[i] && (most < 0 || of[i] > of[most]))
+        most = i;
+    if (most < 0)
+      break;
+    printf("%s %s %s", k ? "," : "at its peak    ", vram_category_name((vram_category)most),
+           cmd_human(of[most]));
+    said[most] = 1;
+  }
   printf("\n");
 }
 
@@ -59,9 +79,11 @@ static void print_solution(const job *j, const vram_solution *s) {
   else
     printf("nothing fits\n");
   printf("%s", cmd_plain);
-  if (s->next.value)
+  if (s->next.value) {
     print_trial(j, "does not fit", &s->next);
-  else if (s->fits.value && !j->segments)
+    if (!s->fits.value)
+      print_parts(&s->next);
+  } else if (s->fits.value && !j->segments)
     printf("%s\n", s->limit
                        ? "a larger one is beyond a limit of this program (vram.h: VRAM_MAX_...)"
                        : "no larger one was found that the model allows");

@@ -138,9 +138,10 @@ typedef struct vram_report {
   uint64_t peak_reserved_bytes; /* with `replay`: max_memory_reserved() of the step; else at least:
                                    whole segments */
   int replayed;                 /* 0: no replay was asked for, or it became too large */
-  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where that
-     is not so, but in a replay with what the budget leaves beside the context every request finds
-     memory: now and then all that is cached goes back to the device */
+  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where
+     that would not be so with more room, but in a replay with what the budget leaves beside the
+     context every request finds memory: now and then all that is cached goes back to the device.
+     Reserved and device_bytes.expected are what it takes then */
   int fits;
   uint64_t
       num_alloc_retries; /* of such a replay: how many times that happens; else of the replay */

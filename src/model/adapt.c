@@ -2,7 +2,17 @@
 #include "model/model.h"
 
 /* Words of the two options, and the keys of a linear line that they stand for. "": no key. */
-enum { VRAM__ADAPT_TARGETS, VRAM__ADAPT_SKIP, VRAM__ADAPT_PREPARE, VRAM__ADAPT_KEY };
+enum {
+  VRAM__ADAPT_TARGETS,
+  VRAM__ADAPT_SAVE,
+  VRAM__ADAPT_BIAS,
+  VRAM__ADAPT_SKIP,
+  VRAM__ADAPT_PREPARE,
+  VRAM__ADAPT_KEY
+};
+
+/* Which biases learn beside adapters (LoraConfig.bias). */
+enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
 typedef struct vram__adapt_word {
   const char *name, *key;
@@ -12,7 +22,8 @@ typedef struct vram__adapt_word {
 static const vram__adapt_word vram__lora_words[] = {{"r", "lora", VRAM__ADAPT_KEY},
                                                     {"targets", "", VRAM__ADAPT_TARGETS},
                                                     {"dropout", "lora_dropout", VRAM__ADAPT_KEY},
-                                                    {"bias", "lora_bias", VRAM__ADAPT_KEY},
+                                                    {"bias", "lora_bias", VRAM__ADAPT_BIAS},
+                                                    {"save", "", VRAM__ADAPT_SAVE},
                                                     {"dtype", "lora_dtype", VRAM__ADAPT_KEY},
                                                     {"dora", "dora", VRAM__ADAPT_KEY},
                                                     {"rslora", "rslora", VRAM__ADAPT_KEY},
@@ -57,7 +68,11 @@ static int vram__adapt_key(vram__parser *p, const char *key, vram__span value, v
   }
   p->start = p->at = line;
   p->end = line + n;
-  return vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys);
+  if (!vram__key_read(p, VRAM_OP_linear, vram__span_of(line, p->end), keys))
+    return 0;
+  if (vram__text_is(value.text, value.len, "f32")) /* it is no text, whose f32 may be its model's */
+    keys->words[keys->count - 1] = VRAM_F32;
+  return 1;
 }
 
 /* One word of an option: NAME=VALUE, or of `quant` the kind alone. */
@@ -86,6 +101,15 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
   case VRAM__ADAPT_SKIP:
     a->skip = value;
     return 1;
+  case VRAM__ADAPT_SAVE:
+    a->save = value;
+    return 1;
+  case VRAM__ADAPT_BIAS:
+    a->biases = vram__text_is(value.text, value.len, "all")         ? VRAM__BIAS_ALL
+                : vram__text_is(value.text, value.len, "lora_only") ? VRAM__BIAS_LORA_ONLY
+                                                                    : VRAM__BIAS_NONE;
+    return a->biases || vram__text_is(value.text, value.len, "none") ||
+           vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
     a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
     if (a->unprepared || vram__text_is(value.text, value.len, "1"))
@@ -253,7 +277,11 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
   int head, good = 1;
-  if (!a || r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
+  if (!a)
+    return 1;
+  a->saves = vram__adapt_names(a->save, name) != 0;
+  a->names_bias = name.len >= 4 && vram__text_equal(name.text + name.len - 4, "bias", 4);
+  if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
   head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
@@ -261,7 +289,7 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   vram__adapt_candidate(a, name);
   if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
-  if (!a->lora_keys->count || !good)
+  if (!a->lora_keys->count || !good || a->saves)
     return good;
   if (!a->targets.len ||
               (a->targets.len == all.len && vram__text_equal(a->targets.text, all.text, all.len))
@@ -272,20 +300,46 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   return vram__adapt_add(a->lora_keys, keys);
 }
 
+/* Where a module makes its result of more than the embedding, its lines have its name before their
+   last point. */
+static int vram__adapt_in_module(vram__span module, vram__span name) {
+  return module.len && name.len > module.len && name.text[module.len] == '.' &&
+         vram__text_equal(name.text, module.text, module.len);
+}
+
 /* enable_input_require_grads, which goes with checkpointing: nothing before the first adapter wants
-   a gradient, so the output of the first embedding is made to. 0: no room. */
-VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n) {
-  vram_value *out = n->out;
+   a gradient, so what the module of the first embedding gives is made to, whenever it is called.
+   A line of this name comes next. 0: no room. */
+VRAM__FN int vram__adapt_embedded(vram_graph *g, vram__span name) {
+  vram__adapt *a = g->adapt;
+  vram_value *out;
   vram_node *line;
-  if (!vram__adapt_freezes(g) || n->op != VRAM_OP_embedding || g->adapt->embedded)
+  if (!a || !a->embedded || vram__adapt_in_module(a->module, name))
     return 1;
-  g->adapt->embedded = 1;
+  out = a->embedded;
+  a->embedded = NULL;
   line = vram__node_lifetime(g, VRAM__OP_requires_grad, &out, 1);
   if (!line)
     return 0;
-  line->line = n->line;
+  line->line = out->node->line;
   line->flags |= VRAM__CHECKPOINTED;
   return 1;
+}
+
+/* A line of this name gave n. */
+VRAM__FN void vram__adapt_embedding(vram_graph *g, vram_node *n, vram__span name) {
+  vram__adapt *a = g->adapt;
+  const uint32_t own = 10; /* ".embedding", the function in a module that does more */
+  if (!vram__adapt_freezes(g))
+    return;
+  if (n->op == VRAM_OP_embedding && n->nparam && (!a->table || n->param[0] == a->table)) {
+    a->table = n->param[0];
+    a->embedded = n->out;
+    a->module = vram__span_of(name.text, name.text);
+    if (name.len > own && vram__text_equal(name.text + name.len - own, ".embedding", own))
+      a->module = vram__span_of(name.text, name.text + name.len - own);
+  } else if (a->embedded && n->nout)
+    a->embedded = n->out;
 }
 
 /* All lines were read: did an adapter find its place? */
@@ -307,6 +361,21 @@ VRAM__FN int vram__adapt_complete(vram_graph *g) {
 /* Adapters learn in place of everything else. */
 VRAM__FN int vram__adapt_freezes(const vram_graph *g) {
   return g->adapt && g->adapt->lora_keys->count;
+}
+
+/* modules_to_save: the line's parameters learn, and the module that it was stays beside it. */
+VRAM__FN int vram__adapt_saves(const vram_graph *g) {
+  return vram__adapt_freezes(g) && g->adapt->saves;
+}
+
+/* Does a parameter of n with this role learn because it is a bias? */
+VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, const char *role) {
+  const vram__adapt *a = g->adapt;
+  const int bias = vram__text_is(role, vram__text_len(role), "bias") ||
+                   (a && a->names_bias && (vram__op_traits(n) & VRAM__OP_PARAM) != 0);
+  return vram__adapt_freezes(g) && bias &&
+         (a->biases == VRAM__BIAS_ALL ||
+          (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
 /* prepare_model_for_kbit_training: what is not quantised becomes fp32. */

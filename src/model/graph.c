@@ -221,7 +221,34 @@ static vram_param *vram__param_take(vram_graph *g) {
 /* An adapter learns in place of what it is added to. */
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
   return VRAM__INT(n, frozen, 0) || vram__node_list(n, VRAM__KEY_lora, NULL) != NULL ||
-         vram__adapt_freezes(g);
+         (vram__adapt_freezes(g) && !vram__adapt_saves(g));
+}
+
+/* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
+static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
+                                   const vram_dims *d, vram_dtype dtype, uint8_t kind) {
+  vram_param *p = vram__param_take(g);
+  if (!p)
+    return NULL;
+  p->d = d;
+  p->node = n;
+  p->role = role;
+  p->index = g->nparam++;
+  p->dtype = vram__graph_own_dtype(g, dtype);
+  p->is_model = dtype == VRAM_DTYPE_MODEL;
+  p->kind = kind;
+  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
+    p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
+  if (!vram__whole_blocks(g, d, p->dtype))
+    return NULL;
+  if (g->param_last)
+    g->param_last->next = p;
+  else
+    g->param_first = p;
+  g->param_last = p;
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  return p;
 }
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
@@ -243,32 +270,18 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
       return 0;
     vram__memory_zero(g->owned, sizeof *g->owned);
   }
-  p = vram__param_take(g);
-  if (!p)
-    return 0;
-  p->d = d;
-  p->node = n;
-  p->role = role;
-  p->index = g->nparam++;
   if (!as_is)
     dtype = kind == VRAM__BUFFER ? vram__buffer_dtype(g, n, dtype)
                                  : vram__weight_dtype(g, n, ndim, dtype);
-  p->dtype = vram__graph_own_dtype(g, dtype);
-  p->is_model = dtype == VRAM_DTYPE_MODEL;
-  p->kind = kind;
-  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
-  /* only floating point and complex tensors can want a gradient */
-  if (kind == VRAM__PARAM &&
-      ((!as_is && vram__param_is_frozen(g, n)) || vram__kind_rank(p->dtype) < 2))
-    p->kind = VRAM__FROZEN;
-  if (!vram__whole_blocks(g, d, p->dtype))
+  if (kind == VRAM__PARAM && !as_is && vram__param_is_frozen(g, n) &&
+      !vram__adapt_learns_bias(g, n, role))
+    kind = VRAM__FROZEN;
+  if (kind != VRAM__FROZEN && vram__adapt_saves(g) &&
+      !vram__param_add(g, n, role, d, dtype, kind == VRAM__PARAM ? (uint8_t)VRAM__FROZEN : kind))
     return 0;
-  if (g->param_last)
-    g->param_last->next = p;
-  else
-    g->param_first = p;
-  g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  p = vram__param_add(g, n, role, d, dtype, kind);
+  if (!p)
+    return 0;
   n->param[i] = p;
   return 1;
 }

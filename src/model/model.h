@@ -329,10 +329,14 @@ enum { VRAM__ADAPT_WORDS = 64 };
 typedef struct vram__adapt {
   int64_t lora_words[VRAM__ADAPT_WORDS], quant_words[VRAM__ADAPT_WORDS];
   vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
-  vram__span targets, skip;               /* names with | between; no targets: all but the head */
+  vram__span targets, skip, save;         /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
   uint8_t unprepared;                     /* what is not quantised stays in its dtype */
-  uint8_t embedded;                       /* the first embedding was read */
+  uint8_t biases;                         /* which of them learn, too */
+  uint8_t saves, names_bias;              /* what the name of the line that is read says */
+  const vram_param *table;                /* of the first embedding */
+  vram_value *embedded;                   /* what its module gave up to now; NULL: all of it */
+  vram__span module;                      /* whose lines may follow */
   uint32_t matched;                       /* lines with an adapter */
   uint32_t ncandidate;
   vram__span candidate[16]; /* names that there were, without what stands before the last point */
@@ -498,9 +502,12 @@ VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram_
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
-VRAM__FN int vram__adapt_embedding(vram_graph *g, const vram_node *n);
+VRAM__FN int vram__adapt_embedded(vram_graph *g, vram__span name);
+VRAM__FN void vram__adapt_embedding(vram_graph *g, vram_node *n, vram__span name);
 VRAM__FN int vram__adapt_complete(vram_graph *g);
 VRAM__FN int vram__adapt_freezes(const vram_graph *g);
+VRAM__FN int vram__adapt_saves(const vram_graph *g);
+VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, const char *role);
 VRAM__FN int vram__adapt_prepares(const vram_graph *g);
 
 /* parse.c */

@@ -291,7 +291,7 @@ static VRAM__COLD int vram__names_only(vram__parser *p, const vram__request *r, 
 VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
                               vram_node **node) {
   vram_graph *g = p->g;
-  vram_node *n = NULL, *before = g->last;
+  vram_node *n = NULL, *before;
   uint32_t missing;
   r->nout = vram__names_count(p, names);
   if (!r->nout)
@@ -304,10 +304,14 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     return vram__names_only(p, r, names, at);
   if (!vram__adapt_line(g, r, names))
     return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "too many keys", NULL);
+  if (!vram__adapt_embedded(g, names))
+    return vram__parse_located(p, at);
+  before = g->last;
   if (!vram__node_emit(p, r, &n))
     return vram__parse_located(p, at);
   if (!vram__names_give(p, names, n->out, r->nout))
     return 0;
+  vram__adapt_embedding(g, n, names);
   for (before = before ? before->next : g->first; before; before = before->next) {
     if (vram__op_at(r->op)->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
@@ -319,7 +323,7 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
     before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
   *node = n;
-  return vram__adapt_embedding(g, n) || vram__parse_located(p, at);
+  return 1;
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
@@ -1013,7 +1017,7 @@ static uint64_t vram__op_bytes(vram__parser *p, uint32_t op) {
   if (op == VRAM_OP_linear && vram__line_adapts(p))
     return 4096;
   if (!(row->traits & VRAM__OP_FLAT))
-    return row->lines ? 2048 : 512;
+    return (row->lines ? 2048u : 512u) + (p->adapted ? 512u : 0u);
   while (vram__parse_token(p)) {
     vram__span name, value;
     if (vram__parse_pair(p->token, &name, &value) &&

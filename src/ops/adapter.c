@@ -82,6 +82,8 @@ static vram__tensor vram__adapter_base_weight(vram__step *s, const vram__adapter
   vram__tensor w = vram__adapter_param(s, l->node, VRAM__LINEAR_WEIGHT), cast;
   if (l->bits)
     w = vram__node_dequantised(s, l->node);
+  else if (VRAM__INT(l->node, conv1d, 0))
+    w = vram__torch_swap(s, w, 0, 1);
   else
     vram__tensor_retain(s, w);
   cast = vram__torch_cast(s, w, dt);

@@ -136,7 +136,7 @@ static vram__tensor vram__moe_top_k(vram__step *s, const vram__moe *m, vram__ten
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_topk, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_2d(s, m->tokens, m->top_k), x.dt);
   *index = vram__tensor_empty(s, y.d, VRAM_I64);
-  vram__topk_scratch(s, x.d, 1);
+  vram__topk_scratch(s, x.d, 1, vram__dtype_size(x.dt));
   if (f)
     vram__save_tensor(s, f, *index);
   vram__grad_fn_set_output(s, f, 0, &y);

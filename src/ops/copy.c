@@ -341,10 +341,15 @@ static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x,
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
+/* FunctionsManual.cpp, _to_copy_backward: of complex numbers the real parts, a view */
 VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
   vram_dtype dt;
   vram__input_dims(s, f, 0, &dt);
-  to[0] = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt);
+  if (vram__is_complex(g.dt) && !vram__is_complex(dt))
+    g = vram__complex_real(s, g);
+  to[0] = vram__tensor_to(s, g, dt);
+  vram__tensor_release(s, g);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -56,7 +56,7 @@ VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none
 VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
 VRAM__OP(empty,
-         "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
+         "empty linspace tensor as_tensor randint empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
          "shape dtype");

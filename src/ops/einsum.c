@@ -163,6 +163,7 @@ static int vram__labels_of(vram__labels *l, const vram_node *n) {
   const char *p;
   int arrow, dots = 0;
   vram__memory_zero(l, sizeof *l);
+  l->operands = n->nin;
   p = l->text = (const char *)(uintptr_t)text[0];
   l->end = p + text[1];
   if (!vram__labels_read_operands(l, n, &p, &arrow))
@@ -543,8 +544,8 @@ static void vram__einsum_stride_missing(const vram__labels *l, const vram_dims *
     }
 }
 
-/* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in the order
-   of their positions. Takes x. */
+/* An operand of einsum: diagonals of labels that come twice, axes in the order of their positions;
+   of several operands those of size 1 are left out. Takes x. */
 static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t *at,
                                           const vram__labels *l) {
   uint8_t order[VRAM_MAX_AXES];
@@ -554,7 +555,8 @@ static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t
     o.one[i] = 1;
   vram__einsum_stride_missing(l, x.d, at, o.one);
   x = vram__einsum_diagonals(s, x, at);
-  x = vram__einsum_squeeze(s, x, at, o.one);
+  if (l->operands > 1)
+    x = vram__einsum_squeeze(s, x, at, o.one);
   for (i = 0; i < x.d->ndim; i++) {
     for (j = i; j > 0 && at[order[j - 1]] > at[i]; j--)
       order[j] = order[j - 1];
@@ -590,14 +592,16 @@ static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__ope
   return vram__einsum_pair(s, a, b, sum, l->n, (int)l->nout);
 }
 
-/* What is left is the result, but for axes of size 1, which come back; takes it. */
-static vram__tensor vram__einsum_unsqueeze(vram__step *s, const vram__operand *o, uint32_t nout,
-                                           const vram_dims *out) {
+/* What is left is the result, but for axes of size 1, which come back; takes it. Behind a product
+   axes that were summed go by a view. */
+static vram__tensor vram__einsum_unsqueeze(vram__step *s, const vram__operand *o,
+                                           const vram__labels *l, const vram_dims *out) {
   const vram_dims *d = o->t.d;
+  const uint32_t nout = l->nout;
   int64_t stride[VRAM_MAX_AXES];
   uint32_t i, k = 0;
   vram__tensor y;
-  if (nout == d->ndim)
+  if (nout == d->ndim && !(l->operands > 1 && l->n > nout))
     return o->t;
   for (i = 0; i < nout; i++)
     if (k < d->ndim && o->at[k] == i)
@@ -629,7 +633,7 @@ static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor
     a = k ? vram__einsum_next(s, &l, a, next) : next;
   }
   vram__operand_sum(s, &a, ~((UINT64_C(1) << l.nout) - 1), l.n);
-  y[0] = vram__einsum_unsqueeze(s, &a, l.nout, n->out[0].d);
+  y[0] = vram__einsum_unsqueeze(s, &a, &l, n->out[0].d);
   for (k = 0; k < n->nin; k++)
     vram__tensor_release(s, x[k]);
 }

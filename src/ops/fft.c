@@ -16,6 +16,11 @@ VRAM__FN vram_dtype vram__real_of(vram_dtype dt) {
   return dt == VRAM_C128 ? VRAM_F64 : dt == VRAM_C32 ? VRAM_F16 : VRAM_F32;
 }
 
+/* What a transform of complex numbers makes of its input (promote_tensor_fft). */
+static vram_dtype vram__fft_complex(vram_dtype dt) {
+  return vram__is_complex(dt) ? dt : vram__complex_of(dt);
+}
+
 /* What parts of complex numbers can be. */
 static int vram__is_part(vram_dtype dt) {
   return dt == VRAM_F32 || dt == VRAM_F64 || dt == VRAM_F16;
@@ -62,10 +67,8 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   vram__fft t;
   uint32_t i;
-  if (!vram__is_part(dt) && (kind == VRAM__FFT_R2C ? dt != VRAM_BF16 : !vram__is_complex(dt)))
-    return vram__node_error(g, n, "a transform of a tensor that is not floating point or complex");
-  if (kind != VRAM__FFT_R2C && !vram__is_complex(dt))
-    return vram__node_error(g, n, "a transform of a tensor that is not complex (to dtype=c64)");
+  if (kind == VRAM__FFT_R2C && vram__is_complex(dt))
+    return vram__node_error(g, n, "a transform of real numbers, but they are complex");
   if (!vram__fft_of(g, n, x, &t))
     return 0;
   for (i = 0; i < x->ndim; i++)
@@ -79,9 +82,9 @@ static int vram__shape_fft(vram_graph *g, vram_node *n) {
     size[i] = size[i] / 2 + 1;
   g->extra += 4096;
   return vram__node_out(g, n, 0, x->ndim, size,
-                        kind == VRAM__FFT_C2R   ? vram__real_of(dt)
+                        kind == VRAM__FFT_C2R   ? vram__real_of(vram__fft_complex(dt))
                         : kind == VRAM__FFT_R2C ? vram__complex_of(dt)
-                                                : dt);
+                                                : vram__fft_complex(dt));
 }
 
 static int vram__shape_complex_part(vram_graph *g, vram_node *n) {
@@ -352,15 +355,24 @@ static void vram__fft_refuse_half(vram__step *s, vram_dtype dt, const vram__fft 
 }
 
 static void vram__forward_fft(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const int kind = vram__op_at(n->op)->kind;
+  int kind = vram__op_at(n->op)->kind;
   vram__fft t;
-  vram__tensor in;
+  vram__tensor in, whole;
   vram__grad_fn *f;
   vram__fft_of((vram_graph *)0, n, x[0].d, &t);
+  if (kind == VRAM__FFT_C2C && t.n == 1 && !vram__is_complex(x[0].dt))
+    kind = VRAM__FFT_R2C; /* torch.fft.fft of real numbers: the whole spectrum */
   if (x[0].d->numel)
     vram__fft_refuse_half(s, x[0].dt, &t);
-  in = vram__fft_resized(s, x[0], &t);
+  whole = vram__torch_cast(s, x[0],
+                           kind != VRAM__FFT_R2C           ? vram__fft_complex(x[0].dt)
+                           : vram__kind_rank(x[0].dt) >= 2 ? x[0].dt
+                                                           : VRAM_F32);
+  in = vram__fft_resized(s, whole, &t);
+  vram__tensor_release(s, whole);
   f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  if (f)
+    f->aux = (uint64_t)kind;
   if (f && kind == VRAM__FFT_R2C)
     vram__save_tensor(s, f, in); /* for its size */
   if (in.dt == VRAM_BF16 && !vram__fft_is_native(&t))
@@ -389,7 +401,7 @@ VRAM__FN vram__tensor vram__complex_real(vram__step *s, vram__tensor x) {
 /* FunctionsManual.cpp, fft_r2c_backward and fft_c2r_backward: half a spectrum is filled up with
  * zeros */
 static void vram__backward_fft(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const int kind = vram__op_at(f->kind)->kind;
+  const int kind = (int)f->aux;
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   vram__fft t;

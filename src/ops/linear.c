@@ -1,9 +1,10 @@
 /* >>ops/linear    the linear layer */
 #include "ops/ops.h"
 
-/* Its weight is quantised, or it has an adapter. */
+/* Its weight is not quantised, it has no adapter, and it is no Conv1D. */
 static int vram__linear_is_plain(const vram_node *n) {
-  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL);
+  return !vram__node_list(n, VRAM__KEY_quant, NULL) && !vram__node_list(n, VRAM__KEY_lora, NULL) &&
+         !VRAM__INT(n, conv1d, 0);
 }
 
 /* The parameters of a layer with weight [w[0], w[1]]. */
@@ -11,9 +12,11 @@ static int vram__linear_own(vram_graph *g, vram_node *n, const int64_t *w) {
   const int quantised = vram__node_list(n, VRAM__KEY_quant, NULL) != NULL;
   if (!vram__linear_is_plain(n) && !vram__node_params(g, n, VRAM__LINEAR_PARAMS))
     return 0;
-  if (quantised ? !vram__quantised_own(g, n)
-                : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, w, VRAM_DTYPE_MODEL,
-                                  VRAM__PARAM))
+  const int64_t turned[2] = {w[1], w[0]}; /* Conv1D's weight is [in, out] */
+  if (quantised
+          ? !vram__quantised_own(g, n)
+          : !vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2,
+                            VRAM__INT(n, conv1d, 0) ? turned : w, VRAM_DTYPE_MODEL, VRAM__PARAM))
     return 0;
   if (VRAM__INT(n, bias, 1) && (quantised ? !vram__quantised_own_bias(g, n)
                                           : !vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, w,
@@ -35,7 +38,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   if (n->nin > 1) {
     const vram_dims *d = n->in[1]->d;
     if (!vram__linear_is_plain(n))
-      return vram__node_error(g, n, "quant= and lora= are for a layer that has its own weight");
+      return vram__node_error(g, n,
+                              "quant=, lora= and conv1d= are for a layer that has its own weight");
     if (d->ndim != 2 || d->v[1] != w[1])
       return vram__node_error(g, n, "a weight of another shape");
     if (vram__node_list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
@@ -44,6 +48,8 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   } else {
     if (w[0] < 1)
       return vram__node_error(g, n, "out_features must be at least 1");
+    if (VRAM__INT(n, conv1d, 0) && !VRAM__INT(n, bias, 1))
+      return vram__node_error(g, n, "conv1d has a bias");
     if (!vram__linear_own(g, n, w))
       return 0;
   }
@@ -217,6 +223,21 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   return y;
 }
 
+/* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
+static vram__tensor vram__conv1d(vram__step *s, const vram__tensor *in, const vram_dims *out) {
+  vram__tensor a[3], y;
+  int64_t size[VRAM_MAX_AXES];
+  size[1] = in[2].d->v[0];
+  size[0] = (int64_t)(in[1].d->numel / (uint64_t)size[1]);
+  a[0] = in[0];
+  a[1] = vram__torch_reshape(s, in[1], 2, size);
+  a[2] = in[2];
+  y = vram__op_call_n(s, VRAM_OP_addmm, a, 3, NULL, NULL);
+  vram__tensor_release(s, a[1]);
+  vram__tensor_replace(s, &y, vram__torch_reshape(s, y, out->ndim, out->v));
+  return y;
+}
+
 static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__tensor in[3]; /* bias, input, weight */
@@ -224,6 +245,8 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
   vram__node_weights(s, n, &in[2], &in[0]);
   if (n->nparam > VRAM__LINEAR_LORA_A && n->param[VRAM__LINEAR_SCALES])
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
+  else if (VRAM__INT(n, conv1d, 0))
+    y[0] = vram__conv1d(s, in, n->out[0].d);
   else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
@@ -268,4 +291,4 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d");

@@ -181,8 +181,6 @@ static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reducti
   vram__tensor_replace(
       s, &x,
       vram__op_call_unary(s, reduction == VRAM__REDUCTION_MEAN ? VRAM_OP_mean : VRAM_OP_sum, x));
-  if (reduction == VRAM__REDUCTION_BATCHMEAN)
-    vram__tensor_replace(s, &x, vram__op_call_unary(s, VRAM_OP_div, x));
   return x;
 }
 
@@ -371,11 +369,14 @@ VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor
   vram__tensor_release(s, product);
 }
 
-/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target */
+/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target; torch.nn.functional.kl_div divides their
+   sum by the batch. */
 static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   const vram_dtype amp = s->amp;
+  const int reduction = vram__loss_reduction(n);
   vram__tensor in[4], first, second;
+  uint32_t i;
   vram__loss_args(s, n, x, 2, 0, in);
   s->amp = VRAM_DTYPE_NONE;
   if (vram__kind_rank(in[1].dt) < 2)
@@ -391,8 +392,12 @@ static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor
   }
   vram__tensor_release(s, second);
   vram__tensor_release(s, first);
-  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  y[0] = vram__loss_reduce(s, y[0], reduction);
   s->amp = amp;
+  for (i = 0; i < 2; i++)
+    vram__tensor_replace(s, &in[i], vram__tensor_none());
+  if (reduction == VRAM__REDUCTION_BATCHMEAN)
+    vram__tensor_replace(s, &y[0], vram__op_call_unary(s, VRAM_OP_div, y[0]));
   vram__loss_release(s, in, 4);
 }
 
@@ -517,10 +522,10 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
   for (i = VRAM__COSINE_LOCALS; i-- > 0;)
     vram__tensor_release(s, v[i]);
   s->amp = amp;
-  for (i = 3; i-- > 0;) {
+  for (i = 3; i-- > 0;)
     vram__tensor_release(s, in[i]);
+  for (i = 0; i < 3; i++)
     vram__tensor_release(s, held[i]);
-  }
 }
 
 /* ---- cross_entropy and nll_loss (LossNLL.cpp) ---- */

@@ -94,7 +94,8 @@ VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tenso
 /* sort.c */
 VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                               uint32_t e);
-VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a);
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a, uint32_t e);
+VRAM__FN void vram__topk_sorted(vram__step *s, vram__tensor y, vram_dtype dt, uint32_t a);
 
 /* index.c */
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,

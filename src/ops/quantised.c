@@ -38,9 +38,34 @@ static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
   return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
+/* Other ways to store weights, and what is known of them (transformers/quantizers). */
+static const struct {
+  const char *name, *known;
+} vram__quantised_otherwise[] = {
+    {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
+              "bf16: the model without quant="},
+    {"fp8", "fp8 (FineGrainedFP8) takes a byte a value and 4 for each 128 x 128; what "
+            "its kernels need beside is not known"},
+    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; what "
+             "its kernels need beside is not known"},
+    {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
+            "beside is not known"}};
+
+static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
+  const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
+  uint32_t i;
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+  for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
+    if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
+                                     vram__text_len(vram__quantised_otherwise[i].name))) {
+      vram__error_more(g, "; ");
+      vram__error_more(g, vram__quantised_otherwise[i].known);
+    }
+}
+
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
   if (!q->bits) {
-    vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+    vram__quantised_unknown(g, n);
     return 0;
   }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
@@ -97,9 +122,14 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
 /* The bias of such a layer is in the dtype that computes since the first step. */
 VRAM__FN int vram__quantised_own_bias(vram_graph *g, vram_node *n) {
   const vram__quantised q = vram__node_quantised(n);
-  const uint8_t kind = vram__param_is_frozen(g, n) ? VRAM__FROZEN : VRAM__PARAM;
+  const uint8_t kind = vram__param_is_frozen(g, n) && !vram__adapt_learns_bias(g, n, "bias")
+                           ? VRAM__FROZEN
+                           : VRAM__PARAM;
   if (!vram__node_own(g, n, VRAM__LINEAR_BIAS, "bias", 1, &q.out,
-                      q.compute ? q.compute : n->in[0]->dtype, (uint8_t)(kind | VRAM__AS_IS)))
+                      q.compute                 ? q.compute
+                      : vram__adapt_prepares(g) ? VRAM_DTYPE_MODEL
+                                                : n->in[0]->dtype,
+                      (uint8_t)(kind | VRAM__AS_IS)))
     return 0;
   if (q.compute == VRAM_DTYPE_MODEL)
     n->param[VRAM__LINEAR_BIAS]->is_model = 2;

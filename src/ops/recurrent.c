@@ -311,7 +311,7 @@ static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
   for (i = 0; i < 3; i++) {
     vram__tensor *in = c->in + order[i];
     if (in->d)
-      vram__tensor_replace(s, in, vram__torch_cast(s, *in, c->dt));
+      vram__tensor_replace(s, in, vram__autocast_cast(s, *in, c->dt));
   }
 }
 

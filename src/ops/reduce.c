@@ -344,13 +344,13 @@ static vram__tensor vram__reduce_variance(vram__step *s, const vram_node *n, vra
   if (whole)
     return var[0];
   y = vram__pointwise_empty2(s, var[0], var[1]);
-  if (mean) {
+  if (mean)
     *mean = vram__tensor_empty(s, of[0].d, x.dt);
-    vram__tensor_release(s, of[1]);
-    vram__tensor_release(s, of[0]);
+  while (i--) {
+    if (mean)
+      vram__tensor_release(s, of[i]);
+    vram__tensor_release(s, var[i]);
   }
-  vram__tensor_release(s, var[1]);
-  vram__tensor_release(s, var[0]);
   return y;
 }
 
@@ -483,10 +483,13 @@ static void vram__forward_aminmax(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 2, 3);
-  vram__tensor most;
+  const int all = !vram__node_list(n, VRAM__KEY_dim, NULL);
+  vram__tensor most, c;
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
   most = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
-  vram__reduce_scratch(s, x[0], mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  c = all ? vram__tensor_contiguous(s, x[0]) : vram__tensor_retain(s, x[0]);
+  vram__reduce_scratch(s, c, mask, x[0].dt, 2 * vram__dtype_size(x[0].dt), 4);
+  vram__tensor_release(s, c);
   if (f) {
     f->aux = mask;
     vram__save_tensor(s, f, x[0]);

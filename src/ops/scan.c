@@ -10,8 +10,6 @@ static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
     dt = vram__graph_key_dtype(g, n, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
-  if (dt == VRAM_C32)
-    return vram__node_error(g, n, "a scan of c32");
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
@@ -57,6 +55,8 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vra
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
                a = vram__tensor_to(s, x, dt);
   const vram__tensor c = vram__tensor_contiguous(s, a);
+  if (dt == VRAM_C32)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "a scan of c32: PyTorch refuses");
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
     vram__workspace_use(s, vram__cub_scan(s, x.d->numel, dt));
   vram__tensor_release(s, c);
@@ -116,6 +116,11 @@ static void vram__forward_cumprod(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
+/* The conjugate of complex numbers, which a product with them has made; of others there is none. */
+static vram__tensor vram__scan_conjugate(vram__step *s, vram__tensor x) {
+  return vram__is_complex(x.dt) ? vram__pointwise_empty1(s, x) : vram__tensor_none();
+}
+
 /* cumprod_backward, where the input has no zero: the host asks. What zeros would need besides
    depends on where they are. */
 static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -127,7 +132,9 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
     to[0] = g;
     return;
   }
+  c = vram__scan_conjugate(s, VRAM__SAVED(f)[1]);
   w = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], g);
+  vram__tensor_release(s, c);
   zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
   any = vram__tensor_empty(s, s->scalar, VRAM_BOOL);
   vram__reduce_scratch(s, zero, (1u << d->ndim) - 1, VRAM_BOOL, 1, 4);
@@ -138,7 +145,9 @@ static void vram__backward_cumprod(vram__step *s, vram__grad_fn *f, vram__tensor
   c = vram__pointwise_empty1(s, b);
   vram__tensor_release(s, b);
   vram__tensor_release(s, a);
+  a = vram__scan_conjugate(s, x);
   to[0] = vram__pointwise_empty2(s, c, x);
+  vram__tensor_release(s, a);
   vram__tensor_release(s, c);
   vram__tensor_release(s, zero);
   vram__tensor_release(s, w);

@@ -198,8 +198,8 @@ static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram
   y[0] = vram__scattered(s, n, x[0], x[2]);
   if (f) {
     f->aux = how;
-    vram__save_tensor(s, f, old);
     vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, old);
     vram__save_tensor(s, f, x[2]);
     vram__save_tensor(s, f, y[0]);
   }
@@ -220,7 +220,7 @@ static void vram__forward_scatter_reduce(vram__step *s, const vram_node *n, vram
    on the data: there are none. */
 static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                       vram__tensor *of, vram__locals *l) {
-  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  const vram__tensor x = saved[1], index = saved[0], source = saved[2];
   vram__tensor t, masked, result, zero, single, a, b, c, d;
   t = vram__compared_number(s, x);
   masked = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt));
@@ -259,7 +259,7 @@ static void vram__scatter_reduce_prod(vram__step *s, const vram__tensor *saved, 
 
 static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                       vram__tensor *of, vram__locals *l) {
-  const vram__tensor index = saved[1];
+  const vram__tensor index = saved[0];
   const vram__tensor like = vram__tensor_like(s, g), ones = vram__tensor_like(s, saved[2]);
   vram__tensor n, t;
   n = vram__local(l, vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt));
@@ -275,7 +275,7 @@ static void vram__scatter_reduce_mean(vram__step *s, const vram__tensor *saved, 
 
 static void vram__scatter_reduce_extreme(vram__step *s, const vram__tensor *saved, vram__tensor g,
                                          vram__tensor *of, vram__locals *l) {
-  const vram__tensor x = saved[0], index = saved[1], source = saved[2];
+  const vram__tensor x = saved[1], index = saved[0], source = saved[2];
   vram__tensor value, is, source_is, share, none, t;
   value = vram__local(l, vram__gathered(s, index, saved[3].dt));
   t = vram__compared(s, x, saved[3]);
@@ -303,12 +303,12 @@ static void vram__backward_scatter_reduce(vram__step *s, vram__grad_fn *f, vram_
   uint32_t i;
   l.n = 0;
   if ((vram__input_wanted(f, 1) || (f->aux & 7) >= VRAM__SCATTER_PROD) &&
-      !vram__scatter_fits(s, f, saved[1].d, saved[2].d))
+      !vram__scatter_fits(s, f, saved[0].d, saved[2].d))
     return;
   switch (f->aux & 7) {
   case VRAM__SCATTER_SUM:
     of[0] = vram__tensor_retain(s, g);
-    of[1] = vram__gathered(s, saved[1], g.dt);
+    of[1] = vram__gathered(s, saved[0], g.dt);
     break;
   case VRAM__SCATTER_MEAN:
     vram__scatter_reduce_mean(s, saved, g, of, &l);

@@ -59,8 +59,9 @@ typedef struct vram__quantised {
 
 typedef struct vram__labels {
   const char *text, *end;
-  const char *problem;             /* why PyTorch rejects the equation */
-  uint32_t nout, n;                /* positions of the result, and in all */
+  const char *problem; /* why PyTorch rejects the equation */
+  uint32_t nout, n;    /* positions of the result, and in all */
+  uint32_t operands;
   uint32_t dots;                   /* axes of the ellipsis, */
   uint32_t dots_at;                /* their first position */
   uint32_t used[VRAM__LETTERS];    /* how often the operands have a label */

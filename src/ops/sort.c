@@ -131,8 +131,8 @@ static int vram__topk_split(uint64_t r, uint64_t n) {
                            : 400u);
 }
 
-/* What topk of x along axis a needs for a moment. */
-VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) {
+/* What topk of x (e bytes a value) along axis a needs for a moment. */
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a, uint32_t e) {
   uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
   const uint64_t threads = s->device.rules->topk.threads;
   uint32_t i, t[7];
@@ -141,7 +141,7 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
   each = vram__div_up_u64(r * z, s->device.rules->topk.blocks * threads * s->device.sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
   b = r * vram__div_up_u64(z, threads * each);
-  t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
+  t[0] = vram__cub_hold(s, e * r); /* values, ranks to find, digits, counters of the blocks, ... */
   t[1] = vram__cub_hold(s, 8 * r);
   t[2] = vram__cub_hold(s, 8 * r);
   t[3] = vram__cub_hold(s, 512 * b);
@@ -154,26 +154,32 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
     vram__cub_release(s, t[i]);
 }
 
+/* TensorTopK.cu: what is found (indices y, values of dtype dt), sorted; few in place */
+VRAM__FN void vram__topk_sorted(vram__step *s, vram__tensor y, vram_dtype dt, uint32_t a) {
+  uint32_t t[2];
+  if (!y.d->ndim || (uint64_t)y.d->v[a] <= s->device.rules->sort.in_place)
+    return;
+  t[0] = vram__cub_hold(s, 8 * y.d->numel);
+  t[1] = vram__cub_hold(s, vram__dims_bytes_of(y.d, dt));
+  vram__sort_rows(s, y.d, y.d, a, vram__dtype_size(dt));
+  vram__workspace_use(s, 8 * y.d->numel);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
 static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   vram__tensor c;
-  uint32_t a = 0, t[2];
+  uint32_t a = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   y[1] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
   c = vram__tensor_contiguous(s, x[0]);
-  vram__topk_scratch(s, x[0].d, a);
+  vram__topk_scratch(s, x[0].d, a, vram__dtype_size(x[0].dt));
   vram__tensor_release(s, c);
-  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim &&
-      (uint64_t)y[0].d->v[a] > s->device.rules->sort.in_place) {
-    t[0] = vram__cub_hold(s, 8 * y[0].d->numel);
-    t[1] = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
-    vram__sort_rows(s, y[0].d, y[0].d, a, vram__dtype_size(y[0].dt));
-    vram__workspace_use(s, 8 * y[0].d->numel);
-    vram__cub_release(s, t[1]);
-    vram__cub_release(s, t[0]);
-  }
+  if (VRAM__INT(n, sorted, 1))
+    vram__topk_sorted(s, y[1], y[0].dt, a);
   if (f)
     vram__save_tensor(s, f, y[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);

@@ -180,9 +180,10 @@ VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__t
     all = vram__tensor_empty(s, whole.d, VRAM_I64);
     flat = t.d ? t : g;
     count = (int64_t)flat.d->numel;
+    flat = vram__tensor_reshape(s, flat, 1, &count);
     copy = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), VRAM_I64);
-    vram__tensor_release(s, vram__tensor_reshape(s, flat, 1, &count));
     vram__tensor_release(s, copy);
+    vram__tensor_release(s, flat);
     vram__tensor_release(s, all);
   }
   to[0] = vram__tensor_view(s, whole, d);

@@ -200,7 +200,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
   const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
   vram_step_options o = v->step;
-  uint64_t retries;
+  vram_report tight;
   vram__step s;
   if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
       most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
@@ -213,8 +213,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
   if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s,
-                               &retries))
+                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;

@@ -152,8 +152,7 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   if (writes)
     vram__checkpoint_overwritten(s, b, before->newest, before->saved);
   o->t = now;
-  if (o->refs) /* a parameter's own name may be gone where a call runs again */
-    vram__tensor_release(s, old);
+  vram__tensor_release(s, old);
   o->refs++;
   s->name_of[n->out[0].index] = r;
 }
@@ -197,7 +196,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
     vram__variable_name(s, &n->out[i], y[i]);
 }
 
-/* Values that nothing behind n uses lose their name. */
+/* Values that nothing behind n uses lose their name; parameters and buffers keep theirs where calls
+   of checkpoint() may use them again. */
 static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
@@ -206,7 +206,7 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
       continue;
     for (j = 0; j < i && n->in[j] != v;)
       j++;
-    if (j == i)
+    if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
       vram__variable_unname(s, v);
   }
   for (i = 0; i < n->nout; i++)

@@ -41,6 +41,14 @@ VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss) {
   vram__tensor_release(s, y);
 }
 
+/* Parameters and buffers that calls of checkpoint() used again lose their names. */
+static void vram__captured_leave(vram__step *s) {
+  const vram_node *n;
+  for (n = s->call.nrange ? s->g->first : NULL; n; n = n->next)
+    if (n->nout == 1 && vram__step_is_captured(n->out))
+      vram__variable_unname(s, n->out);
+}
+
 /* A graph with `keep` lines says itself which variables hold something from now on: what an
    inference gives, or a loss that they name, does so no longer. */
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
@@ -48,6 +56,7 @@ static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   uint32_t i;
   if (s->leaf.nmade)
     vram__leaves_settle(s);
+  vram__captured_leave(s);
   if (!s->g->nkept || s->failed)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)

@@ -255,19 +255,28 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   return tight && run.oom ? VRAM_OK : r;
 }
 
-/* 1: the whole run finds its memory in so much room. */
+/* 1: the whole run finds its memory in so much room; *r is what it takes there. */
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries) {
+                                      vram__step *s, vram_report *r) {
   vram_step_options quiet = *o;
-  vram_report r;
   quiet.event = NULL;
   quiet.nodes = NULL;
-  if (vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, &r, s) || !r.replayed ||
-      r.num_ooms)
-    return 0;
-  *retries = r.num_alloc_retries;
-  return 1;
+  return !vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, r, s) && r->replayed &&
+         !r->num_ooms;
+}
+
+/* What a run reserves that only just finds its memory: a workspace that would be more is not taken.
+ */
+static void vram__report_take_tight(vram_report *report, const vram_report *tight) {
+  uint32_t i;
+  report->num_alloc_retries = tight->num_alloc_retries;
+  report->peak_reserved_bytes = tight->peak_reserved_bytes;
+  report->device_bytes.expected = tight->device_bytes.expected;
+  if (report->peak_allocated_bytes.expected > tight->peak_reserved_bytes)
+    report->peak_allocated_bytes.expected = tight->peak_reserved_bytes;
+  for (i = 0; i < VRAM_PHASE_COUNT; i++)
+    report->phase[i].reserved_peak_bytes = tight->phase[i].reserved_peak_bytes;
 }
 
 /* vram__replay_play with o->replay. */
@@ -275,6 +284,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
+  vram_report tight;
   uint64_t context;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
@@ -289,7 +299,9 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)
     return r;
-  report->fits = vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes,
-                                          s, &report->num_alloc_retries);
+  report->fits =
+      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+  if (report->fits)
+    vram__report_take_tight(report, &tight);
   return r;
 }

@@ -154,7 +154,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
                                        vram__step *s);
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
-                                      vram__step *s, uint64_t *retries);
+                                      vram__step *s, vram_report *r);
 VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_options *o,
                                            void *scratch, uint64_t scratch_bytes,
                                            vram_report *report, vram__step *s);

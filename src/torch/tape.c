@@ -111,9 +111,10 @@ VRAM__FN int vram__saves_list(const vram__grad_fn *f) {
 /* The same of a record that goes itself: C++ destroys its members from the last to the first, but
    what is in a list from its first to its last. */
 static VRAM__COLD void vram__saved_destroy(vram__step *s, vram__grad_fn *f) {
-  const int list = vram__saves_list(f);
+  const int view = f->kind == VRAM_OP_linear && VRAM__SLOTS(f)[0].d->ndim > 2;
+  const int kept = view || vram__saves_list(f); /* a product behind a view goes as any other */
   uint32_t i, j;
-  for (i = 0, j = f->nsaved; !list && i + 1 < j; i++) {
+  for (i = 0, j = f->nsaved; !kept && i + 1 < j; i++) {
     const vram__tensor t = VRAM__SAVED(f)[i];
     VRAM__SAVED(f)[i] = VRAM__SAVED(f)[--j];
     VRAM__SAVED(f)[j] = t;

@@ -3,6 +3,7 @@
 import torch, torch.nn as nn, torch.nn.functional as F, bitsandbytes as bnb
 from peft import LoraConfig, get_peft_model
 from torch.utils.checkpoint import checkpoint
+from transformers.pytorch_utils import Conv1D
 
 BF16 = torch.bfloat16
 
@@ -45,13 +46,14 @@ def net(
     dtype=BF16,
     threshold=0.0,
     train_bias=False,
+    conv1d=False,
 ):
     """bits 0: not quantised"""
     torch.manual_seed(0)
     layer = (
         quantised(i, o, bits, bias, double, compute, dtype, threshold, train_bias)
         if bits
-        else nn.Linear(i, o, bias=bias)
+        else Conv1D(o, i) if conv1d else nn.Linear(i, o, bias=bias)
     )
     m = Net(nn.Linear(i, i), layer)
     if lora is not None:
@@ -60,7 +62,7 @@ def net(
             m.cuda()  # DoRA asks for the weight at once
         m = get_peft_model(m, LoraConfig(**{"r": 4, "lora_alpha": 8, "target_modules": ["layers.0"], **lora}))
         for n, p in m.named_parameters():
-            if "first" in n:
+            if "first" in n and not {"bias", "modules_to_save"} & set(lora):
                 p.requires_grad = True
     return m.train(), dict(x=torch.randn(*shape, i))
 
@@ -120,6 +122,11 @@ CASES = dict(
     dora=dict(bits=0, lora=DORA),
     dora_bias=dict(bits=0, bias=True, lora=DORA),
     dora_drop=dict(bits=0, lora={**DORA, **DROP}),
+    conv1d=dict(bits=0, conv1d=True, lora=DROP),
+    conv1d_dora=dict(bits=0, conv1d=True, lora=DORA),
+    bias_all=dict(bits=0, bias=True, lora=dict(bias="all")),
+    save=dict(bits=0, bias=True, lora=dict(modules_to_save=["first"])),
+    bias_lora_only=dict(bits=0, bias=True, lora=dict(bias="lora_only")),
     qlora=dict(lora={}),
     qlora_drop=dict(lora=DROP),
     lora_int8=dict(bits=8, lora={}),

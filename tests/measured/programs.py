@@ -27,6 +27,27 @@ SMALL = {
     r"num_(local_|routed_)?experts$|n_routed_experts$": 4,
     r"num_experts_per_tok$|num_experts_per_token$": 2,
     r"vocab_size$": 1000,
+    r"image_size$": 224,
+    r"rotary_dim$": 8,
+}
+# fields of kinds whose defaults are no model, or of which the numbers above make none
+ODD = {
+    "aria": {"projector_patch_to_query_dict": {"256": 8}},
+    "blip-2": {"image_token_index": 1},
+    "chameleon": {"vocabulary_map": {"<image>": 1}},
+    "idefics3": {"vision_config": {"image_size": 256, "patch_size": 32}, "scale_factor": 2},
+    "modernvbert": {"vision_config": {"image_size": 256}, "pixel_shuffle_factor": 4},
+    "smolvlm": {"vision_config": {"image_size": 256, "patch_size": 32}, "scale_factor": 2},
+    "axk1": {"n_group": 1, "topk_group": 1},
+    "deepseek_v2": {"num_experts_per_tok": 2, "topk_group": 1, "n_group": 1},
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "hunyuan_v1_dense": {"head_dim": 16},
+    "hunyuan_v1_moe": {"head_dim": 16},
+    "hunyuan_vl": {"text_config": {"head_dim": 16}},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "qwen2_vl_text": {
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}
+    },
 }
 
 
@@ -44,7 +65,7 @@ def shrunk(config, seen=0):
             small = next((n for pattern, n in SMALL.items() if re.search(pattern, k)), None)
             if small is not None and v > small:
                 fields[k] = small
-            elif k.endswith("token_id") and v >= SMALL[r"vocab_size$"]:
+            elif k.endswith(("token_id", "token_index")) and v >= SMALL[r"vocab_size$"]:
                 fields[k] = 1
     return fields
 
