@@ -23803,8 +23803,7 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
 
 /* Nothing is summed: a product of elements with axes for these positions of n. Takes both. */
 static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
-                                           const vram__operand *b, uint32_t n,
-                                           uint64_t positions) {
+                                           const vram__operand *b, uint32_t n, uint64_t positions) {
   const uint64_t all = (UINT64_C(1) << n) - 1;
   vram__tensor left, right;
   vram__operand y;
