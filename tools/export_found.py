@@ -100,7 +100,6 @@ FOUND = {
     "nonzero": found_positions,
     "argwhere": found_positions,
     "bincount": found_counts,
-    "_return_output": lambda x, given, kwargs: found_unique(x, given, kwargs)[0],
     "where": found_where,
     "masked_select": found_selected,
     "nms": found_boxes,
@@ -115,7 +114,7 @@ class Found:
     def without_word(self, name, func, given, r, why, start):
         """a call that no line says: as its parts where all of these have words, else measured"""
         changes = name.endswith("_") or name.startswith("__i") or given[1].get("out") is not None
-        del self.nodes[start:]
+        self.forget(start)
         try:
             if changes:
                 raise NoWord(why)
@@ -124,6 +123,21 @@ class Found:
             more = "" if changes or str(e) in (why, "no word for it") else f" (nor for its part: {e})"
             self.custom(name, func, *given, r, why + more)
             return r
+
+    def forget(self, start):
+        """takes back the lines from there on, and what was seen of their values"""
+        gone = {o for n in self.nodes[start:] for o in n.outs}
+        del self.nodes[start:]
+        self.taken -= gone
+        for i in [i for i, n in self.names.items() if n in gone]:
+            del self.names[i]
+        for entry in self.death.values():
+            entry[:] = [n for n in entry if n not in gone]
+        for n in list(self.dead):
+            if n in gone:
+                del self.dead[n]
+            else:
+                self.dead[n] = min(self.dead[n], start)
 
     def positions(self, index):
         """an index beside others: where a mask is set"""

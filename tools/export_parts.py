@@ -119,9 +119,7 @@ def in_parts(rec, name, func, args, kwargs):
             raise NoWord("no word for it")
         return r
     except NoWord:
-        for n in rec.nodes[start:]:
-            rec.taken.difference_update(n.outs)
-        del rec.nodes[start:]
+        rec.forget(start)
         raise
     finally:
         rec.unit -= 1

@@ -2,11 +2,20 @@
 
 import torch
 
-from export_rows import RNN
+from export_rows import Problem, RNN
 
 
 class Recurrent:
     """of the recorder: writes these modules"""
+
+    def with_own_weights(self, m):
+        """refuses recurrent nets whose weights are computed in each pass (weight_norm), which none of their lines has"""
+        computed = [n for n, _ in m.named_parameters() if "." in n or n.endswith(("_g", "_v", "_orig"))]
+        if computed:
+            where = self.paths[-1] or type(m).__name__
+            raise Problem(
+                f"{where}: a recurrent net that computes its weights ({computed[0]}) has no line in the text form"
+            )
 
     def recurrent(self, m, args, kwargs, r):
         op = RNN[type(m).__name__]

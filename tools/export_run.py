@@ -91,6 +91,8 @@ def called(rec, module):
             rec.unit -= 1
 
     def by_kind(m, args, kwargs):
+        if isinstance(m, (nn.RNNBase, nn.RNNCellBase)):
+            rec.with_own_weights(m)
         if type(m).__name__ in RNN and type(m).__module__.startswith("torch.nn.") and not rec.unit:
             r = as_one(m, args, kwargs)
             rec.recurrent(m, args, kwargs, r)
