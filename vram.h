@@ -2336,37 +2336,36 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
      I integer or size   L list of sizes, one for every axis or one per axis   S shape   B 0 or 1
      F decimal number    W word    D dtype    N node    Q equation                              */
 /* clang-format off */
-#define VRAM_KEYS(X)                                                                             \
-  X(out_channels, I) X(kernel_size, L) X(stride, L) X(padding, L) X(dilation, L) X(groups, I)    \
-  X(bias, B) X(padding_mode, W) X(output_padding, L) X(out_features, I) X(num_embeddings, I)     \
-  X(embedding_dim, I) X(mode, W) X(equation, Q) X(affine, B) X(track_running_stats, B)           \
-  X(training, B) X(normalized_shape, L) X(elementwise_affine, B) X(num_groups, I) X(size, L)     \
-  X(inplace, B) X(num_parameters, I) X(dim, L) X(dtype, D) X(p, F) X(ceil_mode, B)               \
-  X(return_indices, B) X(norm_type, F) X(output_size, L) X(scale_factor, F)                      \
-  X(upscale_factor, I) X(downscale_factor, I) X(pad, L) X(dropout_p, F) X(is_causal, B)          \
-  X(enable_gqa, B) X(backend, W) X(num_heads, I) X(need_weights, B) X(batch_first, B)            \
-  X(hidden_size, I) X(num_layers, I) X(dropout, F) X(bidirectional, B) X(proj_size, I)           \
-  X(scalar, B) X(rounding_mode, W) X(k, I) X(num_classes, I) X(bins, I) X(keepdim, B)            \
-  X(shape, S) X(start_dim, I) X(end_dim, I) X(dim0, I) X(dim1, I) X(dims, L) X(sizes, L)         \
-  X(start, I) X(end, I) X(step, I) X(index, I) X(length, I) X(split_size_or_sections, L)         \
-  X(chunks, I) X(shifts, L) X(repeats, L) X(reduction, W) X(frozen, B) X(weights, N)             \
-  X(num_experts, I) X(top_k, I) X(intermediate_size, I) X(gated, B)                              \
-  X(shared_intermediate_size, I) X(params, I) X(buffers, I) X(saved, L) X(workspace, L)          \
-  X(approximate, W) X(align_corners, B) X(eps, F) X(momentum, F) X(negative_slope, F)            \
-  X(alpha, F) X(beta, F) X(threshold, F) X(value, F) X(lambd, F) X(min_val, F) X(max_val, F)     \
-  X(min, F) X(max, F) X(scale, F) X(count_include_pad, B) X(divisor_override, I)                 \
-  X(padding_idx, I) X(largest, B) X(sorted, B) X(descending, B) X(stable, B) X(correction, I)    \
-  X(unbiased, B) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
-  X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
-  X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
-  X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
-  X(diagonal, I) X(quant, W) X(double_quant, B) X(compute_dtype, D) X(lora, I)                   \
-  X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B) X(rslora, B) \
-  X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I) \
-  X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B)         \
-  X(cublas, B) X(onesided, B) X(colon, B) X(autocast, B) X(count, I)     \
-  X(dim_feedforward, I) X(activation, W) X(norm_first, B) X(left, B)      \
-  X(full_matrices, B) X(num_samples, I) X(replacement, B) X(conv1d, B)
+#define VRAM_KEYS(X)                                                                              \
+  X(out_channels, I) X(kernel_size, L) X(stride, L) X(padding, L) X(dilation, L) X(groups, I)     \
+  X(bias, B) X(padding_mode, W) X(output_padding, L) X(out_features, I) X(num_embeddings, I)      \
+  X(embedding_dim, I) X(mode, W) X(equation, Q) X(affine, B) X(track_running_stats, B)            \
+  X(training, B) X(normalized_shape, L) X(elementwise_affine, B) X(num_groups, I) X(size, L)      \
+  X(inplace, B) X(num_parameters, I) X(dim, L) X(dtype, D) X(p, F) X(ceil_mode, B)                \
+  X(return_indices, B) X(norm_type, F) X(output_size, L) X(scale_factor, F) X(upscale_factor, I)  \
+  X(downscale_factor, I) X(pad, L) X(dropout_p, F) X(is_causal, B) X(enable_gqa, B)               \
+  X(backend, W) X(num_heads, I) X(need_weights, B) X(batch_first, B) X(hidden_size, I)            \
+  X(num_layers, I) X(dropout, F) X(bidirectional, B) X(proj_size, I) X(scalar, B)                 \
+  X(rounding_mode, W) X(k, I) X(num_classes, I) X(bins, I) X(keepdim, B) X(shape, S)              \
+  X(start_dim, I) X(end_dim, I) X(dim0, I) X(dim1, I) X(dims, L) X(sizes, L) X(start, I)          \
+  X(end, I) X(step, I) X(index, I) X(length, I) X(split_size_or_sections, L) X(chunks, I)         \
+  X(shifts, L) X(repeats, L) X(reduction, W) X(frozen, B) X(weights, N) X(num_experts, I)         \
+  X(top_k, I) X(intermediate_size, I) X(gated, B) X(shared_intermediate_size, I) X(params, I)     \
+  X(buffers, I) X(saved, L) X(workspace, L) X(approximate, W) X(align_corners, B) X(eps, F)       \
+  X(momentum, F) X(negative_slope, F) X(alpha, F) X(beta, F) X(threshold, F) X(value, F)          \
+  X(lambd, F) X(min_val, F) X(max_val, F) X(min, F) X(max, F) X(scale, F)                         \
+  X(count_include_pad, B) X(divisor_override, I) X(padding_idx, I) X(largest, B) X(sorted, B)     \
+  X(descending, B) X(stable, B) X(correction, I) X(unbiased, B) X(margin, F) X(delta, F)          \
+  X(log_target, B) X(label_smoothing, F) X(ignore_index, I) X(blank, I) X(zero_infinity, B)       \
+  X(nonlinearity, W) X(lower, F) X(upper, F) X(hard, B) X(tau, F) X(swap, B) X(antialias, B)      \
+  X(accumulate, B) X(output_ratio, F) X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I)            \
+  X(vdim, I) X(scale_grad_by_freq, B) X(diagonal, I) X(quant, W) X(double_quant, B)               \
+  X(compute_dtype, D) X(lora, I) X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B)   \
+  X(rslora, B) X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I)            \
+  X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
+  X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
+  X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
+  X(conv1d, B)
 
 /* clang-format on */
 
@@ -12712,6 +12711,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
+VRAM__FN void vram__cub_sum(vram__step *s, uint64_t n);
 VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
@@ -15480,16 +15480,21 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
          vram__cub_part(s, key / 2 * (tiles + 2));
 }
 
-/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
-   none. Gives their storage (Nonzero.cu). */
-VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
+/* cub::DeviceReduce::Sum of n numbers */
+VRAM__FN void vram__cub_sum(vram__step *s, uint64_t n) {
   const vram__rules *rules = s->device.rules;
-  uint32_t count = vram__cub_hold(s, 4), out;
   vram__workspace_use(
       s, n <= rules->cub.one_reduce
              ? 1
              : rules->cub.align - 1 +
                    vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
+}
+
+/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
+   none. Gives their storage (Nonzero.cu). */
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
+  uint32_t count = vram__cub_hold(s, 4), out;
+  vram__cub_sum(s, n);
   out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(most, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);
@@ -16967,10 +16972,13 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
     dt = n->in[0]->dtype;
-  if (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d))
+  if (n->op != VRAM_OP_cross && (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d)))
     return vram__node_out_dims(n, 0, x, dt);
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
+  if (n->op == VRAM_OP_cross &&
+      (!vram__axis(g, VRAM__INT(n, dim, -1), ndim, &i) || (ndim && size[i] != 3)))
+    return vram__node_error(g, n, "an axis of cross that has not three elements");
   for (i = 0; inplace && i < ndim; i++)
     if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
@@ -17438,11 +17446,31 @@ static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *
     vram__tensor_release(s, t[n]);
 }
 
+static void vram__forward_heaviside(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 0);
+  const vram_dims *d[2];
+  vram__refuse_unlike(s, x, 2);
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* derivatives.yaml: not_implemented */
+static void vram__backward_heaviside(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "heaviside has no derivative: PyTorch stops with an error");
+}
+
 static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d), n->out[0].dtype);
-  y[0].dt = vram__step_dtype(s, y[0].dt);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                            vram__kind_rank(x[0].dt) >= 2
+                                ? x[0].dt
+                                : vram__step_dtype(s, vram__graph_default_dtype(s->g)));
   if (f)
     vram__save_tensor(s, f, x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -17538,7 +17566,8 @@ VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
-VRAM__OP_POINTWISE(heaviside, "heaviside", 2, 2, bcast, SAME, none, NONE, 0, "", "");
+VRAM__OP(heaviside, "heaviside: x values", 2, 2, bcast, SAME, none, heaviside, heaviside, each,
+         NONE, 0, 0, "");
 VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, powered(x0))");
 VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
@@ -19995,12 +20024,12 @@ static void vram__forward_search(vram__step *s, const vram_node *n, vram__tensor
                             vram__step_key_dtype(s, n, VRAM_I64));
   for (i = 0; i < 2; i++)
     whole[i] = vram__tensor_contiguous(s, x[i ? !values : values]);
-  for (i = 0; i < 2; i++)
+  for (i = 0; i < 2; i++) {
     cast[i] = vram__tensor_to(s, whole[i], dt);
+    vram__tensor_release(s, whole[i]);
+  }
   for (i = 2; i-- > 0;)
     vram__tensor_release(s, cast[i]);
-  for (i = 2; i-- > 0;)
-    vram__tensor_release(s, whole[i]);
 }
 
 /* TensorCompare.cpp: of few elements to look for, every pair is compared. Many are sorted first,
@@ -20198,15 +20227,17 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_take(vram_graph *g, vram_node *n) {
+  if (!n->in[0]->d->numel && n->in[1]->d->numel)
+    return vram__node_error(g, n, "an element of an empty tensor");
   return vram__index_dtype(g, n, 1) && vram__node_out_dims(n, 0, n->in[1]->d, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* gather and index_select: backward adds into zeros */
+/* gather, take and index_select, which keeps no input: backward adds into zeros */
 static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
+  const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER || n->op == VRAM_OP_take;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f)
     vram__save_tensor(s, f, x[1]);
@@ -21109,15 +21140,10 @@ static int vram__shape_nms(vram_graph *g, vram_node *n) {
 static void vram__forward_nonzero(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   const vram_dims *d = n->out[0].d;
-  const vram__rules *rules = s->device.rules;
   const uint64_t all = x[0].d->numel;
   vram__tensor c = vram__tensor_contiguous(s, x[0]);
   const uint32_t count = vram__cub_hold(s, 4);
-  vram__workspace_use(
-      s, all <= rules->cub.one_reduce
-             ? 1
-             : rules->cub.align - 1 +
-                   vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
+  vram__cub_sum(s, all);
   y[0] = vram__tensor_empty(
       s, d->v[1] > 1 ? vram__dims_swapped(s, vram__dims_2d(s, d->v[1], d->v[0]), 0, 1) : d,
       VRAM_I64);
@@ -21127,6 +21153,22 @@ static void vram__forward_nonzero(vram__step *s, const vram_node *n, vram__tenso
   vram__tensor_release(s, c);
 }
 
+/* Unique.cu, unique_cuda_bool: how many are set, room for both values and for their numbers */
+static void vram__unique_of_bools(vram__step *s, const vram_node *n, vram__tensor x,
+                                  vram__tensor *y) {
+  const vram__tensor c = vram__tensor_contiguous(s, x);
+  const uint32_t count = vram__cub_hold(s, 4);
+  uint32_t counts;
+  vram__cub_sum(s, x.d->numel);
+  y[0] = vram__tensor_empty_strided(s, n->out[0].d, x.dt, 2);
+  counts = vram__cub_hold(s, 16);
+  if (n->nout > 1)
+    y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), VRAM_I64);
+  vram__cub_release(s, count);
+  vram__tensor_release(s, c);
+  vram__cub_release(s, counts);
+}
+
 /* Unique.cu: all is sorted, and room for all of it stays, however much of it is found. */
 static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
@@ -21134,9 +21176,14 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   const uint64_t all = x[0].d->numel;
   const uint32_t inverse = n->nout > 1;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
-  vram__tensor c = vram__tensor_contiguous(s, x[0]);
-  const uint32_t sorted = vram__cub_hold(s, e * all);
-  uint32_t places[2], count;
+  vram__tensor c;
+  uint32_t sorted, places[2], count;
+  if (x[0].dt == VRAM_BOOL) {
+    vram__unique_of_bools(s, n, x[0], y);
+    return;
+  }
+  c = vram__tensor_contiguous(s, x[0]);
+  sorted = vram__cub_hold(s, e * all);
   if (!inverse)
     vram__workspace_use(s, vram__cub_sort(s, all, e, 0, 8 * e));
   else {
@@ -21329,7 +21376,7 @@ static void vram__forward_multinomial(vram__step *s, const vram_node *n, vram__t
   normed = vram__tensor_empty(s, d, x[0].dt);
   sums = vram__tensor_empty(s, d, x[0].dt);
   if (d->numel == (uint64_t)d->v[d->ndim - 1])
-    vram__workspace_use(s, vram__cub_scan(s, d->numel, vram__dtype_size(x[0].dt)));
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, x[0].dt));
   vram__tensor_release(s, sums);
   vram__tensor_release(s, normed);
   vram__tensor_release(s, c);
@@ -22119,10 +22166,13 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   in[1] = b;
   vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
-  vram__save_factors(s, f, in, 0, 1);
-  if (f) {
+  if (f) { /* mat2, offs, self */
+    if (vram__input_wanted(f, 0))
+      vram__save_tensor(s, f, b);
     vram__save_tensor(s, f, offsets);
-    f->aux |= (uint64_t)groups << 2;
+    if (vram__input_wanted(f, 1))
+      vram__save_tensor(s, f, a);
+    f->aux = (uint64_t)groups;
   }
   y = vram__grouped_empty(s, d, a.dt, 0);
   vram__grouped_products(s, a, groups);
@@ -22151,7 +22201,7 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
     d = vram__input_dims(s, f, i, NULL);
     st = VRAM__STRIDE(d) + d->ndim - 2;
     to[i] = vram__grouped_empty(s, d, g.dt, st[0] == 1 && st[1] == d->v[d->ndim - 2]);
-    vram__grouped_products(s, g, (int64_t)(f->aux >> 2));
+    vram__grouped_products(s, g, (int64_t)f->aux);
   }
 }
 
@@ -28274,6 +28324,12 @@ static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__t
   vram__tensor_release(s, c);
 }
 
+static void vram__complex_refuse_parts(vram__step *s, const vram_node *n, const vram__tensor *x) {
+  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
+}
+
 static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 2);
@@ -28282,9 +28338,7 @@ static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tenso
   for (i = 2; f && i-- > 0;)
     if (vram__input_wanted(f, i))
       vram__save_tensor(s, f, x[i]);
-  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
-                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
+  vram__complex_refuse_parts(s, n, x);
   d[0] = x[0].d;
   d[1] = x[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
@@ -28310,7 +28364,8 @@ static void vram__forward_polar(vram__step *s, const vram_node *n, vram__tensor 
   const vram_dims *d[2];
   d[0] = x[0].d;
   d[1] = x[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  vram__complex_refuse_parts(s, n, x);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
   if (f)
     vram__save_tensor(s, f, y[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -29059,7 +29114,7 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   b.train = (s->train || !b.running[0].d) && VRAM__INT(n, training, 1);
   if (b.train && vram__batch_norm_is_one_value(x[0].d))
     vram__norm_refuse_one_value(s, n);
-  if (!b.train || !x[0].d->numel || !b.running[0].d || !b.in[2].d ||
+  if (!b.train || !x[0].d->numel || !b.running[0].d || !b.in[2].d || x->d->ndim > VRAM__BN_AXES ||
       !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
       !vram__batch_norm_fits_cudnn(s, x, &b.in[1], &b.in[2])) {
     y[0] = vram__torch_batch_norm(s, &b);

@@ -32,6 +32,7 @@ refuse_finetune "adapters without a rank (found targets=q_proj, expected r=16)" 
 refuse_finetune "an unknown quant= (expected nf4, fp4 or int8)" tests/finetune/llama.vram --quant nf5
 refuse_finetune "an unknown word of this option (found rank=4, expected r, targets, dropout" tests/finetune/llama.vram --lora rank=4
 refuse_finetune "an unknown word of this option (found doubel=0, expected kind, double" tests/finetune/llama.vram --quant nf4,doubel=0
+refuse_finetune "mxfp4 is of gpt_oss's experts, which transformers trains dequantised" tests/finetune/llama.vram --quant mxfp4
 # what peft's print_trainable_parameters says of this model and these adapters
 ./vram estimate llama3_8b --lora r=16 --quant nf4 --batch 1 --dim S=64 >build/part/finetune.out
 if grep -q "^trainable params: 41,943,040 || all params: 8,072,204,288 || trainable%: 0.5196$" build/part/finetune.out; then ok; else

@@ -291,6 +291,7 @@ static void options(void) {
      "vram: nothing to solve for 'dim:' (expected batch, dim:NAME, lora or segments)"},
     {"fit - --budget 1GiB --solve dim:K", "-: the model has no dim K (expected N)"},
     {"fit - --budget 1GiB --batch 3", "-: the dim to solve for is set: batch"},
+    {"fit - --budget 1GiB --solve lora", "vram: no adapters to solve for (expected --lora r=8)"},
     {"fit - --budget 1GiB --solve segments",
      "vram: segments are for training (expected --train OPT)"},
     {"fit - --budget 1GiB --solve segments --train sgd --checkpoint 2",

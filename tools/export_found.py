@@ -87,7 +87,7 @@ def found_masked(x, given, kwargs):
 
 def found_counts(x, given, kwargs):
     """bincount: the bins that the program wants at least, else as many as are found"""
-    named = dict(zip(("weights", "minlength"), given), **kwargs)
+    named = {**dict(zip(("weights", "minlength"), given[: len(given) - len(kwargs)])), **kwargs}
     bins = max(named.get("minlength") or 0, 0 if named.get("minlength") else count)
     weights = named.get("weights")
     dtype = (

@@ -173,7 +173,7 @@ class Measurement:
         import torch.utils._pytree as tree
 
         files = {type(m).__module__ for m in self.module.modules()}
-        caches = [c for c in gc.get_objects() if isinstance(c, functools._lru_cache_wrapper)]
+        caches = [c for c in gc.get_objects() if issubclass(type(c), functools._lru_cache_wrapper)]
         cached = gc.get_referents(*(c for c in caches if c.__module__ in files))
 
         own = {id(t) for t in (*self.module.parameters(), *self.module.buffers())}

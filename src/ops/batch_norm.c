@@ -207,7 +207,7 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   b.train = (s->train || !b.running[0].d) && VRAM__INT(n, training, 1);
   if (b.train && vram__batch_norm_is_one_value(x[0].d))
     vram__norm_refuse_one_value(s, n);
-  if (!b.train || !x[0].d->numel || !b.running[0].d || !b.in[2].d ||
+  if (!b.train || !x[0].d->numel || !b.running[0].d || !b.in[2].d || x->d->ndim > VRAM__BN_AXES ||
       !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
       !vram__batch_norm_fits_cudnn(s, x, &b.in[1], &b.in[2])) {
     y[0] = vram__torch_batch_norm(s, &b);

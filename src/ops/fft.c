@@ -474,6 +474,12 @@ static void vram__backward_complex_part(vram__step *s, vram__grad_fn *f, vram__t
   vram__tensor_release(s, c);
 }
 
+static void vram__complex_refuse_parts(vram__step *s, const vram_node *n, const vram__tensor *x) {
+  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
+}
+
 static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 2);
@@ -482,9 +488,7 @@ static void vram__forward_complex(vram__step *s, const vram_node *n, vram__tenso
   for (i = 2; f && i-- > 0;)
     if (vram__input_wanted(f, i))
       vram__save_tensor(s, f, x[i]);
-  if (!vram__is_part(x[0].dt) || x[1].dt != x[0].dt)
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
-                      "parts of complex numbers that are bf16 or of two dtypes: PyTorch refuses");
+  vram__complex_refuse_parts(s, n, x);
   d[0] = x[0].d;
   d[1] = x[1].d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
@@ -510,7 +514,8 @@ static void vram__forward_polar(vram__step *s, const vram_node *n, vram__tensor 
   const vram_dims *d[2];
   d[0] = x[0].d;
   d[1] = x[1].d;
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), n->out[0].dtype);
+  vram__complex_refuse_parts(s, n, x);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), vram__complex_of(x[0].dt));
   if (f)
     vram__save_tensor(s, f, y[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);

@@ -47,15 +47,10 @@ static int vram__shape_nms(vram_graph *g, vram_node *n) {
 static void vram__forward_nonzero(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   const vram_dims *d = n->out[0].d;
-  const vram__rules *rules = s->device.rules;
   const uint64_t all = x[0].d->numel;
   vram__tensor c = vram__tensor_contiguous(s, x[0]);
   const uint32_t count = vram__cub_hold(s, 4);
-  vram__workspace_use(
-      s, all <= rules->cub.one_reduce
-             ? 1
-             : rules->cub.align - 1 +
-                   vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
+  vram__cub_sum(s, all);
   y[0] = vram__tensor_empty(
       s, d->v[1] > 1 ? vram__dims_swapped(s, vram__dims_2d(s, d->v[1], d->v[0]), 0, 1) : d,
       VRAM_I64);
@@ -65,6 +60,22 @@ static void vram__forward_nonzero(vram__step *s, const vram_node *n, vram__tenso
   vram__tensor_release(s, c);
 }
 
+/* Unique.cu, unique_cuda_bool: how many are set, room for both values and for their numbers */
+static void vram__unique_of_bools(vram__step *s, const vram_node *n, vram__tensor x,
+                                  vram__tensor *y) {
+  const vram__tensor c = vram__tensor_contiguous(s, x);
+  const uint32_t count = vram__cub_hold(s, 4);
+  uint32_t counts;
+  vram__cub_sum(s, x.d->numel);
+  y[0] = vram__tensor_empty_strided(s, n->out[0].d, x.dt, 2);
+  counts = vram__cub_hold(s, 16);
+  if (n->nout > 1)
+    y[1] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), VRAM_I64);
+  vram__cub_release(s, count);
+  vram__tensor_release(s, c);
+  vram__cub_release(s, counts);
+}
+
 /* Unique.cu: all is sorted, and room for all of it stays, however much of it is found. */
 static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
@@ -72,9 +83,14 @@ static void vram__forward_unique(vram__step *s, const vram_node *n, vram__tensor
   const uint64_t all = x[0].d->numel;
   const uint32_t inverse = n->nout > 1;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
-  vram__tensor c = vram__tensor_contiguous(s, x[0]);
-  const uint32_t sorted = vram__cub_hold(s, e * all);
-  uint32_t places[2], count;
+  vram__tensor c;
+  uint32_t sorted, places[2], count;
+  if (x[0].dt == VRAM_BOOL) {
+    vram__unique_of_bools(s, n, x[0], y);
+    return;
+  }
+  c = vram__tensor_contiguous(s, x[0]);
+  sorted = vram__cub_hold(s, e * all);
   if (!inverse)
     vram__workspace_use(s, vram__cub_sort(s, all, e, 0, 8 * e));
   else {

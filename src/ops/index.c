@@ -174,15 +174,17 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_take(vram_graph *g, vram_node *n) {
+  if (!n->in[0]->d->numel && n->in[1]->d->numel)
+    return vram__node_error(g, n, "an element of an empty tensor");
   return vram__index_dtype(g, n, 1) && vram__node_out_dims(n, 0, n->in[1]->d, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* gather and index_select: backward adds into zeros */
+/* gather, take and index_select, which keeps no input: backward adds into zeros */
 static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
+  const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER || n->op == VRAM_OP_take;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f)
     vram__save_tensor(s, f, x[1]);

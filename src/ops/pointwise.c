@@ -113,10 +113,13 @@ VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
   if (inplace)
     dt = n->in[0]->dtype;
-  if (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d))
+  if (n->op != VRAM_OP_cross && (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d)))
     return vram__node_out_dims(n, 0, x, dt);
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
+  if (n->op == VRAM_OP_cross &&
+      (!vram__axis(g, VRAM__INT(n, dim, -1), ndim, &i) || (ndim && size[i] != 3)))
+    return vram__node_error(g, n, "an axis of cross that has not three elements");
   for (i = 0; inplace && i < ndim; i++)
     if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");

@@ -533,10 +533,13 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   in[1] = b;
   vram__refuse_unlike(s, in, 2);
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
-  vram__save_factors(s, f, in, 0, 1);
-  if (f) {
+  if (f) { /* mat2, offs, self */
+    if (vram__input_wanted(f, 0))
+      vram__save_tensor(s, f, b);
     vram__save_tensor(s, f, offsets);
-    f->aux |= (uint64_t)groups << 2;
+    if (vram__input_wanted(f, 1))
+      vram__save_tensor(s, f, a);
+    f->aux = (uint64_t)groups;
   }
   y = vram__grouped_empty(s, d, a.dt, 0);
   vram__grouped_products(s, a, groups);
@@ -565,7 +568,7 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
     d = vram__input_dims(s, f, i, NULL);
     st = VRAM__STRIDE(d) + d->ndim - 2;
     to[i] = vram__grouped_empty(s, d, g.dt, st[0] == 1 && st[1] == d->v[d->ndim - 2]);
-    vram__grouped_products(s, g, (int64_t)(f->aux >> 2));
+    vram__grouped_products(s, g, (int64_t)f->aux);
   }
 }
 

@@ -122,7 +122,7 @@ static void vram__forward_multinomial(vram__step *s, const vram_node *n, vram__t
   normed = vram__tensor_empty(s, d, x[0].dt);
   sums = vram__tensor_empty(s, d, x[0].dt);
   if (d->numel == (uint64_t)d->v[d->ndim - 1])
-    vram__workspace_use(s, vram__cub_scan(s, d->numel, vram__dtype_size(x[0].dt)));
+    vram__workspace_use(s, vram__cub_scan(s, d->numel, x[0].dt));
   vram__tensor_release(s, sums);
   vram__tensor_release(s, normed);
   vram__tensor_release(s, c);

@@ -35,12 +35,12 @@ static void vram__forward_search(vram__step *s, const vram_node *n, vram__tensor
                             vram__step_key_dtype(s, n, VRAM_I64));
   for (i = 0; i < 2; i++)
     whole[i] = vram__tensor_contiguous(s, x[i ? !values : values]);
-  for (i = 0; i < 2; i++)
+  for (i = 0; i < 2; i++) {
     cast[i] = vram__tensor_to(s, whole[i], dt);
+    vram__tensor_release(s, whole[i]);
+  }
   for (i = 2; i-- > 0;)
     vram__tensor_release(s, cast[i]);
-  for (i = 2; i-- > 0;)
-    vram__tensor_release(s, whole[i]);
 }
 
 /* TensorCompare.cpp: of few elements to look for, every pair is compared. Many are sorted first,

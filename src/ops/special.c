@@ -55,11 +55,31 @@ static void vram__backward_atan2(vram__step *s, vram__grad_fn *f, vram__tensor *
     vram__tensor_release(s, t[n]);
 }
 
+static void vram__forward_heaviside(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 0);
+  const vram_dims *d[2];
+  vram__refuse_unlike(s, x, 2);
+  d[0] = x[0].d;
+  d[1] = x[1].d;
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* derivatives.yaml: not_implemented */
+static void vram__backward_heaviside(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)to;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "heaviside has no derivative: PyTorch stops with an error");
+}
+
 static void vram__forward_sinc(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
-  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d), n->out[0].dtype);
-  y[0].dt = vram__step_dtype(s, y[0].dt);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                            vram__kind_rank(x[0].dt) >= 2
+                                ? x[0].dt
+                                : vram__step_dtype(s, vram__graph_default_dtype(s->g)));
   if (f)
     vram__save_tensor(s, f, x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -155,7 +175,8 @@ VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
-VRAM__OP_POINTWISE(heaviside, "heaviside", 2, 2, bcast, SAME, none, NONE, 0, "", "");
+VRAM__OP(heaviside, "heaviside: x values", 2, 2, bcast, SAME, none, heaviside, heaviside, each,
+         NONE, 0, 0, "");
 VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, powered(x0))");
 VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,

@@ -91,16 +91,21 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
          vram__cub_part(s, key / 2 * (tiles + 2));
 }
 
-/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
-   none. Gives their storage (Nonzero.cu). */
-VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
+/* cub::DeviceReduce::Sum of n numbers */
+VRAM__FN void vram__cub_sum(vram__step *s, uint64_t n) {
   const vram__rules *rules = s->device.rules;
-  uint32_t count = vram__cub_hold(s, 4), out;
   vram__workspace_use(
       s, n <= rules->cub.one_reduce
              ? 1
              : rules->cub.align - 1 +
                    vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
+}
+
+/* The positions where a mask of n elements is set, `ndim` numbers each, `most` of them; ndim 0:
+   none. Gives their storage (Nonzero.cu). */
+VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim) {
+  uint32_t count = vram__cub_hold(s, 4), out;
+  vram__cub_sum(s, n);
   out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(most, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);

@@ -629,6 +629,7 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
+VRAM__FN void vram__cub_sum(vram__step *s, uint64_t n);
 VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
