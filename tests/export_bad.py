@@ -157,7 +157,7 @@ def cases(folder):
         ([f + ":no_module"], r"must return \(module, inputs\).*; found \(int, Tensor\)"),
         ([f + ":raises"], rf"TypeError: .* \(at .*net.py:{LINE['raises']}: "),
         ([f + ":no_tensor"], "input input must be a tensor, found list"),
-        ([f + ":no_rows"], "input x is empty"),
+        ([f + ":no_rows"], "input input is empty"),
         ([f + ":no_result"], "forward returns no tensor"),
         ([f + ":ends_itself"], r"the program ends itself, exit\(0\)"),
         ([f + ":other_name"], r"the inputs \(x\) are not what forward takes \(input\)"),
