@@ -12417,10 +12417,8 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;   /* NULL: no replay */
-  uint32_t *searched;     /* hashes of convolutions for which cudnn.benchmark has searched, */
-  uint32_t searched_room; /* a power of two */
-  vram__cuts *cuts;       /* of vram_chain_cut, or NULL */
+  vram__replay *replay; /* NULL: no replay */
+  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -12471,7 +12469,9 @@ struct vram__step {
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
   const vram_dims *dims_cache[64];
   const vram_dims *scalar;
-  const vram_dims *vec; /* the last one of one axis that vram__tensor_vector made */
+  const vram_dims *vec;   /* the last one of one axis that vram__tensor_vector made */
+  uint32_t *searched;     /* hashes of convolutions for which cudnn.benchmark has searched, */
+  uint32_t searched_room; /* a power of two */
 };
 
 struct vram__replay {
@@ -12701,8 +12701,9 @@ typedef struct vram__cudnn_conv {
 
 /* cudnn.c */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
-VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
-                                        const vram_bounds *w);
+VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
+                                                    const vram__cudnn_conv *c,
+                                                    const vram_bounds *w);
 
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
@@ -13641,7 +13642,7 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
 }
 
 /* The bounds of the peak with what a library asks for now. */
-static void vram__device_bound(vram__step *s, uint64_t most_asked) {
+static inline void vram__device_bound(vram__step *s, uint64_t most_asked) {
   const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
   const uint64_t upper =
       vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, most_asked);
@@ -15660,7 +15661,7 @@ static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_con
 }
 
 /* Values of x, y and the filters with channels in groups of 16 bytes of `size` each. */
-static void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t xyw[3]) {
+static inline void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t xyw[3]) {
   const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, size);
   const uint64_t out = vram__conv_even(c->channels[1], size);
   xyw[0] = vram__product_or_overflow(vram__conv_even(c->channels[0], size), c->places[0]);
@@ -15668,7 +15669,7 @@ static void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t
   xyw[2] = vram__product_or_overflow(out, vram__product_or_overflow(in, c->window));
 }
 
-static uint64_t vram__conv_sum(const uint64_t xyw[3]) {
+static inline uint64_t vram__conv_sum(const uint64_t xyw[3]) {
   return vram__sum_or_overflow(xyw[0], vram__sum_or_overflow(xyw[1], xyw[2]));
 }
 
@@ -15728,8 +15729,9 @@ static uint64_t vram__conv_largest(const vram__device *d, const vram__cudnn_conv
 
 /* What cudnn.benchmark takes before it runs a convolution for the first time. w: the bounds of the
    workspace; each way is tried, so that none is smaller. Upper: a sum in so many parts. */
-VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
-                                        const vram_bounds *w) {
+VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
+                                                    const vram__cudnn_conv *c,
+                                                    const vram_bounds *w) {
   const uint64_t tile = d->rules->cudnn_conv.split_tile, parts = d->rules->cudnn_conv.search_parts;
   vram_bounds b = *w;
   uint64_t xyw[3], sum;
@@ -24528,7 +24530,8 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
 
 /* torch.backends.cudnn.benchmark, once for each convolution (Conv_v8.cpp, BenchmarkCache). Those
    that differ in stride and dilation alone, but not in their result, count as one. */
-static void vram__conv_search(vram__step *s, const vram__cudnn_conv *c, const vram_bounds *w) {
+static VRAM__APART void vram__conv_search(vram__step *s, const vram__cudnn_conv *c,
+                                          const vram_bounds *w) {
   const vram_bounds b = vram__cudnn_search(&s->device, c, w);
   uint64_t key[11];
   uint32_t i;

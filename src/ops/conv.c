@@ -194,7 +194,8 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
 
 /* torch.backends.cudnn.benchmark, once for each convolution (Conv_v8.cpp, BenchmarkCache). Those
    that differ in stride and dilation alone, but not in their result, count as one. */
-static void vram__conv_search(vram__step *s, const vram__cudnn_conv *c, const vram_bounds *w) {
+static VRAM__APART void vram__conv_search(vram__step *s, const vram__cudnn_conv *c,
+                                          const vram_bounds *w) {
   const vram_bounds b = vram__cudnn_search(&s->device, c, w);
   uint64_t key[11];
   uint32_t i;

@@ -153,7 +153,7 @@ static uint64_t vram__conv_expected(const vram__device *d, const vram__cudnn_con
 }
 
 /* Values of x, y and the filters with channels in groups of 16 bytes of `size` each. */
-static void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t xyw[3]) {
+static inline void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t xyw[3]) {
   const uint64_t in = c->grouped ? c->in : vram__conv_even(c->in, size);
   const uint64_t out = vram__conv_even(c->channels[1], size);
   xyw[0] = vram__product_or_overflow(vram__conv_even(c->channels[0], size), c->places[0]);
@@ -161,7 +161,7 @@ static void vram__conv_padded(const vram__cudnn_conv *c, uint64_t size, uint64_t
   xyw[2] = vram__product_or_overflow(out, vram__product_or_overflow(in, c->window));
 }
 
-static uint64_t vram__conv_sum(const uint64_t xyw[3]) {
+static inline uint64_t vram__conv_sum(const uint64_t xyw[3]) {
   return vram__sum_or_overflow(xyw[0], vram__sum_or_overflow(xyw[1], xyw[2]));
 }
 
@@ -221,8 +221,9 @@ static uint64_t vram__conv_largest(const vram__device *d, const vram__cudnn_conv
 
 /* What cudnn.benchmark takes before it runs a convolution for the first time. w: the bounds of the
    workspace; each way is tried, so that none is smaller. Upper: a sum in so many parts. */
-VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
-                                        const vram_bounds *w) {
+VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
+                                                    const vram__cudnn_conv *c,
+                                                    const vram_bounds *w) {
   const uint64_t tile = d->rules->cudnn_conv.split_tile, parts = d->rules->cudnn_conv.search_parts;
   vram_bounds b = *w;
   uint64_t xyw[3], sum;

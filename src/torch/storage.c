@@ -187,7 +187,7 @@ VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
 }
 
 /* The bounds of the peak with what a library asks for now. */
-static void vram__device_bound(vram__step *s, uint64_t most_asked) {
+static inline void vram__device_bound(vram__step *s, uint64_t most_asked) {
   const uint64_t most = (uint64_t)VRAM_MAX_BYTES;
   const uint64_t upper =
       vram__sum_or_overflow(s->count.blocks + s->count.extra + VRAM_SMALL_POOL_BYTES, most_asked);

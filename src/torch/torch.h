@@ -335,10 +335,8 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;   /* NULL: no replay */
-  uint32_t *searched;     /* hashes of convolutions for which cudnn.benchmark has searched, */
-  uint32_t searched_room; /* a power of two */
-  vram__cuts *cuts;       /* of vram_chain_cut, or NULL */
+  vram__replay *replay; /* NULL: no replay */
+  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -389,7 +387,9 @@ struct vram__step {
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
   const vram_dims *dims_cache[64];
   const vram_dims *scalar;
-  const vram_dims *vec; /* the last one of one axis that vram__tensor_vector made */
+  const vram_dims *vec;   /* the last one of one axis that vram__tensor_vector made */
+  uint32_t *searched;     /* hashes of convolutions for which cudnn.benchmark has searched, */
+  uint32_t searched_room; /* a power of two */
 };
 
 struct vram__replay {
@@ -619,8 +619,9 @@ typedef struct vram__cudnn_conv {
 
 /* cudnn.c */
 VRAM__FN vram_bounds vram__cudnn_workspace(const vram__device *d, const vram__cudnn_conv *c);
-VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d, const vram__cudnn_conv *c,
-                                        const vram_bounds *w);
+VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
+                                                    const vram__cudnn_conv *c,
+                                                    const vram_bounds *w);
 
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
