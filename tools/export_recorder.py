@@ -1194,9 +1194,15 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def loss(self, op, a, r, xs, extra=None):
         red = a.get("reduction", 1)
         red = LOSS_REDUCTION.get(red, red)
-        if a.get("weight") is not None or a.get("pos_weight") is not None:
-            self.note(f"{op} with weights")
-        self.emit(op, xs, r, {"reduction": None if red == "mean" else red, **(extra or {})}, name="loss")
+        weights = {k: a[k] for k in ("weight", "pos_weight") if a.get(k) is not None}
+        keys = {"pos_weight": 1 if "pos_weight" in weights else None, **(extra or {})}
+        self.emit(
+            op,
+            [*xs, *weights.values()],
+            r,
+            {"reduction": None if red == "mean" else red, **keys},
+            name="loss",
+        )
 
     def op_cross_entropy_loss(self, a, r, _):
         s = a.get("label_smoothing", 0)

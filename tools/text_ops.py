@@ -689,6 +689,8 @@ def class_loss(l):
     keys = {k: l.size(k) for k in ("ignore_index",) if k in l.keys}
     if "label_smoothing" in l.keys:
         keys["label_smoothing"] = l.number("label_smoothing", 0)
+    if len(l.inputs) > 2:
+        keys["weight"] = l.inputs[2]
     return getattr(F, l.op)(l.x, target, reduction=l.keys.get("reduction", "mean"), **keys)
 
 
@@ -699,6 +701,11 @@ def loss(l):
     keys = {k: l.number(k, 1) for k in ("beta", "delta") if k in l.keys}
     if "log_target" in l.keys:
         keys["log_target"] = l.flag("log_target", 0)
+    weights = l.inputs[2:]
+    if l.flag("pos_weight", 0):
+        keys["pos_weight"] = weights.pop()
+    if weights:
+        keys["weight"] = weights[0]
     return getattr(F, l.op)(l.x, target, reduction=l.keys.get("reduction", "mean"), **keys)
 
 

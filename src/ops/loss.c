@@ -57,7 +57,8 @@ static uint32_t vram__loss_class_sizes(const vram_dims *d, int64_t *size) {
   return ndim;
 }
 
-/* cross_entropy and nll_loss: a target of class numbers or, for the former, of probabilities */
+/* cross_entropy and nll_loss: a target of class numbers or, for the former, of probabilities, and
+   weights of the classes */
 static int vram__shape_class_loss(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *target = n->nin > 1 ? n->in[1]->d : NULL;
   int64_t size[VRAM_MAX_AXES];
@@ -78,6 +79,8 @@ static int vram__shape_class_loss(vram_graph *g, vram_node *n) {
     if (n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_U8)
       return vram__node_error(g, n, "a target of class numbers must be i64");
   }
+  if (n->nin > 2 && !vram__loss_has_sizes(n->in[2]->d, 1, x->v + (x->ndim > 1)))
+    return vram__node_error(g, n, "weights that are not one for each class");
   return vram__loss_out(g, n, ndim, size, 1);
 }
 
@@ -107,13 +110,23 @@ static int vram__shape_ctc_loss(vram_graph *g, vram_node *n) {
   return vram__loss_out(g, n, ndim, size, 1);
 }
 
-/* binary_cross_entropy, with_logits: a target of the input's shape */
+/* binary_cross_entropy, with_logits: a target of the input's shape, and weights that broadcast */
 static int vram__shape_binary_loss(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
+  uint32_t i;
   if (!vram__loss_check(g, n))
     return 0;
   if (n->nin > 1 && !vram__loss_has_sizes(n->in[1]->d, x->ndim, x->v))
     return vram__node_error(g, n, "a target of another shape");
+  for (i = 2; i < n->nin; i++) {
+    int64_t size[VRAM_MAX_AXES];
+    uint32_t ndim = 0;
+    if (!vram__dims_broadcast(&ndim, size, x) || !vram__dims_broadcast(&ndim, size, n->in[i]->d) ||
+        !vram__loss_has_sizes(x, ndim, size))
+      return vram__node_error(g, n, "weights that do not broadcast to the input");
+  }
+  if (n->nin < 3 && VRAM__INT(n, pos_weight, 0))
+    return vram__node_error(g, n, "no input that pos_weight=1 stands for");
   return vram__loss_out(g, n, x->ndim, x->v, 2);
 }
 
@@ -224,6 +237,13 @@ static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t c
     vram__tensor_release(s, in[i]);
 }
 
+/* Weights have no derivative. */
+static void vram__loss_refuse_weight(vram__step *s, const vram_node *n, vram__tensor weight) {
+  if (weight.d && s->grad && vram__tensor_wants_grad(s, weight))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "weights of a loss that want a gradient: PyTorch refuses");
+}
+
 /* ---- one kernel for all elements (Loss.cpp, cuda/Loss.cu) ---- */
 
 /* The result of a kernel that has left its values in t, reduced; takes t. Some reductions leave
@@ -254,11 +274,20 @@ static vram__tensor vram__loss_kernel_reduce(vram__step *s, int kind, vram__tens
   return t;
 }
 
+/* Inputs of a binary loss behind its target. */
+static uint32_t vram__loss_weights(const vram_node *n) { return n->nin > 2 ? n->nin - 2u : 0; }
+
 /* binary_cross_entropy_with_logits: kernels one after the other, the first result is in the input's
    dtype. */
 static vram__tensor vram__loss_logits(vram__step *s, const vram_dims *d, const vram__tensor *in,
                                       int none) {
   vram__tensor first = vram__tensor_empty(s, d, in[0].dt), y;
+  if (VRAM__INT(s->node, pos_weight, 0)) { /* (pos_weight - 1).mul(target).add_(1) */
+    const vram__tensor less = vram__pointwise_empty1(s, in[1 + vram__loss_weights(s->node)]);
+    y = vram__pointwise_empty2(s, less, in[1]);
+    vram__tensor_release(s, less);
+    vram__tensor_release(s, y);
+  }
   y = vram__tensor_empty(s, d, vram__promote_pair(in[0], in[1]));
   if (!none)
     vram__tensor_replace(s, &y, vram__loss_sum_all(s, y, y.dt));
@@ -271,11 +300,13 @@ static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *
   const int kind = vram__op_at(n->op)->kind;
   const int none = vram__loss_reduction(n) == VRAM__REDUCTION_NONE;
   const int binary = kind == VRAM__LOSS_BCE || kind == VRAM__LOSS_BCE_LOGITS;
+  const uint32_t count = 2 + (binary ? vram__loss_weights(n) : 0);
   const vram_dtype amp = s->amp;
   const vram_dims *d[2];
-  vram__tensor in[4];
+  vram__tensor in[8];
   vram__grad_fn *f;
-  vram__loss_args(s, n, x, 2, !binary, in);
+  uint32_t i;
+  vram__loss_args(s, n, x, count, !binary, in);
   s->amp = VRAM_DTYPE_NONE; /* inside, autocast is off */
   if (amp && kind == VRAM__LOSS_BCE) {
     s->problem = "binary_cross_entropy does not run under autocast (expected "
@@ -285,7 +316,7 @@ static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *
   if (kind == VRAM__LOSS_BCE && in[1].dt != in[0].dt)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
                       "a target of another dtype: PyTorch refuses (expected one dtype)");
-  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  f = vram__tape_record(s, n->op, in, 2, 1, count);
   d[0] = in[0].d;
   d[1] = in[1].d;
   d[0] = vram__dims_pointwise(s, d, 2);
@@ -296,13 +327,25 @@ static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *
         s, d[0], kind == VRAM__LOSS_HUBER ? in[0].dt : vram__promote_pair(in[0], in[1]));
     y[0] = vram__loss_kernel_reduce(s, kind, y[0], none);
   }
-  if (f) {
-    vram__save_tensor(s, f, in[0]);
-    vram__save_tensor(s, f, in[1]);
-  }
+  for (i = 0; f && i < count; i++)
+    vram__save_tensor(s, f, in[i]);
+  for (i = 2; i < count; i++)
+    vram__loss_refuse_weight(s, n, in[i]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   s->amp = amp;
-  vram__loss_release(s, in, 4);
+  vram__loss_release(s, in, 2 * count);
+}
+
+/* binary_cross_entropy_with_logits_backward: t = pos_weight.mul(target);
+   t.add(1).sub_(target).mul_(input.sigmoid()).sub_(t) */
+static vram__tensor vram__loss_logits_gradient(vram__step *s, const vram__tensor *in,
+                                               vram__tensor pos_weight) {
+  const vram__tensor t = vram__pointwise_empty2(s, pos_weight, in[1]);
+  const vram__tensor y = vram__pointwise_empty1(s, t);
+  const vram__tensor sigmoid = vram__pointwise_empty1(s, in[0]);
+  vram__tensor_release(s, sigmoid);
+  vram__tensor_release(s, t);
+  return y;
 }
 
 static void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -316,7 +359,12 @@ static void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *t
       const vram__tensor negative = vram__pointwise_empty1(s, in[0]);
       to[i] = vram__pointwise_empty2(s, negative, VRAM__SLOTS(f)[0].g);
       vram__tensor_release(s, negative);
-    } else if (kind == VRAM__LOSS_BCE || kind == VRAM__LOSS_BCE_LOGITS)
+      if (f->nsaved > 2)
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                          "a target that wants a gradient beside weights (expected one of them)");
+    } else if (kind == VRAM__LOSS_BCE_LOGITS && VRAM__INT(f->node, pos_weight, 0))
+      to[i] = vram__loss_logits_gradient(s, in, in[f->nsaved - 1]);
+    else if (kind == VRAM__LOSS_BCE || kind == VRAM__LOSS_BCE_LOGITS)
       to[i] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[i].dt);
     else
       to[i] = vram__tensor_empty(s, vram__dims_contiguous(s, in[i].d), in[i].dt);
@@ -552,14 +600,14 @@ static const vram_dims *vram__dims_rows(vram__step *s, const vram_dims *x) {
 
 /* cuda/NLLLoss2d.cu makes total_weight first, cuda/Loss.cu the output. */
 static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor target,
-                                     int reduction) {
+                                     vram__tensor weight, int reduction) {
   const int image = x.d->ndim > 2, none = reduction == VRAM__REDUCTION_NONE;
   const vram_dims *d = s->scalar;
   vram__tensor y, total_weight, copy[2];
   vram__grad_fn *f;
   if (none)
     d = vram__dims_rows(s, x.d);
-  f = vram__tape_record(s, VRAM__K_nll, &x, 1, 1, 3);
+  f = vram__tape_record(s, VRAM__K_nll, &x, 1, 1, weight.d ? 4 : 3);
   if (image) {
     total_weight = vram__tensor_empty(s, s->scalar, x.dt);
     y = vram__tensor_empty(s, d, x.dt);
@@ -577,23 +625,30 @@ static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor
     vram__save_tensor(s, f, x);
     vram__save_tensor(s, f, target);
     vram__save_tensor(s, f, total_weight);
+    if (weight.d)
+      vram__save_tensor(s, f, weight);
   }
+  vram__loss_refuse_weight(s, s->node, weight);
   vram__tensor_release(s, total_weight);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
 
+/* weight: of the classes; none */
 static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor target,
-                                    int reduction) {
+                                    vram__tensor weight, int reduction) {
   const int folded = x.d->ndim == 3 || x.d->ndim > 4;
   vram__tensor in = folded ? vram__nll_image(s, x) : vram__tensor_retain(s, x), y;
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
   if (folded) /* its view is as good as itself */
     target = vram__torch_contiguous(s, target);
+  weight = s->amp && weight.d ? vram__autocast_cast(s, weight, VRAM_F32)
+                              : vram__tensor_retain(s, weight);
   if (s->amp)
     vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
-  y = vram__nll_kernel(s, in, target, reduction);
+  y = vram__nll_kernel(s, in, target, weight, reduction);
+  vram__tensor_release(s, weight);
   if (folded)
     vram__tensor_release(s, target);
   vram__tensor_release(s, in);
@@ -618,6 +673,53 @@ VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
 }
 
+/* The weights of the classes as they broadcast to x. */
+static vram__tensor vram__class_weight_view(vram__step *s, vram__tensor x, vram__tensor weight) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = i == (x.d->ndim > 1) ? weight.d->v[0] : 1;
+  return vram__torch_view_as(s, weight, vram__dims_in(s, x.d->ndim, size, NULL), VRAM__K_view, 0);
+}
+
+/* cross_entropy_loss_label_smoothing: smooth.sum() / weight.gather(0,
+   target.masked_select(~ignored) .flatten()).sum(), of targets none of which is ignored */
+static vram__tensor vram__smooth_weighted_mean(vram__step *s, vram__tensor smooth,
+                                               vram__tensor ignored, vram__tensor target,
+                                               vram__tensor weight) {
+  const int64_t numel = (int64_t)target.d->numel;
+  const vram_dims *d = vram__dims_in(s, 1, &numel, NULL);
+  vram__tensor in[2], selected, gathered, total, sum, y;
+  in[0] = target;
+  in[1] = vram__pointwise_empty1(s, ignored);
+  selected = vram__op_call_n(s, VRAM_OP_masked_select, in, 2, NULL, d);
+  gathered = vram__tensor_empty(s, d, weight.dt);
+  total = vram__loss_sum_all(s, gathered, gathered.dt);
+  sum = vram__op_call_unary(s, VRAM_OP_sum, smooth);
+  y = vram__op_call_binary(s, VRAM_OP_div, sum, total);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, total);
+  vram__tensor_release(s, gathered);
+  vram__tensor_release(s, selected);
+  vram__tensor_release(s, in[1]);
+  return y;
+}
+
+/* -(x * weight).sum(classes) */
+static vram__tensor vram__smooth_sum(vram__step *s, vram__tensor x, vram__tensor weight) {
+  vram__tensor view = vram__tensor_none(), product = vram__tensor_retain(s, x), sum, y;
+  if (weight.d) {
+    view = vram__class_weight_view(s, x, weight);
+    vram__tensor_replace(s, &product, vram__op_call_binary(s, VRAM_OP_mul, x, view));
+  }
+  sum = vram__op_call_key(s, VRAM_OP_sum, product, VRAM__KEY_dim, x.d->ndim > 1);
+  y = vram__op_call_unary(s, VRAM_OP_neg, sum);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, product);
+  vram__tensor_release(s, view);
+  return y;
+}
+
 /* cross_entropy_loss_label_smoothing: the mean of `smooth` counts the targets that are not
    ignored. */
 static vram__tensor vram__smooth_mean(vram__step *s, vram__tensor smooth, vram__tensor ignored) {
@@ -633,15 +735,16 @@ static vram__tensor vram__smooth_mean(vram__step *s, vram__tensor smooth, vram__
 
 /* cross_entropy_loss_label_smoothing: what comes of the loss y of log-probabilities x; takes y. */
 static vram__tensor vram__torch_smoothed(vram__step *s, vram__tensor x, vram__tensor target,
-                                         vram__tensor y, int reduction) {
+                                         vram__tensor weight, vram__tensor y, int reduction) {
   vram__tensor smooth, ignored, reduced, smoothed, weighted, sum;
-  smooth = vram__op_call_key(s, VRAM_OP_sum, x, VRAM__KEY_dim, x.d->ndim > 1);
-  vram__tensor_replace(s, &smooth, vram__op_call_unary(s, VRAM_OP_neg, smooth));
+  smooth = vram__smooth_sum(s, x, weight);
   ignored = vram__tensor_empty(s, vram__dims_dense(s, target.d), VRAM_BOOL);
   vram__op_call_in_place(s, VRAM_OP_masked_fill, &smooth, ignored);
-  reduced = reduction == VRAM__REDUCTION_MEAN  ? vram__smooth_mean(s, smooth, ignored)
-            : reduction == VRAM__REDUCTION_SUM ? vram__op_call_unary(s, VRAM_OP_sum, smooth)
-                                               : vram__tensor_retain(s, smooth);
+  reduced = reduction == VRAM__REDUCTION_MEAN && weight.d
+                ? vram__smooth_weighted_mean(s, smooth, ignored, target, weight)
+            : reduction == VRAM__REDUCTION_MEAN ? vram__smooth_mean(s, smooth, ignored)
+            : reduction == VRAM__REDUCTION_SUM  ? vram__op_call_unary(s, VRAM_OP_sum, smooth)
+                                                : vram__tensor_retain(s, smooth);
   smoothed = vram__op_call_unary(s, VRAM_OP_mul, reduced);
   weighted = vram__op_call_unary(s, VRAM_OP_mul, y);
   sum = vram__op_call_binary(s, VRAM_OP_add, weighted, smoothed);
@@ -656,14 +759,21 @@ static vram__tensor vram__torch_smoothed(vram__step *s, vram__tensor x, vram__te
 
 /* cross_entropy_loss_prob_target */
 static vram__tensor vram__torch_prob_loss(vram__step *s, vram__tensor x, vram__tensor target,
-                                          int smoothing, int reduction) {
-  vram__tensor product, sum, y;
+                                          vram__tensor weight, int reduction) {
+  const int smoothing = VRAM__INT(s->node, label_smoothing, 0) > 0;
+  vram__tensor unweighted = vram__tensor_none(), view = unweighted, product, sum, y;
   if (smoothing) {
     target = vram__op_call_unary(s, VRAM_OP_mul, target);
     vram__tensor_replace(s, &target, vram__op_call_unary(s, VRAM_OP_add, target));
   } else
     vram__tensor_retain(s, target);
+  if (weight.d)
+    view = vram__class_weight_view(s, x, weight);
   product = vram__op_call_binary(s, VRAM_OP_mul, x, target);
+  if (weight.d) {
+    unweighted = product;
+    product = vram__op_call_binary(s, VRAM_OP_mul, unweighted, view);
+  }
   sum = reduction == VRAM__REDUCTION_NONE
             ? vram__op_call_key(s, VRAM_OP_sum, product, VRAM__KEY_dim, x.d->ndim > 1)
             : vram__op_call_unary(s, VRAM_OP_sum, product);
@@ -672,6 +782,8 @@ static vram__tensor vram__torch_prob_loss(vram__step *s, vram__tensor x, vram__t
     vram__tensor_replace(s, &y, vram__op_call_unary(s, VRAM_OP_div, y));
   vram__tensor_release(s, sum);
   vram__tensor_release(s, product);
+  vram__tensor_release(s, unweighted);
+  vram__tensor_release(s, view);
   vram__tensor_release(s, target);
   return y;
 }
@@ -681,6 +793,7 @@ static void vram__forward_class_loss(vram__step *s, const vram_node *n, vram__te
                                      vram__tensor *y) {
   const int entropy = vram__op_at(n->op)->kind == VRAM__LOSS_CROSS_ENTROPY;
   const int reduction = vram__loss_reduction(n), smoothing = VRAM__INT(n, label_smoothing, 0) > 0;
+  const vram__tensor weight = n->nin > 2 ? x[2] : vram__tensor_none();
   vram__tensor target, log_prob;
   int64_t size[VRAM_MAX_AXES];
   if (n->nin > 1)
@@ -691,11 +804,11 @@ static void vram__forward_class_loss(vram__step *s, const vram_node *n, vram__te
   log_prob = entropy ? vram__torch_softmax(s, VRAM_OP_log_softmax, x[0], x[0].dt)
                      : vram__tensor_retain(s, x[0]);
   if (vram__dtype_is_float(target.dt))
-    y[0] = vram__torch_prob_loss(s, log_prob, target, smoothing, reduction);
+    y[0] = vram__torch_prob_loss(s, log_prob, target, weight, reduction);
   else {
-    y[0] = vram__torch_nll(s, log_prob, target, reduction);
+    y[0] = vram__torch_nll(s, log_prob, target, weight, reduction);
     if (smoothing && entropy)
-      y[0] = vram__torch_smoothed(s, log_prob, target, y[0], reduction);
+      y[0] = vram__torch_smoothed(s, log_prob, target, weight, y[0], reduction);
   }
   vram__tensor_release(s, log_prob);
   vram__tensor_release(s, target);
@@ -794,9 +907,9 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(cross_entropy, "", 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE,
+VRAM__OP(cross_entropy, "", 1, 3, class_loss, SAME, fp32, class_loss, none, each, NONE,
          VRAM__LOSS_CROSS_ENTROPY, VRAM__OP_LOSS, "reduction label_smoothing ignore_index");
-VRAM__OP(nll_loss, "", 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE, VRAM__LOSS_NLL,
+VRAM__OP(nll_loss, "", 1, 3, class_loss, SAME, fp32, class_loss, none, each, NONE, VRAM__LOSS_NLL,
          VRAM__OP_LOSS, "reduction ignore_index");
 VRAM__OP(mse_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE,
          VRAM__OP_LOSS, "reduction");
@@ -806,10 +919,10 @@ VRAM__OP(smooth_l1_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRA
          VRAM__OP_LOSS, "reduction beta");
 VRAM__OP(huber_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_HUBER,
          VRAM__OP_LOSS, "reduction delta");
-VRAM__OP(binary_cross_entropy, "", 1, 2, binary_loss, SAME, none, loss, loss, each, NONE,
+VRAM__OP(binary_cross_entropy, "", 1, 3, binary_loss, SAME, none, loss, loss, each, NONE,
          VRAM__LOSS_BCE, VRAM__OP_LOSS, "reduction");
-VRAM__OP(binary_cross_entropy_with_logits, "", 1, 2, binary_loss, SAME, fp32, loss, loss, each,
-         NONE, VRAM__LOSS_BCE_LOGITS, VRAM__OP_LOSS, "reduction");
+VRAM__OP(binary_cross_entropy_with_logits, "", 1, 4, binary_loss, SAME, fp32, loss, loss, each,
+         NONE, VRAM__LOSS_BCE_LOGITS, VRAM__OP_LOSS, "reduction pos_weight");
 VRAM__OP(kl_div, "", 1, 2, loss, SAME, fp32, kl_div, none, each, NONE, VRAM__LOSS_KL_DIV,
          VRAM__OP_LOSS, "reduction log_target");
 VRAM__OP(ctc_loss, "", 1, 2, ctc_loss, SAME, none, ctc_loss, none, each, NONE, VRAM__LOSS_CTC,
