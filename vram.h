@@ -17322,7 +17322,8 @@ VRAM__OP_POINTWISE(add, "add", 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplac
                    "x1: grad; x0: grad");
 VRAM__OP_POINTWISE(sub, "sub subtract", 1, 2, bcast, NUMBER, none, ADD, VRAM__OP_NUMBERS,
                    "scalar inplace alpha", "x1: neg(grad); x0: grad");
-VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
+VRAM__OP_POINTWISE(mul, "mul multiply ~lshift ~rshift ~bitwise_left_shift ~bitwise_right_shift", 1,
+                   2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
                    "x1: mul(grad, x0); x0: mul(grad, x1)");
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
                    "scalar inplace rounding_mode",

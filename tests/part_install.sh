@@ -222,7 +222,7 @@ vram estimate --embedded --kernels d: dsp
 vram estimate --embedded --format i8: i8 i8_per_channel i8_per_tensor i8w4
 vram estimate --infer --batch :
 vram estimate resnet5: resnet50
-vram fit --solve : batch segments
+vram fit --solve : batch lora segments
 vram fit --so: --solve
 vram plan --planner s: sequential sqrt stages
 vram arena --order t: tflm

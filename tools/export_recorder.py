@@ -316,6 +316,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
         if not row and not grad:
             row = alike.get(plain)
+        if row and row.op.startswith("logical_") and (inplace or r.dtype is not torch.bool):
+            row = exact["mul"]  # of bits: allocates as a product of whole numbers
         if row:
             self.row(row, args, kwargs, r, inplace)
             return
