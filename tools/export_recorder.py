@@ -472,6 +472,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         t = [v for v in (x, y) if self.on_device(v)]
         if len(t) == 2:
             self.emit("where", [c, x, y], r)
+        elif len(t) == 1 and not (r.is_floating_point() or r.is_complex()):
+            number = self.made("full", [], {"shape": "[]", "dtype": DTYPES[r.dtype]})
+            self.emit("where", [c, t[0], number], r)
         elif len(t) == 1:
             self.emit("where", [c, t[0]], r, {"scalar": 1})
         else:

@@ -204,7 +204,7 @@ VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank) {
 
 /* Is `name` one of those that | divides: all of it, or what stands behind its last points? */
 static int vram__adapt_names(vram__span list, vram__span name) {
-  const char *at = list.text, *const end = list.text + list.len;
+  const char *at = list.text, *const end = list.len ? list.text + list.len : list.text;
   while (at < end) {
     const char *const begin = at;
     uint32_t n;
