@@ -38,7 +38,11 @@ OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, it
     "asgd": ("ASGD", {}),
     "rprop": ("Rprop", {}),
     "adafactor": ("Adafactor", {}),
+    "muon": ("Muon", {}),
 }
+STEADY = {
+    "radam": 7
+}  # from its sixth step on RAdam divides by a second moment; of others the third is as any other
 DTYPES = {None: None, "f32": "float32", "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
 EXPORTER = (
     "seq",
@@ -450,7 +454,7 @@ def measure(o):
         "inputs_bytes": bytes_of(m.inputs.values()),
     }
     steps, held = [], {}
-    count = 3 if o.train and o.step == "steady" else 2 if not o.train else 1
+    count = STEADY.get(o.train, 3) if o.train and o.step == "steady" else 2 if not o.train else 1
     for k in range(count):
         progress(f"{o.source}: step {k + 1} of {count}")
         held = m.held()
