@@ -766,15 +766,11 @@ VRAM__FN uint64_t vram__rnn_cells(const vram_node *n) {
   return vram__product4_or_overflow(r.seq_length, r.num_layers, r.num_directions, 1);
 }
 
-static vram__tensor vram__rnn_low(vram__step *s, vram__tensor x) {
-  return s->amp && x.d ? vram__autocast_cast(s, x, s->amp) : vram__tensor_retain(s, x);
-}
-
 /* CellParams::matmul_ih: what autocast casts is a view of the weight, anew at each step. */
 static vram__tensor vram__rnn_matmul(vram__step *s, vram__tensor x, vram__tensor w) {
   vram__tensor turned = vram__torch_swap(s, w, 0, 1), y;
-  vram__tensor_replace(s, &turned, vram__rnn_low(s, turned));
-  x = vram__rnn_low(s, x);
+  vram__tensor_replace(s, &turned, vram__autocast_low(s, turned));
+  x = vram__autocast_low(s, x);
   y = vram__torch_product(s, VRAM__K_mm, x, turned);
   vram__tensor_release(s, x);
   vram__tensor_release(s, turned);
@@ -785,9 +781,10 @@ static vram__tensor vram__rnn_matmul(vram__step *s, vram__tensor x, vram__tensor
 static vram__tensor vram__rnn_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                      vram__tensor b) {
   vram__tensor y;
-  b = vram__rnn_low(s, b);
-  w = vram__rnn_low(s, w);
-  x = vram__rnn_low(s, x);
+  if (b.d)
+    b = vram__autocast_low(s, b);
+  w = vram__autocast_low(s, w);
+  x = vram__autocast_low(s, x);
   y = vram__torch_linear_2d(s, x, w, b);
   vram__tensor_release(s, x);
   vram__tensor_release(s, w);
@@ -808,9 +805,9 @@ static void vram__rnn_gated_step(vram__step *s, const vram__rnn_pass *p, vram__t
   in[0] = vram__rnn_matmul(s, x, p->w[VRAM__CELL_W_IH]);
   in[1] = vram__rnn_matmul(s, p->state[0], p->w[VRAM__CELL_W_HH]);
   for (i = VRAM__CELL_PARAMS; i-- > VRAM__CELL_B_IH;)
-    c.w[i] = r->bias ? vram__rnn_low(s, p->w[i]) : vram__tensor_none();
+    c.w[i] = r->bias ? vram__autocast_low(s, p->w[i]) : vram__tensor_none();
   c.in[0] = x;
-  c.in[1 + lstm] = vram__rnn_low(s, p->state[lstm]);
+  c.in[1 + lstm] = vram__autocast_low(s, p->state[lstm]);
   workspace = vram__cell_gates(s, &c, in, y);
   vram__tensor_release(s, c.in[1 + lstm]);
   for (i = VRAM__CELL_B_IH; i < VRAM__CELL_PARAMS; i++)
