@@ -3251,6 +3251,8 @@ typedef struct vram_step_options {
                            outside. They may lie inside one another, outer ones first, if
                            not `reentrant` */
   int reentrant;        /* use_reentrant=True */
+  int by_keyword; /* reentrant ranges: what wants no gradient is no input but a keyword argument,
+                     which their functions refer to, as layers of transformers do */
   /* With train: the same text with other dims, or the same calls with other sizes. The report then
      tells of all that runs, the highest peak of each phase; events go on from one to the next. */
   const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
@@ -10572,12 +10574,21 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
     a->candidate[a->ncandidate++] = name;
 }
 
+/* get_output_embeddings(): a layer that is called so, or the last one where it gives a number for
+   each row of the embedding. The head of anything else is a linear layer as the others are. */
+static int vram__adapt_is_output_embedding(const vram__adapt *a, const vram__keys *keys,
+                                           vram__span name, int last) {
+  const int64_t *out = vram__attr_find(keys->words, VRAM__KEY_out_features, NULL);
+  return vram__adapt_names(vram__span_all("lm_head"), name) ||
+         (last && a->table && a->table->d->ndim && out && *out == a->table->d->v[0]);
+}
+
 /* A linear line of this name gets the keys that the options give it. 0: no room for them. */
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
-  int head, good = 1;
+  int head, last, good = 1;
   if (!a)
     return 1;
   a->saves = vram__adapt_names(a->save, name) != 0;
@@ -10585,10 +10596,10 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
-  head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
-         vram__adapt_names(vram__span_all("lm_head"), name);
+  last = name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len);
+  head = vram__adapt_is_output_embedding(a, keys, name, last);
   vram__adapt_candidate(a, name);
-  if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
+  if (a->quant_keys->count && !head && !last && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
   if (!a->lora_keys->count || !good || a->saves)
     return good;
@@ -12455,12 +12466,13 @@ struct vram__step {
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
-  vram__tensor *gin;            /* gradients for the inputs of the running backward node */
-  vram__tensor *args, *results; /* inputs and outputs of the running node */
-  const vram_value *root;       /* what backward starts from, or the caller keeps */
-  uint32_t nbackward;           /* `backward` lines so far */
-  uint64_t saved_most;          /* saved bytes at one of them */
-  uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
+  vram__tensor *gin;               /* gradients for the inputs of the running backward node */
+  vram__tensor *args, *results;    /* inputs and outputs of the running node */
+  const vram_value *root;          /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;              /* `backward` lines so far */
+  uint64_t saved_most;             /* saved bytes at one of them */
+  uint8_t first_batch, last_batch; /* the micro-batch that runs is the step's first, its last */
+  uint8_t *skip;                   /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
   vram__total optim_all; /* a list like all trainable parameters */
@@ -36779,7 +36791,7 @@ VRAM__FN void vram__calls_find(vram__step *s) {
     if (r->narg > s->call.most_args)
       s->call.most_args = r->narg;
     if (r->flags & VRAM_CHECKPOINT_REENTRANT)
-      s->call.own_args += r->narg - r->nnamed;
+      s->call.own_args += r->block || !s->o->by_keyword ? r->narg - r->nnamed : r->narg;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");
@@ -37162,6 +37174,26 @@ static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
       s->failed = VRAM_ERR_MEMORY;
 }
 
+/* A layer of transformers gets by position what wants a gradient, as this form asks for, and the
+   rest by keyword: its function refers to that. */
+static void vram__range_split(vram__step *s, vram__range *r) {
+  uint32_t i, k, named = 0;
+  if (!s->o->by_keyword || r->block || !s->grad || !(r->flags & VRAM_CHECKPOINT_REENTRANT))
+    return;
+  for (i = 0; i < r->narg; i++) {
+    const vram_value *v = r->arg[i];
+    vram__tensor *t = &s->variable[s->name_of[v->index]].t;
+    vram__history_refresh(s, t);
+    if (!vram__tensor_fn(s, *t))
+      continue;
+    for (k = i; k > named; k--)
+      r->arg[k] = r->arg[k - 1];
+    r->arg[named++] = v;
+  }
+  if (named)
+    r->nnamed = named;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
@@ -37225,10 +37257,11 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind) {
   while (at < behind && !s->failed) {
-    const vram__range *r = &s->call.range[at];
+    vram__range *r = &s->call.range[at];
     n = vram__forward_nodes(s, n, r->first);
     if (s->failed || s->call.mute)
       return n;
+    vram__range_split(s, r);
     vram__checkpoint_forward(s, r);
     if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
       return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
@@ -37463,8 +37496,6 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
     return NULL;
   if (!g->nbackward)
     return g->nstep || g->nzero_grad ? "step or zero_grad lines without a backward line" : NULL;
-  if (o->accumulate > 1)
-    return "micro-batches of a text that has backward lines of its own";
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
            "blocks)";
@@ -37603,6 +37634,14 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   vram__saved_recount(s);
 }
 
+/* Does anything but ends of lifetimes follow the line? */
+static int vram__training_goes_on(const vram_node *n) {
+  do
+    n = n->next;
+  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
+  return n != NULL;
+}
+
 static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
   uint32_t found = 0, at = 0;
@@ -37617,15 +37656,7 @@ static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   }
   if (!found)
     vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a zero_grad line that names no trainable parameter");
-  vram__phase_end(s, VRAM_PHASE_FORWARD);
-}
-
-/* Does anything but ends of lifetimes follow the line? */
-static int vram__training_goes_on(const vram_node *n) {
-  do
-    n = n->next;
-  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
-  return n != NULL;
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
 /* GradScaler.update(): what it noted of each optimizer goes, the first one's last. */
@@ -37661,9 +37692,32 @@ static void vram__step_here(vram__step *s, const vram_node *n) {
   vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
+/* Does the zero_grad line n stand behind a step of weights that it names? */
+static int vram__zero_grad_after_step(const vram__step *s, const vram_node *n) {
+  const vram_node *m;
+  const vram_param *p;
+  for (m = s->g->first; m != n; m = m->next)
+    for (p = m->op == VRAM__OP_step ? s->g->param_first : NULL; p; p = p->next)
+      if (p->kind == VRAM__PARAM && vram__line_names(m, p) && vram__line_names(n, p))
+        return 1;
+  return 0;
+}
+
+/* Of micro-batches, each of which runs the text, the last one makes the optimizers' steps. Their
+   gradients go with them: behind the last one's step, or before the first one. */
+static int vram__training_line_runs(const vram__step *s, const vram_node *n) {
+  if (s->first_batch && s->last_batch)
+    return 1;
+  if (n->op == VRAM__OP_zero_grad)
+    return vram__zero_grad_after_step(s, n) ? s->last_batch : s->first_batch;
+  return s->last_batch || (n->op != VRAM__OP_step && n->op != VRAM__OP_update);
+}
+
 /* One of these lines, in training. */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
   const uint8_t grad = s->grad, cat = s->cat;
+  if (!vram__training_line_runs(s, n))
+    return;
   if (n->op == VRAM__OP_zero_grad)
     vram__zero_grad_here(s, n);
   else if (n->op == VRAM__OP_step)
@@ -37761,7 +37815,7 @@ static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
 /* One micro-batch after zero_grad or the one before, whose loss `loss` holds until it has a new
  * one.
  */
-static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
+static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   const uint32_t held = s->nheld;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
@@ -37786,7 +37840,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     return;
   }
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
-  if (s->o->zero_grad_late && first)
+  if (s->o->zero_grad_late && s->first_batch)
     vram__zero_grad_now(s);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   s->gin = vram__backward_room(s);
@@ -37937,8 +37991,10 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
   for (k = 0; k < count && !s->failed; k++) {
     if (k)
       vram__micro_batch_forget(s, tape, &loss);
-    vram__micro_batch(s, &loss, k == 0);
-    if (!fold || s->failed)
+    s->first_batch = k == 0;
+    s->last_batch = k + 1 == all;
+    vram__micro_batch(s, &loss);
+    if (!fold || s->failed || k + 1 == count)
       continue;
     for (i = known; i; i--) /* past[0] is now */
       past[i] = past[i - 1];
@@ -37946,7 +38002,7 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     for (i = 1; i <= known && past[i].state != past[0].state;)
       i++;
     if (i <= known) {
-      left = count - 1 - k;
+      left = count - 1 - k - (s->g->nstep != 0); /* those lines are run in the last one only */
       vram__rounds_count(s, &past[i], &past[0], left / i);
       k += left / i * i;
       fold = 0;
@@ -37957,8 +38013,10 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     if (count)
       vram__micro_batch_forget(s, tape, &loss);
     vram__epoch_batch(s, last);
+    s->first_batch = !count;
+    s->last_batch = 1;
     if (!s->failed)
-      vram__micro_batch(s, &loss, !count);
+      vram__micro_batch(s, &loss);
   }
   s->loss = loss;
 }
@@ -39355,8 +39413,11 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     for (b = g->checkpoint_first; b; b = b->next)
       if (b->flags & VRAM_CHECKPOINT_REENTRANT)
         n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
-    for (m = g->first; m; m = m->next)
+    for (m = g->first; m; m = m->next) {
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
+      if (o->by_keyword)
+        n += depth * m->nin * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
+    }
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +

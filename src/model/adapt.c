@@ -271,12 +271,21 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
     a->candidate[a->ncandidate++] = name;
 }
 
+/* get_output_embeddings(): a layer that is called so, or the last one where it gives a number for
+   each row of the embedding. The head of anything else is a linear layer as the others are. */
+static int vram__adapt_is_output_embedding(const vram__adapt *a, const vram__keys *keys,
+                                           vram__span name, int last) {
+  const int64_t *out = vram__attr_find(keys->words, VRAM__KEY_out_features, NULL);
+  return vram__adapt_names(vram__span_all("lm_head"), name) ||
+         (last && a->table && a->table->d->ndim && out && *out == a->table->d->v[0]);
+}
+
 /* A linear line of this name gets the keys that the options give it. 0: no room for them. */
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
-  int head, good = 1;
+  int head, last, good = 1;
   if (!a)
     return 1;
   a->saves = vram__adapt_names(a->save, name) != 0;
@@ -284,10 +293,10 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
-  head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
-         vram__adapt_names(vram__span_all("lm_head"), name);
+  last = name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len);
+  head = vram__adapt_is_output_embedding(a, keys, name, last);
   vram__adapt_candidate(a, name);
-  if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
+  if (a->quant_keys->count && !head && !last && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
   if (!a->lora_keys->count || !good || a->saves)
     return good;
