@@ -8104,7 +8104,7 @@ typedef struct vram__adapt {
   vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
   vram__span targets, skip, save;         /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
-  uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint8_t prepares;                       /* prepare_model_for_kbit_training, if it is said */
   uint8_t biases;                         /* which of them learn, too */
   uint8_t saves, names_bias;              /* what the name of the line that is read says */
   const vram_param *table;                /* of the first embedding */
@@ -10314,6 +10314,9 @@ enum {
   VRAM__ADAPT_KEY
 };
 
+/* What is said of prepare_model_for_kbit_training. */
+enum { VRAM__PREPARE_UNSAID, VRAM__PREPARE, VRAM__PREPARE_NOT };
+
 /* Which biases learn beside adapters (LoraConfig.bias). */
 enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
@@ -10414,8 +10417,10 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
     return a->biases || vram__text_is(value.text, value.len, "none") ||
            vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
-    a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
-    if (a->unprepared || vram__text_is(value.text, value.len, "1"))
+    a->prepares = vram__text_is(value.text, value.len, "0")   ? VRAM__PREPARE_NOT
+                  : vram__text_is(value.text, value.len, "1") ? VRAM__PREPARE
+                                                              : VRAM__PREPARE_UNSAID;
+    if (a->prepares)
       return 1;
     vram__adapt_fail(p->g, "not a boolean", value, "0 or 1");
     return 0;
@@ -10444,10 +10449,16 @@ static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
   return vram__attr_find(keys->words, key, NULL) != NULL;
 }
 
+static int vram__adapt_is_fp8(const vram__keys *quant) {
+  const int64_t *kind = vram__attr_find(quant->words, VRAM__KEY_quant, NULL);
+  return kind && *kind == VRAM__WORD("fp8");
+}
+
 /* 4-bit weights compute in the dtype that they were loaded in. */
 static void vram__adapt_compute(vram__keys *keys) {
   const int64_t *kind = vram__attr_find(keys->words, VRAM__KEY_quant, NULL);
-  if (!kind || *kind == VRAM__WORD("int8") || vram__keys_hold(keys, VRAM__KEY_compute_dtype))
+  if (!kind || *kind == VRAM__WORD("int8") || vram__adapt_is_fp8(keys) ||
+      vram__keys_hold(keys, VRAM__KEY_compute_dtype))
     return;
   keys->words[keys->count++] = VRAM__KEY_compute_dtype | 1 << 8;
   keys->words[keys->count++] = VRAM_DTYPE_MODEL;
@@ -10488,7 +10499,8 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
   if (lora && !vram__keys_hold(a->lora_keys, VRAM__KEY_lora))
     vram__adapt_fail(g, "adapters without a rank", vram__span_all(lora), "r=16");
   else if (quant && !vram__keys_hold(a->quant_keys, VRAM__KEY_quant))
-    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant), "nf4, fp4 or int8");
+    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant),
+                     "nf4, fp4, int8 or fp8");
   vram__adapt_compute(a->quant_keys);
   g->adapt = a;
   return g->error.code;
@@ -10690,9 +10702,12 @@ VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, co
           (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
-/* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
+/* prepare_model_for_kbit_training: what is not quantised becomes fp32. It is for weights of
+   bitsandbytes, and done to others where that is said. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
-  return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+  const vram__adapt *a = g->adapt;
+  return vram__adapt_freezes(g) && a->quant_keys->count &&
+         (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
 /* >>model/order    parameters in the order of the module, where the program uses them in another
@@ -12243,7 +12258,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -15967,7 +15982,8 @@ enum {
 /* A quantised weight [out, in]. */
 typedef struct vram__quantised {
   int64_t out, in;
-  uint8_t bits;       /* of a value; 0: the weight is not quantised */
+  uint8_t bits;       /* of a value of bitsandbytes; 0: it is none of those */
+  uint8_t fp8;        /* transformers' FP8Linear */
   uint8_t nested;     /* its scales are quantised, too */
   uint8_t threshold;  /* columns of x with larger values are multiplied in x's dtype */
   vram_dtype from;    /* what it was quantised from and is dequantised to */
@@ -16176,6 +16192,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 /* quantised.c */
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
@@ -22237,15 +22254,18 @@ VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addm
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
-/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes has them */
+/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes and transformers have them
+ */
 
-/* The words of quant=. */
+enum { VRAM__FP8_BLOCK = 128 }; /* rows and columns that share a scale (weight_block_size) */
+
+/* The words of quant=; bits 0: fp8. */
 static const struct {
   const char *name;
   uint8_t bits;
-} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}};
+} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}, {"fp8", 0}};
 
-/* What the keys of a linear line say of its weight; bits 0: it is not quantised. */
+/* What the keys of a linear line say of its weight; neither bits nor fp8: it is not quantised. */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int64_t *word = vram__node_list(n, VRAM__KEY_quant, NULL);
@@ -22254,8 +22274,10 @@ VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   vram__memory_zero(&q, sizeof q);
   for (i = 0; word && i < sizeof vram__quant_kinds / sizeof *vram__quant_kinds; i++) {
     const char *name = vram__quant_kinds[i].name;
-    if (*word == vram__word(name, vram__text_len(name)))
+    if (*word == vram__word(name, vram__text_len(name))) {
       q.bits = vram__quant_kinds[i].bits;
+      q.fp8 = !q.bits;
+    }
   }
   q.out = VRAM__INT(n, out_features, 0);
   q.in = x->v[x->ndim - 1];
@@ -22282,17 +22304,15 @@ static const struct {
 } vram__quantised_otherwise[] = {
     {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
               "bf16: the model without quant="},
-    {"fp8", "fp8 (FineGrainedFP8) takes a byte a value and 4 for each 128 x 128; what "
-            "its kernels need beside is not known"},
-    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; what "
-             "its kernels need beside is not known"},
+    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; which "
+             "kernel is chosen, what it packs anew and needs beside is not known"},
     {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
             "beside is not known"}};
 
 static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
   const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
   uint32_t i;
-  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4, int8 or fp8)");
   for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
     if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
                                      vram__text_len(vram__quantised_otherwise[i].name))) {
@@ -22302,21 +22322,39 @@ static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
 }
 
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
-  if (!q->bits) {
+  if (!q->bits && !q->fp8) {
     vram__quantised_unknown(g, n);
     return 0;
   }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
     return vram__node_error(g, n,
                             "a quantised weight was f32, f16 or bf16, and so is what computes");
-  if (q->bits == 8 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
+  if (q->bits != 4 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
                        vram__node_list(n, VRAM__KEY_double_quant, NULL)))
-    return vram__node_error(g, n, "int8 has no compute_dtype and no double_quant");
-  if (q->bits == 4 && vram__node_list(n, VRAM__KEY_threshold, NULL))
+    return vram__node_error(g, n, "int8 and fp8 have no compute_dtype and no double_quant");
+  if (q->bits != 8 && vram__node_list(n, VRAM__KEY_threshold, NULL))
     return vram__node_error(g, n, "threshold is int8's");
+  if (q->fp8 && VRAM__INT(n, dora, 0))
+    return vram__node_error(g, n, "dora asks for a weight that peft cannot dequantise");
   if (q->bits == 8 && (n->in[0]->d->ndim < 2 || n->in[0]->d->ndim > 3))
     return vram__node_error(g, n, "int8 multiplies tensors of two or three axes");
   return 1;
+}
+
+static int64_t vram__fp8_blocks(int64_t size) {
+  return (size + VRAM__FP8_BLOCK - 1) / VRAM__FP8_BLOCK;
+}
+
+/* FP8Linear: both are parameters of the module */
+static int vram__fp8_own(vram_graph *g, vram_node *n, const vram__quantised *q) {
+  const uint8_t frozen = VRAM__FROZEN | VRAM__AS_IS;
+  int64_t size[2], blocks[2];
+  size[0] = q->out;
+  size[1] = q->in;
+  blocks[0] = vram__fp8_blocks(q->out);
+  blocks[1] = vram__fp8_blocks(q->in);
+  return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_F8E4M3FN, frozen) &&
+         vram__node_own(g, n, VRAM__LINEAR_SCALES, "weight_scale_inv", 2, blocks, VRAM_F32, frozen);
 }
 
 /* The weight as it is stored, and what says how to read it: it lies beside the parameters, which
@@ -22332,6 +22370,8 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
   size[1] = q->in;
   g->holds += q->bits == 8;
   g->extra += 4096;
+  if (q->fp8)
+    return vram__fp8_own(g, n, q);
   if (q->bits == 8)
     return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
            vram__node_own(g, n, VRAM__LINEAR_SCALES, "SCB", 1, size, VRAM_F32, state);
@@ -22631,11 +22671,62 @@ VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__
   vram__python_gradient_release(s, f);
 }
 
+/* fp8_linear: the Triton kernel rounds x as it goes. DeepGEMM, where it is installed, takes rounded
+   rows and their scales, made of x with whole blocks, its absolute values and those in f32
+   (per_token_cast_to_fp8). */
+static vram__tensor vram__fp8_linear(vram__step *s, const vram_node *n, const vram__quantised *q,
+                                     vram__tensor x) {
+  const uint64_t rows = q->in ? x.d->numel / (uint64_t)q->in : 0;
+  const uint64_t blocks = rows * (uint64_t)vram__fp8_blocks(q->in);
+  const int rounds = x.dt == VRAM_BF16 || x.dt == VRAM_F16;
+  int64_t size[VRAM_MAX_AXES];
+  vram__grad_fn *f;
+  vram__tensor y;
+  uint32_t i;
+  if (!(x.d->flags & VRAM__CONTIG)) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "fp8 of a tensor that is not contiguous: the kernel stops with an error");
+    return vram__tensor_retain(s, x);
+  }
+  f = vram__tape_record(s, VRAM__K_fp8_linear, &x, 1, 1, 0);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = q->out;
+  if (rounds)
+    vram__upper_may_need(s, blocks * (2 * VRAM__FP8_BLOCK + 8));
+  y = vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+  if (rounds)
+    vram__upper_may_need(s, blocks * (VRAM__FP8_BLOCK / 4 + 2));
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* FP8LinearFunction.backward, _dequantize_fp8_weight: the weight and a scale for each block of its
+   rows in the gradient's dtype */
+VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__quantised q = vram__node_quantised(f->node);
+  vram__tensor scales, rows, w;
+  if (!vram__input_wanted(f, 0))
+    return;
+  scales = vram__tensor_to(s, s->param[f->node->param[VRAM__LINEAR_SCALES]->index], g.dt);
+  w = vram__tensor_empty(s, vram__dims_2d(s, q.out, q.in), g.dt);
+  rows = vram__tensor_empty(
+      s, vram__dims_2d(s, vram__fp8_blocks(q.out) * VRAM__FP8_BLOCK, vram__fp8_blocks(q.in)), g.dt);
+  vram__tensor_release(s, scales);
+  vram__tensor_release(s, rows);
+  to[0] = vram__torch_matmul(s, g, w);
+  vram__tensor_release(s, w);
+  vram__python_gradient_release(s, f);
+}
+
 /* Linear4bit.forward: x in the dtype that computes, and back; Linear8bitLt.forward */
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
                                             vram__tensor b) {
   const vram__quantised q = vram__node_quantised(n);
   vram__tensor a, y, cast;
+  if (q.fp8) /* the bias is added in place */
+    return vram__fp8_linear(s, n, &q, x);
   if (q.bits == 8)
     return vram__matmul_8bit(s, &q, x, b);
   a = q.compute ? vram__torch_cast(s, x, vram__quantised_dtype(s, q.compute))

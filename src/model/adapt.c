@@ -11,6 +11,9 @@ enum {
   VRAM__ADAPT_KEY
 };
 
+/* What is said of prepare_model_for_kbit_training. */
+enum { VRAM__PREPARE_UNSAID, VRAM__PREPARE, VRAM__PREPARE_NOT };
+
 /* Which biases learn beside adapters (LoraConfig.bias). */
 enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
@@ -111,8 +114,10 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
     return a->biases || vram__text_is(value.text, value.len, "none") ||
            vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
-    a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
-    if (a->unprepared || vram__text_is(value.text, value.len, "1"))
+    a->prepares = vram__text_is(value.text, value.len, "0")   ? VRAM__PREPARE_NOT
+                  : vram__text_is(value.text, value.len, "1") ? VRAM__PREPARE
+                                                              : VRAM__PREPARE_UNSAID;
+    if (a->prepares)
       return 1;
     vram__adapt_fail(p->g, "not a boolean", value, "0 or 1");
     return 0;
@@ -141,10 +146,16 @@ static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
   return vram__attr_find(keys->words, key, NULL) != NULL;
 }
 
+static int vram__adapt_is_fp8(const vram__keys *quant) {
+  const int64_t *kind = vram__attr_find(quant->words, VRAM__KEY_quant, NULL);
+  return kind && *kind == VRAM__WORD("fp8");
+}
+
 /* 4-bit weights compute in the dtype that they were loaded in. */
 static void vram__adapt_compute(vram__keys *keys) {
   const int64_t *kind = vram__attr_find(keys->words, VRAM__KEY_quant, NULL);
-  if (!kind || *kind == VRAM__WORD("int8") || vram__keys_hold(keys, VRAM__KEY_compute_dtype))
+  if (!kind || *kind == VRAM__WORD("int8") || vram__adapt_is_fp8(keys) ||
+      vram__keys_hold(keys, VRAM__KEY_compute_dtype))
     return;
   keys->words[keys->count++] = VRAM__KEY_compute_dtype | 1 << 8;
   keys->words[keys->count++] = VRAM_DTYPE_MODEL;
@@ -185,7 +196,8 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
   if (lora && !vram__keys_hold(a->lora_keys, VRAM__KEY_lora))
     vram__adapt_fail(g, "adapters without a rank", vram__span_all(lora), "r=16");
   else if (quant && !vram__keys_hold(a->quant_keys, VRAM__KEY_quant))
-    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant), "nf4, fp4 or int8");
+    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant),
+                     "nf4, fp4, int8 or fp8");
   vram__adapt_compute(a->quant_keys);
   g->adapt = a;
   return g->error.code;
@@ -387,7 +399,10 @@ VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, co
           (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
-/* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
+/* prepare_model_for_kbit_training: what is not quantised becomes fp32. It is for weights of
+   bitsandbytes, and done to others where that is said. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
-  return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+  const vram__adapt *a = g->adapt;
+  return vram__adapt_freezes(g) && a->quant_keys->count &&
+         (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }

@@ -150,7 +150,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
