@@ -3252,6 +3252,8 @@ typedef struct vram_step_options {
                            outside. They may lie inside one another, outer ones first, if
                            not `reentrant` */
   int reentrant;        /* use_reentrant=True */
+  int by_keyword; /* reentrant ranges: what wants no gradient is no input but a keyword argument,
+                     which their functions refer to, as layers of transformers do */
   /* With train: the same text with other dims, or the same calls with other sizes. The report then
      tells of all that runs, the highest peak of each phase; events go on from one to the next. */
   const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
@@ -8103,7 +8105,7 @@ typedef struct vram__adapt {
   vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
   vram__span targets, skip, save;         /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
-  uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint8_t prepares;                       /* prepare_model_for_kbit_training, if it is said */
   uint8_t biases;                         /* which of them learn, too */
   uint8_t saves, names_bias;              /* what the name of the line that is read says */
   const vram_param *table;                /* of the first embedding */
@@ -10313,6 +10315,9 @@ enum {
   VRAM__ADAPT_KEY
 };
 
+/* What is said of prepare_model_for_kbit_training. */
+enum { VRAM__PREPARE_UNSAID, VRAM__PREPARE, VRAM__PREPARE_NOT };
+
 /* Which biases learn beside adapters (LoraConfig.bias). */
 enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
@@ -10413,8 +10418,10 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
     return a->biases || vram__text_is(value.text, value.len, "none") ||
            vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
-    a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
-    if (a->unprepared || vram__text_is(value.text, value.len, "1"))
+    a->prepares = vram__text_is(value.text, value.len, "0")   ? VRAM__PREPARE_NOT
+                  : vram__text_is(value.text, value.len, "1") ? VRAM__PREPARE
+                                                              : VRAM__PREPARE_UNSAID;
+    if (a->prepares)
       return 1;
     vram__adapt_fail(p->g, "not a boolean", value, "0 or 1");
     return 0;
@@ -10443,10 +10450,16 @@ static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
   return vram__attr_find(keys->words, key, NULL) != NULL;
 }
 
+static int vram__adapt_is_fp8(const vram__keys *quant) {
+  const int64_t *kind = vram__attr_find(quant->words, VRAM__KEY_quant, NULL);
+  return kind && *kind == VRAM__WORD("fp8");
+}
+
 /* 4-bit weights compute in the dtype that they were loaded in. */
 static void vram__adapt_compute(vram__keys *keys) {
   const int64_t *kind = vram__attr_find(keys->words, VRAM__KEY_quant, NULL);
-  if (!kind || *kind == VRAM__WORD("int8") || vram__keys_hold(keys, VRAM__KEY_compute_dtype))
+  if (!kind || *kind == VRAM__WORD("int8") || vram__adapt_is_fp8(keys) ||
+      vram__keys_hold(keys, VRAM__KEY_compute_dtype))
     return;
   keys->words[keys->count++] = VRAM__KEY_compute_dtype | 1 << 8;
   keys->words[keys->count++] = VRAM_DTYPE_MODEL;
@@ -10487,7 +10500,8 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
   if (lora && !vram__keys_hold(a->lora_keys, VRAM__KEY_lora))
     vram__adapt_fail(g, "adapters without a rank", vram__span_all(lora), "r=16");
   else if (quant && !vram__keys_hold(a->quant_keys, VRAM__KEY_quant))
-    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant), "nf4, fp4 or int8");
+    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant),
+                     "nf4, fp4, int8 or fp8");
   vram__adapt_compute(a->quant_keys);
   g->adapt = a;
   return g->error.code;
@@ -10573,12 +10587,21 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
     a->candidate[a->ncandidate++] = name;
 }
 
+/* get_output_embeddings(): a layer that is called so, or the last one where it gives a number for
+   each row of the embedding. The head of anything else is a linear layer as the others are. */
+static int vram__adapt_is_output_embedding(const vram__adapt *a, const vram__keys *keys,
+                                           vram__span name, int last) {
+  const int64_t *out = vram__attr_find(keys->words, VRAM__KEY_out_features, NULL);
+  return vram__adapt_names(vram__span_all("lm_head"), name) ||
+         (last && a->table && a->table->d->ndim && out && *out == a->table->d->v[0]);
+}
+
 /* A linear line of this name gets the keys that the options give it. 0: no room for them. */
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
-  int head, good = 1;
+  int head, last, good = 1;
   if (!a)
     return 1;
   a->saves = vram__adapt_names(a->save, name) != 0;
@@ -10586,10 +10609,10 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
-  head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
-         vram__adapt_names(vram__span_all("lm_head"), name);
+  last = name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len);
+  head = vram__adapt_is_output_embedding(a, keys, name, last);
   vram__adapt_candidate(a, name);
-  if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
+  if (a->quant_keys->count && !head && !last && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
   if (!a->lora_keys->count || !good || a->saves)
     return good;
@@ -10680,9 +10703,12 @@ VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, co
           (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
-/* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
+/* prepare_model_for_kbit_training: what is not quantised becomes fp32. It is for weights of
+   bitsandbytes, and done to others where that is said. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
-  return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+  const vram__adapt *a = g->adapt;
+  return vram__adapt_freezes(g) && a->quant_keys->count &&
+         (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
 /* >>model/order    parameters in the order of the module, where the program uses them in another
@@ -12233,7 +12259,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -12457,12 +12483,13 @@ struct vram__step {
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
-  vram__tensor *gin;            /* gradients for the inputs of the running backward node */
-  vram__tensor *args, *results; /* inputs and outputs of the running node */
-  const vram_value *root;       /* what backward starts from, or the caller keeps */
-  uint32_t nbackward;           /* `backward` lines so far */
-  uint64_t saved_most;          /* saved bytes at one of them */
-  uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
+  vram__tensor *gin;               /* gradients for the inputs of the running backward node */
+  vram__tensor *args, *results;    /* inputs and outputs of the running node */
+  const vram_value *root;          /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;              /* `backward` lines so far */
+  uint64_t saved_most;             /* saved bytes at one of them */
+  uint8_t first_batch, last_batch; /* the micro-batch that runs is the step's first, its last */
+  uint8_t *skip;                   /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
   vram__total optim_all; /* a list like all trainable parameters */
@@ -15957,7 +15984,8 @@ enum {
 /* A quantised weight [out, in]. */
 typedef struct vram__quantised {
   int64_t out, in;
-  uint8_t bits;       /* of a value; 0: the weight is not quantised */
+  uint8_t bits;       /* of a value of bitsandbytes; 0: it is none of those */
+  uint8_t fp8;        /* transformers' FP8Linear */
   uint8_t nested;     /* its scales are quantised, too */
   uint8_t threshold;  /* columns of x with larger values are multiplied in x's dtype */
   vram_dtype from;    /* what it was quantised from and is dequantised to */
@@ -16166,6 +16194,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 /* quantised.c */
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
@@ -22227,15 +22256,18 @@ VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addm
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
-/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes has them */
+/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes and transformers have them
+ */
 
-/* The words of quant=. */
+enum { VRAM__FP8_BLOCK = 128 }; /* rows and columns that share a scale (weight_block_size) */
+
+/* The words of quant=; bits 0: fp8. */
 static const struct {
   const char *name;
   uint8_t bits;
-} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}};
+} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}, {"fp8", 0}};
 
-/* What the keys of a linear line say of its weight; bits 0: it is not quantised. */
+/* What the keys of a linear line say of its weight; neither bits nor fp8: it is not quantised. */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int64_t *word = vram__node_list(n, VRAM__KEY_quant, NULL);
@@ -22244,8 +22276,10 @@ VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   vram__memory_zero(&q, sizeof q);
   for (i = 0; word && i < sizeof vram__quant_kinds / sizeof *vram__quant_kinds; i++) {
     const char *name = vram__quant_kinds[i].name;
-    if (*word == vram__word(name, vram__text_len(name)))
+    if (*word == vram__word(name, vram__text_len(name))) {
       q.bits = vram__quant_kinds[i].bits;
+      q.fp8 = !q.bits;
+    }
   }
   q.out = VRAM__INT(n, out_features, 0);
   q.in = x->v[x->ndim - 1];
@@ -22272,17 +22306,15 @@ static const struct {
 } vram__quantised_otherwise[] = {
     {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
               "bf16: the model without quant="},
-    {"fp8", "fp8 (FineGrainedFP8) takes a byte a value and 4 for each 128 x 128; what "
-            "its kernels need beside is not known"},
-    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; what "
-             "its kernels need beside is not known"},
+    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; which "
+             "kernel is chosen, what it packs anew and needs beside is not known"},
     {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
             "beside is not known"}};
 
 static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
   const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
   uint32_t i;
-  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4, int8 or fp8)");
   for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
     if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
                                      vram__text_len(vram__quantised_otherwise[i].name))) {
@@ -22292,21 +22324,39 @@ static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
 }
 
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
-  if (!q->bits) {
+  if (!q->bits && !q->fp8) {
     vram__quantised_unknown(g, n);
     return 0;
   }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
     return vram__node_error(g, n,
                             "a quantised weight was f32, f16 or bf16, and so is what computes");
-  if (q->bits == 8 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
+  if (q->bits != 4 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
                        vram__node_list(n, VRAM__KEY_double_quant, NULL)))
-    return vram__node_error(g, n, "int8 has no compute_dtype and no double_quant");
-  if (q->bits == 4 && vram__node_list(n, VRAM__KEY_threshold, NULL))
+    return vram__node_error(g, n, "int8 and fp8 have no compute_dtype and no double_quant");
+  if (q->bits != 8 && vram__node_list(n, VRAM__KEY_threshold, NULL))
     return vram__node_error(g, n, "threshold is int8's");
+  if (q->fp8 && VRAM__INT(n, dora, 0))
+    return vram__node_error(g, n, "dora asks for a weight that peft cannot dequantise");
   if (q->bits == 8 && (n->in[0]->d->ndim < 2 || n->in[0]->d->ndim > 3))
     return vram__node_error(g, n, "int8 multiplies tensors of two or three axes");
   return 1;
+}
+
+static int64_t vram__fp8_blocks(int64_t size) {
+  return (size + VRAM__FP8_BLOCK - 1) / VRAM__FP8_BLOCK;
+}
+
+/* FP8Linear: both are parameters of the module */
+static int vram__fp8_own(vram_graph *g, vram_node *n, const vram__quantised *q) {
+  const uint8_t frozen = VRAM__FROZEN | VRAM__AS_IS;
+  int64_t size[2], blocks[2];
+  size[0] = q->out;
+  size[1] = q->in;
+  blocks[0] = vram__fp8_blocks(q->out);
+  blocks[1] = vram__fp8_blocks(q->in);
+  return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_F8E4M3FN, frozen) &&
+         vram__node_own(g, n, VRAM__LINEAR_SCALES, "weight_scale_inv", 2, blocks, VRAM_F32, frozen);
 }
 
 /* The weight as it is stored, and what says how to read it: it lies beside the parameters, which
@@ -22322,6 +22372,8 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
   size[1] = q->in;
   g->holds += q->bits == 8;
   g->extra += 4096;
+  if (q->fp8)
+    return vram__fp8_own(g, n, q);
   if (q->bits == 8)
     return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
            vram__node_own(g, n, VRAM__LINEAR_SCALES, "SCB", 1, size, VRAM_F32, state);
@@ -22621,11 +22673,62 @@ VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__
   vram__python_gradient_release(s, f);
 }
 
+/* fp8_linear: the Triton kernel rounds x as it goes. DeepGEMM, where it is installed, takes rounded
+   rows and their scales, made of x with whole blocks, its absolute values and those in f32
+   (per_token_cast_to_fp8). */
+static vram__tensor vram__fp8_linear(vram__step *s, const vram_node *n, const vram__quantised *q,
+                                     vram__tensor x) {
+  const uint64_t rows = q->in ? x.d->numel / (uint64_t)q->in : 0;
+  const uint64_t blocks = rows * (uint64_t)vram__fp8_blocks(q->in);
+  const int rounds = x.dt == VRAM_BF16 || x.dt == VRAM_F16;
+  int64_t size[VRAM_MAX_AXES];
+  vram__grad_fn *f;
+  vram__tensor y;
+  uint32_t i;
+  if (!(x.d->flags & VRAM__CONTIG)) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "fp8 of a tensor that is not contiguous: the kernel stops with an error");
+    return vram__tensor_retain(s, x);
+  }
+  f = vram__tape_record(s, VRAM__K_fp8_linear, &x, 1, 1, 0);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = q->out;
+  if (rounds)
+    vram__upper_may_need(s, blocks * (2 * VRAM__FP8_BLOCK + 8));
+  y = vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+  if (rounds)
+    vram__upper_may_need(s, blocks * (VRAM__FP8_BLOCK / 4 + 2));
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* FP8LinearFunction.backward, _dequantize_fp8_weight: the weight and a scale for each block of its
+   rows in the gradient's dtype */
+VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__quantised q = vram__node_quantised(f->node);
+  vram__tensor scales, rows, w;
+  if (!vram__input_wanted(f, 0))
+    return;
+  scales = vram__tensor_to(s, s->param[f->node->param[VRAM__LINEAR_SCALES]->index], g.dt);
+  w = vram__tensor_empty(s, vram__dims_2d(s, q.out, q.in), g.dt);
+  rows = vram__tensor_empty(
+      s, vram__dims_2d(s, vram__fp8_blocks(q.out) * VRAM__FP8_BLOCK, vram__fp8_blocks(q.in)), g.dt);
+  vram__tensor_release(s, scales);
+  vram__tensor_release(s, rows);
+  to[0] = vram__torch_matmul(s, g, w);
+  vram__tensor_release(s, w);
+  vram__python_gradient_release(s, f);
+}
+
 /* Linear4bit.forward: x in the dtype that computes, and back; Linear8bitLt.forward */
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
                                             vram__tensor b) {
   const vram__quantised q = vram__node_quantised(n);
   vram__tensor a, y, cast;
+  if (q.fp8) /* the bias is added in place */
+    return vram__fp8_linear(s, n, &q, x);
   if (q.bits == 8)
     return vram__matmul_8bit(s, &q, x, b);
   a = q.compute ? vram__torch_cast(s, x, vram__quantised_dtype(s, q.compute))
@@ -36781,7 +36884,7 @@ VRAM__FN void vram__calls_find(vram__step *s) {
     if (r->narg > s->call.most_args)
       s->call.most_args = r->narg;
     if (r->flags & VRAM_CHECKPOINT_REENTRANT)
-      s->call.own_args += r->narg - r->nnamed;
+      s->call.own_args += r->block || !s->o->by_keyword ? r->narg - r->nnamed : r->narg;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");
@@ -37164,6 +37267,26 @@ static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
       s->failed = VRAM_ERR_MEMORY;
 }
 
+/* A layer of transformers gets by position what wants a gradient, as this form asks for, and the
+   rest by keyword: its function refers to that. */
+static void vram__range_split(vram__step *s, vram__range *r) {
+  uint32_t i, k, named = 0;
+  if (!s->o->by_keyword || r->block || !s->grad || !(r->flags & VRAM_CHECKPOINT_REENTRANT))
+    return;
+  for (i = 0; i < r->narg; i++) {
+    const vram_value *v = r->arg[i];
+    vram__tensor *t = &s->variable[s->name_of[v->index]].t;
+    vram__history_refresh(s, t);
+    if (!vram__tensor_fn(s, *t))
+      continue;
+    for (k = i; k > named; k--)
+      r->arg[k] = r->arg[k - 1];
+    r->arg[named++] = v;
+  }
+  if (named)
+    r->nnamed = named;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
@@ -37227,10 +37350,11 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind) {
   while (at < behind && !s->failed) {
-    const vram__range *r = &s->call.range[at];
+    vram__range *r = &s->call.range[at];
     n = vram__forward_nodes(s, n, r->first);
     if (s->failed || s->call.mute)
       return n;
+    vram__range_split(s, r);
     vram__checkpoint_forward(s, r);
     if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
       return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
@@ -37465,8 +37589,6 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
     return NULL;
   if (!g->nbackward)
     return g->nstep || g->nzero_grad ? "step or zero_grad lines without a backward line" : NULL;
-  if (o->accumulate > 1)
-    return "micro-batches of a text that has backward lines of its own";
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
            "blocks)";
@@ -37605,6 +37727,14 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   vram__saved_recount(s);
 }
 
+/* Does anything but ends of lifetimes follow the line? */
+static int vram__training_goes_on(const vram_node *n) {
+  do
+    n = n->next;
+  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
+  return n != NULL;
+}
+
 static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
   uint32_t found = 0, at = 0;
@@ -37619,15 +37749,7 @@ static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   }
   if (!found)
     vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a zero_grad line that names no trainable parameter");
-  vram__phase_end(s, VRAM_PHASE_FORWARD);
-}
-
-/* Does anything but ends of lifetimes follow the line? */
-static int vram__training_goes_on(const vram_node *n) {
-  do
-    n = n->next;
-  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
-  return n != NULL;
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
 /* GradScaler.update(): what it noted of each optimizer goes, the first one's last. */
@@ -37663,9 +37785,32 @@ static void vram__step_here(vram__step *s, const vram_node *n) {
   vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
+/* Does the zero_grad line n stand behind a step of weights that it names? */
+static int vram__zero_grad_after_step(const vram__step *s, const vram_node *n) {
+  const vram_node *m;
+  const vram_param *p;
+  for (m = s->g->first; m != n; m = m->next)
+    for (p = m->op == VRAM__OP_step ? s->g->param_first : NULL; p; p = p->next)
+      if (p->kind == VRAM__PARAM && vram__line_names(m, p) && vram__line_names(n, p))
+        return 1;
+  return 0;
+}
+
+/* Of micro-batches, each of which runs the text, the last one makes the optimizers' steps. Their
+   gradients go with them: behind the last one's step, or before the first one. */
+static int vram__training_line_runs(const vram__step *s, const vram_node *n) {
+  if (s->first_batch && s->last_batch)
+    return 1;
+  if (n->op == VRAM__OP_zero_grad)
+    return vram__zero_grad_after_step(s, n) ? s->last_batch : s->first_batch;
+  return s->last_batch || (n->op != VRAM__OP_step && n->op != VRAM__OP_update);
+}
+
 /* One of these lines, in training. */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
   const uint8_t grad = s->grad, cat = s->cat;
+  if (!vram__training_line_runs(s, n))
+    return;
   if (n->op == VRAM__OP_zero_grad)
     vram__zero_grad_here(s, n);
   else if (n->op == VRAM__OP_step)
@@ -37763,7 +37908,7 @@ static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
 /* One micro-batch after zero_grad or the one before, whose loss `loss` holds until it has a new
  * one.
  */
-static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
+static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   const uint32_t held = s->nheld;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
@@ -37788,7 +37933,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     return;
   }
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
-  if (s->o->zero_grad_late && first)
+  if (s->o->zero_grad_late && s->first_batch)
     vram__zero_grad_now(s);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   s->gin = vram__backward_room(s);
@@ -37939,8 +38084,10 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
   for (k = 0; k < count && !s->failed; k++) {
     if (k)
       vram__micro_batch_forget(s, tape, &loss);
-    vram__micro_batch(s, &loss, k == 0);
-    if (!fold || s->failed)
+    s->first_batch = k == 0;
+    s->last_batch = k + 1 == all;
+    vram__micro_batch(s, &loss);
+    if (!fold || s->failed || k + 1 == count)
       continue;
     for (i = known; i; i--) /* past[0] is now */
       past[i] = past[i - 1];
@@ -37948,7 +38095,7 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     for (i = 1; i <= known && past[i].state != past[0].state;)
       i++;
     if (i <= known) {
-      left = count - 1 - k;
+      left = count - 1 - k - (s->g->nstep != 0); /* those lines are run in the last one only */
       vram__rounds_count(s, &past[i], &past[0], left / i);
       k += left / i * i;
       fold = 0;
@@ -37959,8 +38106,10 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     if (count)
       vram__micro_batch_forget(s, tape, &loss);
     vram__epoch_batch(s, last);
+    s->first_batch = !count;
+    s->last_batch = 1;
     if (!s->failed)
-      vram__micro_batch(s, &loss, !count);
+      vram__micro_batch(s, &loss);
   }
   s->loss = loss;
 }
@@ -39399,8 +39548,11 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     for (b = g->checkpoint_first; b; b = b->next)
       if (b->flags & VRAM_CHECKPOINT_REENTRANT)
         n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
-    for (m = g->first; m; m = m->next)
+    for (m = g->first; m; m = m->next) {
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
+      if (o->by_keyword)
+        n += depth * m->nin * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
+    }
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +

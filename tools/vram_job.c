@@ -113,6 +113,7 @@ static int set_checkpoint(job *j, const char *a, const char *v) {
   j->training = a;
   if (!strcmp(v, "layers")) {
     j->checkpoint = v;
+    j->o.by_keyword = 1;
     return 1;
   }
   j->automatic = !strcmp(v, "auto") && !fit;
@@ -126,6 +127,7 @@ static int set_checkpoint(job *j, const char *a, const char *v) {
 
 static int set_checkpoint_nodes(job *j, const char *a, const char *v) {
   j->checkpoint = v;
+  j->o.by_keyword = 0;
   j->training = a;
   return 1;
 }

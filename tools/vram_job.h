@@ -32,7 +32,7 @@
   "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --lora r=16,...       adapters learn, nothing else\n"                                         \
-  "  --quant nf4,...       linear weights in nf4, fp4 or int8\n"                                   \
+  "  --quant nf4,...       linear weights: nf4, fp4, int8, fp8\n"                                  \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint layers   checkpoint() around each layer, as\n"                                   \
   "                        gradient_checkpointing_enable() has it\n"                               \

@@ -78,6 +78,8 @@ typedef struct vram_step_options {
                            outside. They may lie inside one another, outer ones first, if
                            not `reentrant` */
   int reentrant;        /* use_reentrant=True */
+  int by_keyword; /* reentrant ranges: what wants no gradient is no input but a keyword argument,
+                     which their functions refer to, as layers of transformers do */
   /* With train: the same text with other dims, or the same calls with other sizes. The report then
      tells of all that runs, the highest peak of each phase; events go on from one to the next. */
   const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes

@@ -46,7 +46,8 @@ enum {
 /* A quantised weight [out, in]. */
 typedef struct vram__quantised {
   int64_t out, in;
-  uint8_t bits;       /* of a value; 0: the weight is not quantised */
+  uint8_t bits;       /* of a value of bitsandbytes; 0: it is none of those */
+  uint8_t fp8;        /* transformers' FP8Linear */
   uint8_t nested;     /* its scales are quantised, too */
   uint8_t threshold;  /* columns of x with larger values are multiplied in x's dtype */
   vram_dtype from;    /* what it was quantised from and is dequantised to */

@@ -105,8 +105,11 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     for (b = g->checkpoint_first; b; b = b->next)
       if (b->flags & VRAM_CHECKPOINT_REENTRANT)
         n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
-    for (m = g->first; m; m = m->next)
+    for (m = g->first; m; m = m->next) {
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
+      if (o->by_keyword)
+        n += depth * m->nin * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
+    }
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +

@@ -150,7 +150,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -374,12 +374,13 @@ struct vram__step {
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
-  vram__tensor *gin;            /* gradients for the inputs of the running backward node */
-  vram__tensor *args, *results; /* inputs and outputs of the running node */
-  const vram_value *root;       /* what backward starts from, or the caller keeps */
-  uint32_t nbackward;           /* `backward` lines so far */
-  uint64_t saved_most;          /* saved bytes at one of them */
-  uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
+  vram__tensor *gin;               /* gradients for the inputs of the running backward node */
+  vram__tensor *args, *results;    /* inputs and outputs of the running node */
+  const vram_value *root;          /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;              /* `backward` lines so far */
+  uint64_t saved_most;             /* saved bytes at one of them */
+  uint8_t first_batch, last_batch; /* the micro-batch that runs is the step's first, its last */
+  uint8_t *skip;                   /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
   vram__total optim_all; /* a list like all trainable parameters */
