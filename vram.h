@@ -38835,9 +38835,9 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
   const vram_graph *const other[3] = {o->last_batch, o->evaluation, o->dry_run};
   static const char *const differs[3] = {
       "the last batch is not one of this model: its nodes or parameters differ",
-      "the model that is evaluated is not the one that is trained: its nodes or "
-      "parameters differ",
-      "the model of the dry run is not the one that is trained: its nodes or parameters differ"};
+      "the model that is evaluated is not the one that is trained: its nodes or parameters differ",
+      "the model of the dry run is not the one that is trained: its nodes or parameters differ",
+  };
   uint32_t i;
   if (!o->train)
     return NULL;
