@@ -3262,6 +3262,11 @@ typedef struct vram_step_options {
   const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
                                           eval mode under no_grad: its inputs come to the device
                                           then, and they go with its results */
+  const vram_graph *dry_run;    /* before the first step: the model runs forward once as it is
+                                          trained, outside autocast, and all of it goes
+                                          (torchsummary's summary() does so with two samples, a
+                                          module with lazy parameters needs it). Only `replay` shows
+                                          what it leaves in the cache */
   uint32_t prefetch;            /* further batches of the inputs that wait on the device */
   uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;                  /* compute capability times ten; 0: 90 */
@@ -3530,6 +3535,7 @@ typedef struct vram_solve_options {
   vram_step_options step; /* its graphs are unused: */
   int64_t last_batch;     /* of an epoch; of smaller ones that are tried it is all. 0: none */
   int64_t eval_batch;     /* of an evaluation between steps; 0: none */
+  int64_t dry_run_batch;  /* of a forward pass before the first step; 0: none */
   const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
 } vram_solve_options;
 
@@ -12508,7 +12514,7 @@ struct vram__replay {
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
   uint32_t *gradient;   /* blocks of the leaves' gradients */
   uint32_t rnn_dropout; /* block of its state */
-  uint8_t fresh;        /* nothing is on the device yet */
+  uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
   uint8_t oom;          /* or that of the device: nothing more is played, */
   uint8_t tight;        /* and nobody asks about the rest */
@@ -34036,7 +34042,8 @@ enum {
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
   VRAM__RUN_RNN_CELLS = 8,
-  VRAM__RUN_WORKSPACES = 16 /* times vram__step.blas_workspaces */
+  VRAM__RUN_WORKSPACES = 16, /* times vram__step.blas_workspaces */
+  VRAM__RUN_DRY = 1 << 12
 };
 
 /* optim.c */
@@ -34100,6 +34107,7 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
 
 /* epoch.c */
 VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__dry_run(vram__step *s);
 VRAM__FN void vram__evaluate(vram__step *s);
 VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 
@@ -36074,7 +36082,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
     st->id = UINT32_MAX;
     if (s->replay && s->replay->taping)
       vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
-    else if (s->replay && s->replay->fresh) {
+    else if (s->replay && s->replay->fresh > (cat != VRAM_CATEGORY_INPUTS)) {
       vram__replay_tell(s, cat, NULL);
       st->block = vram__replay_get(s, st->bytes);
     }
@@ -37491,7 +37499,7 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh;
+  const int fresh = s->replay && s->replay->fresh == 2;
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
@@ -39017,7 +39025,12 @@ static int vram__graphs_alike(const vram_graph *a, const vram_graph *b) {
 
 /* Why these options do not go together, or NULL. */
 VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o) {
-  const vram_graph *const other[2] = {o->last_batch, o->evaluation};
+  const vram_graph *const other[3] = {o->last_batch, o->evaluation, o->dry_run};
+  static const char *const differs[3] = {
+      "the last batch is not one of this model: its nodes or parameters differ",
+      "the model that is evaluated is not the one that is trained: its nodes or parameters differ",
+      "the model of the dry run is not the one that is trained: its nodes or parameters differ",
+  };
   uint32_t i;
   if (!o->train)
     return NULL;
@@ -39027,11 +39040,11 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
     return "an optimizer in backward leaves no gradients to zero";
   if (o->last_batch && o->first_step)
     return "a first step has no last batch of an epoch behind it (expected a steady step)";
-  for (i = 0; i < 2; i++)
+  if (o->dry_run && (g->nkept || g->nbackward || g->rnn_dropout))
+    return "a dry run goes with no `keep` and no `backward` line and no recurrent net with dropout";
+  for (i = 0; i < 3; i++)
     if (other[i] && (other[i]->error.code || !other[i]->root || !vram__graphs_alike(g, other[i])))
-      return i ? "the model that is evaluated is not the one that is trained: its nodes or "
-                 "parameters differ"
-               : "the last batch is not one of this model: its nodes or parameters differ";
+      return differs[i];
   for (i = 0; o->last_batch && i < g->ninput; i++)
     if (o->last_batch->input[i]->d->numel > g->input[i]->d->numel)
       return "the last batch of an epoch is larger than the others";
@@ -39103,6 +39116,20 @@ static void vram__evaluation_play(vram__step *s) {
     vram__evaluation_unname(s);
   if (s->leaf.nmade && !s->failed)
     vram__leaves_settle(s);
+}
+
+/* model(x) with what backward would need, which goes at once. */
+VRAM__FN void vram__dry_run(vram__step *s) {
+  s->phase = VRAM_PHASE_FORWARD;
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  s->tape.begin = s->used;
+  s->grad = 1;
+  vram__forward(s);
+  s->grad = 0;
+  if (s->failed)
+    return;
+  vram__evaluation_unname(s);
+  vram__held_release(s, 0, s->nheld);
 }
 
 /* Behind a step, whose inputs stay where they are. */
@@ -39326,6 +39353,20 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
   return VRAM_OK;
 }
 
+/* What comes before the first step; bits of VRAM__RUN_ for that. */
+static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch,
+                                          uint64_t scratch_bytes, vram_report *report,
+                                          vram__step *s, vram_result *r) {
+  const vram_graph *g = quiet.dry_run;
+  quiet.first_step = 1;
+  quiet.amp = (vram_dtype)0;
+  quiet.prefetch = 0;
+  quiet.ema = VRAM_EMA_NONE;
+  *r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_DRY);
+  s->replay->fresh = 1;
+  return s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
+}
+
 /* The whole run on a device with so much room. */
 static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_options *o,
                                         uint64_t room, int tight, void *scratch,
@@ -39338,7 +39379,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
   vram__replay run;
   vram_result r;
-  uint32_t i;
+  uint32_t i, left = 0;
   uint8_t *at = (uint8_t *)scratch + scratch_bytes;
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
   vram__memory_zero(&run, sizeof run);
@@ -39353,7 +39394,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
-  run.fresh = 1;
+  run.fresh = 2;
   run.tight = tight != 0;
   options.streams = 1;
   if (tight)
@@ -39368,7 +39409,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
                o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
                vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
-               (o->train && o->amp == VRAM_F16);
+               (o->train && (o->amp == VRAM_F16 || o->dry_run));
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
@@ -39376,15 +39417,17 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   quiet.event = NULL;
   quiet.nodes = NULL;
   quiet.first_step = 1;
+  if (!r && o->train && o->dry_run)
+    left = vram__replay_play_dry_run(quiet, scratch, scratch_bytes, report, s, &r);
   for (i = 0; i < before && !r; i++) {
     r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
-                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : 0));
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left));
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : left);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
@@ -39582,6 +39625,8 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
   if (o && o->train && o->evaluation)
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->evaluation, o));
+  if (o && o->train && o->dry_run && vram__step_graph_bytes(o->dry_run, o) > n)
+    n = vram__step_graph_bytes(o->dry_run, o);
   return n;
 }
 
@@ -39760,7 +39805,7 @@ static int vram__step_take_arrays(vram__step *s) {
 }
 
 /* Everything that is there before the first event. */
-static void vram__step_put_before(vram__step *s) {
+static void vram__step_put_before(vram__step *s, int dry) {
   vram__forward_leave_out(s);
   if (s->failed)
     return;
@@ -39770,7 +39815,8 @@ static void vram__step_put_before(vram__step *s) {
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
               s->leaf.parameters; /* it goes with an optimizer */
   s->watched |= s->scaler && s->found_inf;
-  vram__optim_before(s);
+  if (!dry)
+    vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
@@ -39921,9 +39967,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__step_set_options(s);
   s->failed = (uint8_t)vram__step_take_arrays(s);
   if (!s->failed)
-    vram__step_put_before(s);
+    vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
   if (s->failed)
     return (vram_result)s->failed;
+  if (how & VRAM__RUN_DRY) {
+    vram__dry_run(s);
+    return (vram_result)s->failed;
+  }
   vram__step_play(s, how);
   vram__step_report(s);
   return (vram_result)s->failed;
@@ -40326,7 +40376,7 @@ typedef struct vram__solver {
   uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram__solve_graph g, other[2]; /* with the last batch of an epoch, with that of an evaluation */
+  vram__solve_graph g, other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
   vram_step_options step;
   vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
@@ -40413,17 +40463,18 @@ static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_
   return vram__solve_kind(v);
 }
 
-/* The same with the batch of an evaluation, or the last one of an epoch: none is larger than the
-   one that is tried. */
+/* The same with the batch of an evaluation, of a dry run, or the last one of an epoch: none is
+   larger than the one that is tried. */
 static int vram__solve_parse(vram__solver *v) {
   const vram_solve_options *o = v->o;
-  int64_t batch[2];
+  int64_t batch[3];
   int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
   batch[0] = o->last_batch;
   batch[1] = o->eval_batch;
+  batch[2] = o->dry_run_batch;
   if (kind == VRAM__FITS && v->solves_batch && v->g.graph.dim[0].value < batch[0])
     batch[0] = v->g.graph.dim[0].value;
-  for (i = 0; i < 2 && kind == VRAM__FITS; i++)
+  for (i = 0; i < 3 && kind == VRAM__FITS; i++)
     if (batch[i]) {
       v->set[v->nset].name = NULL;
       v->set[v->nset].value = batch[i];
@@ -40874,7 +40925,7 @@ static const char *vram__solve_misuse(const vram_solve_options *o) {
     return "more than 64 dims";
   if (o->most < 0 || o->most > INT32_MAX)
     return "most is not within 0 and 2^31-1";
-  if (o->last_batch < 0 || o->eval_batch < 0)
+  if (o->last_batch < 0 || o->eval_batch < 0 || o->dry_run_batch < 0)
     return "a batch is less than 1";
   if (o->rank && (!o->lora || o->dim || o->segments))
     return o->lora ? "the rank of adapters excludes a dim and segments"
@@ -40931,6 +40982,7 @@ static vram_result vram__solve_begin(vram__solver *v) {
   v->step.budget_bytes = o->budget_bytes;
   v->step.last_batch = o->last_batch ? &v->other[0].graph : NULL;
   v->step.evaluation = o->eval_batch ? &v->other[1].graph : NULL;
+  v->step.dry_run = o->dry_run_batch ? &v->other[2].graph : NULL;
   for (i = 0; i < o->nset; i++)
     v->set[i] = o->set[i];
   v->nset = o->nset;
@@ -40978,6 +41030,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   vram__solve_graph_free(&v, &v.g);
   vram__solve_graph_free(&v, v.other);
   vram__solve_graph_free(&v, v.other + 1);
+  vram__solve_graph_free(&v, v.other + 2);
   if (r)
     vram__memory_zero(solution, sizeof *solution);
   if (err) {
@@ -44236,7 +44289,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
-  t.o.last_batch = t.o.evaluation = NULL;
+  t.o.last_batch = t.o.evaluation = t.o.dry_run = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);
   vram__cuts_find(g, &t.c);

@@ -88,6 +88,11 @@ typedef struct vram_step_options {
   const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
                                           eval mode under no_grad: its inputs come to the device
                                           then, and they go with its results */
+  const vram_graph *dry_run;    /* before the first step: the model runs forward once as it is
+                                          trained, outside autocast, and all of it goes
+                                          (torchsummary's summary() does so with two samples, a
+                                          module with lazy parameters needs it). Only `replay` shows
+                                          what it leaves in the cache */
   uint32_t prefetch;            /* further batches of the inputs that wait on the device */
   uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;                  /* compute capability times ten; 0: 90 */

@@ -399,7 +399,7 @@ struct vram__replay {
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
   uint32_t *gradient;   /* blocks of the leaves' gradients */
   uint32_t rnn_dropout; /* block of its state */
-  uint8_t fresh;        /* nothing is on the device yet */
+  uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
   uint8_t oom;          /* or that of the device: nothing more is played, */
   uint8_t tight;        /* and nobody asks about the rest */
