@@ -33535,6 +33535,9 @@ static void vram__forward_multi_margin_loss(vram__step *s, const vram_node *n, v
   vram__grad_fn *f;
   uint32_t i, count = 3;
   vram__margin_args(s, n, x, own, in);
+  if (in[2].d && in[2].dt != in[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "weights of another dtype: PyTorch refuses (expected one dtype)");
   f = vram__tape_record(s, n->op, in, 1, 1, in[2].d ? 3 : 2);
   y[0] = vram__tensor_empty(s, none && in[1].d->ndim ? vram__dims_in(s, 1, &rows, NULL) : s->scalar,
                             in[0].dt);
