@@ -716,6 +716,30 @@ def cosine_embedding_loss(l):
     return F.cosine_embedding_loss(l.x, other, target, l.number("margin", 0), reduction=l.keys.get("reduction", "mean"))
 
 
+@call("hinge_embedding_loss", "soft_margin_loss", "poisson_nll_loss")
+def element_loss(l):
+    target = l.inputs[1] if len(l.inputs) > 1 else torch.zeros_like(l.x)
+    keys = {k: l.number(k, 1) for k in ("margin",) if k in l.keys}
+    keys.update((k, l.flag(k, 0)) for k in ("log_input", "full") if k in l.keys)
+    return getattr(F, l.op)(l.x, target, reduction=l.keys.get("reduction", "mean"), **keys)
+
+
+@call("margin_ranking_loss")
+def margin_ranking_loss(l):
+    others = [l.inputs[i] if len(l.inputs) > i else torch.zeros_like(l.x) for i in (1, 2)]
+    return F.margin_ranking_loss(l.x, *others, l.number("margin", 0), reduction=l.keys.get("reduction", "mean"))
+
+
+@call("multi_margin_loss", "multilabel_margin_loss")
+def margin_loss_of_classes(l):
+    shape = l.x.shape if l.op[5] == "l" else l.x.shape[:-1]
+    target = l.inputs[1] if len(l.inputs) > 1 else torch.zeros(shape, dtype=torch.int64, device="cuda")
+    keys = {"weight": l.inputs[2]} if len(l.inputs) > 2 else {}
+    if "p" in l.keys:
+        keys["p"] = int(l.number("p", 1))
+    return getattr(F, l.op)(l.x, target, reduction=l.keys.get("reduction", "mean"), **keys)
+
+
 @call("triplet_margin_loss")
 def triplet_margin_loss(l):
     others = [l.inputs[i] if len(l.inputs) > i else torch.zeros_like(l.x) for i in (1, 2)]

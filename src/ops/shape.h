@@ -116,6 +116,15 @@ VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, i
 VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_param *own,
                                    uint32_t count);
 
+/* loss.c */
+VRAM__FN int vram__loss_check(vram_graph *g, vram_node *n);
+VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
+                            uint32_t count);
+VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size);
+VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
+                                  int64_t *size);
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
+
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
 VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n);
