@@ -78,6 +78,7 @@ struct vram_file_value {
   uint64_t count;    /* elements of an array, bytes of a text */
   uint32_t name_len;
   uint8_t kind, of; /* vram_value_kind */
+  uint8_t type;     /* as the file numbers it, of an array its elements' */
 };
 
 /* A part: one file of a split or sharded model, or the only one. */
@@ -101,9 +102,10 @@ typedef struct vram_file {
   vram_file_value *value_first, *value_last;
   vram_file_part *part_first, *part_last;
   uint64_t ntensor, nvalue;
-  uint64_t tensor_bytes; /* sum over tensors, without padding */
-  uint64_t numel;        /* elements of all tensors */
-  uint64_t alignment;    /* of data; 1 where the format has none */
+  uint64_t tensor_bytes;               /* sum over tensors, without padding */
+  uint64_t numel;                      /* elements of all tensors */
+  uint64_t alignment;                  /* of data; 1 where the format has none */
+  uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
   struct vram__names *names; /* of tensors, for vram_file_find */
 } vram_file;

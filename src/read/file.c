@@ -180,7 +180,7 @@ static vram_file_format vram__sniff(const uint8_t *b, uint64_t n) {
 
 VRAM_API vram_file_format vram_file_sniff(const vram_file_source *s) {
   uint8_t some[VRAM__SNIFF_BYTES];
-  const uint64_t n = s->bytes < VRAM__SNIFF_BYTES ? s->bytes : VRAM__SNIFF_BYTES;
+  const uint64_t n = s->bytes < VRAM__SNIFF_BYTES ? s->bytes : (uint64_t)VRAM__SNIFF_BYTES;
   if (s->data)
     return vram__sniff((const uint8_t *)s->data, n);
   if (!s->read || (n && s->read(s->user, 0, some, n)))
@@ -199,7 +199,12 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
   vram__reader r;
   if (vram__reader_begin(&r, f, s, e))
     return r.result;
+  if (f->format && f->format != format)
+    return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0, "a part of another format");
+  f->format = format;
   switch (format) {
+  case VRAM_FILE_GGUF:
+    return vram__gguf_read(f, &r);
   default:
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
                              "no GGUF, safetensors, config.json, ONNX or TFLite file");
@@ -213,6 +218,8 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
   vram__reader r;
   if (vram__reader_begin(&r, f, &nothing, e))
     return r.result;
+  if (f->format == VRAM_FILE_GGUF && vram__gguf_finish(f, e))
+    return VRAM_ERR_VALUE;
   f->names = (vram__names *)vram__file_take(f, &r, sizeof *f->names);
   if (!f->names)
     return r.result;

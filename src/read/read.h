@@ -126,3 +126,7 @@ VRAM__FN vram_file_value *vram__file_value(vram_file *f, vram__reader *r);
 VRAM__FN const void *vram__names_find(const vram__names *n, const char *name, uint32_t len);
 VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, const char *name,
                              uint32_t len, const void *what);
+
+/* gguf.c */
+VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e);
