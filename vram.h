@@ -45,6 +45,7 @@
      >>runner    a schedule in one arena, run with the caller's functions
      >>net       a network for a microcontroller, line by line, at run time
      >>writer    steps and ledgers as pictures, files and text
+     >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite
    and in the implementation only
      >>text      what replaces libc        >>dims    sizes and strides
      >>rules     constants of PyTorch and the libraries that it calls
@@ -1839,6 +1840,13 @@
 #define vram_dtype_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_get_info)
 #define vram_dtype_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_name)
 #define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
+#define vram_file_find VRAM__JOIN(VRAM_NAMESPACE, vram_file_find)
+#define vram_file_finish VRAM__JOIN(VRAM_NAMESPACE, vram_file_finish)
+#define vram_file_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_file_format_name)
+#define vram_file_get VRAM__JOIN(VRAM_NAMESPACE, vram_file_get)
+#define vram_file_init VRAM__JOIN(VRAM_NAMESPACE, vram_file_init)
+#define vram_file_read VRAM__JOIN(VRAM_NAMESPACE, vram_file_read)
+#define vram_file_sniff VRAM__JOIN(VRAM_NAMESPACE, vram_file_sniff)
 #define vram_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_format_name)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_adapt VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapt)
@@ -2013,7 +2021,9 @@ typedef enum vram_result {
 typedef struct vram_error {
   vram_result code;
   uint32_t line, column;
-  char text[240]; /* one line, without the position; always terminated */
+  char text[240];  /* one line, without the position; always terminated */
+  uint64_t offset; /* of a byte in a file, if has_offset */
+  uint8_t has_offset;
 } vram_error;
 
 /* What a result means, in a few words. Never NULL. */
@@ -4547,6 +4557,146 @@ typedef struct vram_oom {
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const vram_sink *sink);
 #endif
 
+/* >>read ======================================================================================
+   Files of models: GGUF, safetensors, config.json, ONNX, TFLite. Only what describes the tensors is
+   read, never their values: the header of a file of 400 GB, in memory or through a function that
+   reads ranges. What is found lies in the caller's memory; nothing else is allocated, and nothing
+   is allocated because a file says that there will be much.
+
+     vram_file_source s = VRAM_ZERO_INIT;
+     vram_file f;
+     s.data = header, s.bytes = header_bytes;              or s.read, s.user
+     vram_file_init(&f, memory, memory_bytes);
+     while (vram_file_read(&f, &s, &e) ...)                once for each part, then
+     vram_file_finish(&f, &e)                              are all parts there?
+     f.tensor_first, f.ntensor, f.tensor_bytes, ...                                             */
+
+/* Where the bytes of a file come from. */
+typedef struct vram_file_source {
+  const void *data; /* all of them; NULL: `read` gives them */
+  uint64_t bytes;   /* how many there are: of the file, or of as much of it as there is */
+  /* Copies the bytes from offset on to `to`. Asked only for what lies within `bytes`. Anything but
+     VRAM_OK ends the reading with it. */
+  vram_result (*read)(void *user, uint64_t offset, void *to, uint64_t bytes);
+  void *user;
+} vram_file_source;
+
+typedef enum vram_file_format {
+  VRAM_FILE_NONE,        /* none of these */
+  VRAM_FILE_GGUF,        /* one part of one or of several */
+  VRAM_FILE_SAFETENSORS, /* one file, or a shard */
+  VRAM_FILE_INDEX,       /* model.safetensors.index.json: the names of shards */
+  VRAM_FILE_CONFIG,      /* config.json of a model of transformers */
+  VRAM_FILE_ONNX,
+  VRAM_FILE_TFLITE,
+  VRAM_FILE_COUNT
+} vram_file_format;
+
+/* A tensor as a file describes it. Sizes as PyTorch has them, the outermost first: a row of a
+   quantised type, ggml's ne[0], is size[ndim - 1]. */
+typedef struct vram_file_tensor vram_file_tensor;
+struct vram_file_tensor {
+  vram_file_tensor *next; /* in the order of the file's table */
+  const char *name;       /* not terminated */
+  uint64_t offset;        /* of its first byte, in its part */
+  uint64_t bytes;         /* without padding */
+  uint64_t numel;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t name_len;
+  uint32_t part; /* 0, 1, ... in the order in which parts were read */
+  vram_dtype dtype;
+  uint8_t ndim;
+};
+
+typedef enum vram_value_kind {
+  VRAM_VALUE_UINT,
+  VRAM_VALUE_INT,
+  VRAM_VALUE_FLOAT,
+  VRAM_VALUE_BOOL,
+  VRAM_VALUE_TEXT,
+  VRAM_VALUE_ARRAY /* `count` of `of`; elements of numbers are there, those of text are only
+                      counted */
+} vram_value_kind;
+
+/* What a file says about itself: a key of GGUF, of __metadata__, or a path of a config.json
+   ("text_config.num_hidden_layers"). */
+typedef struct vram_file_value vram_file_value;
+struct vram_file_value {
+  vram_file_value *next; /* in the order of the file */
+  const char *name;      /* not terminated */
+  const char *text;      /* of VRAM_VALUE_TEXT: `count` bytes, not terminated */
+  union {
+    uint64_t u;
+    int64_t i;
+    double f;
+  } number;          /* BOOL: u is 0 or 1 */
+  const void *array; /* uint64_t, int64_t or double each, as `of` says (BOOL: uint64_t) */
+  uint64_t count;    /* elements of an array, bytes of a text */
+  uint32_t name_len;
+  uint8_t kind, of; /* vram_value_kind */
+  uint8_t type;     /* as the file numbers it, of an array its elements' */
+};
+
+/* A part: one file of a split or sharded model, or the only one. */
+typedef struct vram_file_part vram_file_part;
+struct vram_file_part {
+  vram_file_part *next;
+  const char *name;        /* that an index gives it, not terminated; NULL: none */
+  uint64_t header_bytes;   /* up to where the tensors' data begins */
+  uint64_t expected_bytes; /* of the whole file, as its header has it */
+  uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
+  uint64_t ntensor;
+  uint32_t name_len;
+  uint8_t is_read; /* not only named by an index */
+};
+
+typedef struct vram_file {
+  uint8_t *mem;
+  uint64_t used, cap;
+  vram_file_format format; /* of the first part that was read, an index excepted */
+  vram_file_tensor *tensor_first, *tensor_last;
+  vram_file_value *value_first, *value_last;
+  vram_file_part *part_first, *part_last;
+  uint64_t ntensor, nvalue;
+  uint64_t tensor_bytes;               /* sum over tensors, without padding */
+  uint64_t numel;                      /* elements of all tensors */
+  uint64_t alignment;                  /* of data; 1 where the format has none */
+  uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
+  uint32_t npart, version;
+  struct vram__names *names; /* of tensors, for vram_file_find */
+} vram_file;
+
+/* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */
+#define VRAM_READ_WINDOW UINT64_C(65536)
+
+#ifndef VRAM_NO_READ
+/* What a file is, by its content and not by its name. */
+VRAM_API vram_file_format vram_file_sniff(const vram_file_source *s);
+
+/* "gguf", "safetensors", ...; "?" for what is no format. Never NULL. */
+VRAM_API const char *vram_file_format_name(vram_file_format format);
+
+/* An empty file in the caller's memory, which must outlive it. */
+VRAM_API void vram_file_init(vram_file *f, void *memory, uint64_t bytes);
+
+/* Reads one part. Its data may be missing, its header may not. After an error the file is not to be
+   used; e (may be NULL) says what is wrong and at which offset.
+     VRAM_ERR_MEMORY       the memory is too small: once more, with twice as much
+     VRAM_ERR_SYNTAX       what is there is malformed
+     VRAM_ERR_NAME         a tensor or key is there twice
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_VALUE, VRAM_ERR_OVERFLOW
+     VRAM_ERR_UNSUPPORTED  no such format, or a form of it that is not read
+     VRAM_ERR_CALL         source->read failed */
+VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vram_error *e);
+
+/* Checks what only the whole shows: that all parts are there, and no tensor is in two of them. */
+VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
+
+/* The tensor, the value of that name; NULL: there is none. Tensors: after vram_file_finish. */
+VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
+VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
+#endif
+
 #endif /* VRAM_MACROS_ONLY */
 #endif /* VRAM_H_INCLUDED */
 
@@ -4559,7 +4709,8 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
    (-DVRAM__FN=). Where parts are left out, not all of it is used. */
 #ifndef VRAM__FN
 #if defined(__GNUC__) && (defined(VRAM_NO_MODEL) || defined(VRAM_NO_STEP) ||                       \
-                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) || defined(VRAM_NO_WRITE))
+                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                            \
+                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ))
 #define VRAM__FN static __attribute__((unused))
 #else
 #define VRAM__FN static
@@ -53893,6 +54044,1275 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
 }
 
 #endif /* VRAM_NO_WRITE */
+
+#ifndef VRAM_NO_READ
+
+/* >>read    files of models */
+
+/* What reads a source from front to back: what the next bytes are, and an error with an offset
+   where there are too few of them. After the first error everything fails. */
+typedef struct vram__reader {
+  const vram_file_source *source;
+  const uint8_t *at, *end; /* of the window: what comes next, and its end */
+  uint8_t *window;         /* NULL: the source is in memory */
+  uint64_t window_bytes;
+  uint64_t end_offset; /* in the file, of `end` */
+  vram_error *error;   /* may be NULL */
+  vram_result result;  /* of the first error */
+} vram__reader;
+
+/* Names that were seen: each with what it stands for. Open addressing; grown while reading. */
+typedef struct vram__name {
+  const char *name;
+  const void *what; /* NULL: a free place */
+  uint32_t len, hash;
+} vram__name;
+
+typedef struct vram__names {
+  vram__name *place;
+  uint64_t count, room; /* room: a power of two, 0 before the first */
+} vram__names;
+
+/* source.c */
+VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
+                                        vram_error *e);
+VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN vram_result vram__reader_copy(vram__reader *r, void *to, uint64_t bytes, const char *what);
+VRAM__COLD VRAM__FN vram_result vram__reader_fail(vram__reader *r, vram_result code,
+                                                  uint64_t offset, const char *text);
+
+/* Offset in the file of what comes next. */
+static inline uint64_t vram__reader_offset(const vram__reader *r) {
+  return r->end_offset - (uint64_t)(r->end - r->at);
+}
+
+/* Bytes of the file from here on. */
+static inline uint64_t vram__reader_left(const vram__reader *r) {
+  return r->source->bytes - vram__reader_offset(r);
+}
+
+/* The next bytes are in the window; at most VRAM_READ_WINDOW. */
+static inline int vram__reader_has(vram__reader *r, uint64_t bytes, const char *what) {
+  return (uint64_t)(r->end - r->at) >= bytes || !vram__reader_fill(r, bytes, what);
+}
+
+static inline uint64_t vram__bytes_u64(const uint8_t *b) {
+  return vram__text_eight((const char *)b);
+}
+
+static inline uint32_t vram__bytes_u32(const uint8_t *b) {
+  return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static inline uint16_t vram__bytes_u16(const uint8_t *b) { return (uint16_t)(b[0] | b[1] << 8); }
+
+/* Little-endian numbers; 0 after an error. */
+static inline uint64_t vram__reader_u64(vram__reader *r, const char *what) {
+  if (!vram__reader_has(r, 8, what))
+    return 0;
+  r->at += 8;
+  return vram__bytes_u64(r->at - 8);
+}
+
+static inline uint32_t vram__reader_u32(vram__reader *r, const char *what) {
+  if (!vram__reader_has(r, 4, what))
+    return 0;
+  r->at += 4;
+  return vram__bytes_u32(r->at - 4);
+}
+
+/* json.c: one token after the other. A text is unescaped into the file's memory behind `used`; who
+   wants to keep it calls vram__json_keep before the next token. */
+enum { VRAM__JSON_DEPTH = 128 };
+
+typedef enum vram__json_kind {
+  VRAM__JSON_END, /* of the document, or an error */
+  VRAM__JSON_OBJECT,
+  VRAM__JSON_OBJECT_END,
+  VRAM__JSON_ARRAY,
+  VRAM__JSON_ARRAY_END,
+  VRAM__JSON_KEY,
+  VRAM__JSON_TEXT,
+  VRAM__JSON_NUMBER,
+  VRAM__JSON_TRUE,
+  VRAM__JSON_FALSE,
+  VRAM__JSON_NULL
+} vram__json_kind;
+
+typedef struct vram__json {
+  vram__reader *r;
+  vram_file *f;
+  vram__json_kind kind;
+  uint64_t offset;  /* where the token begins */
+  const char *text; /* of KEY and TEXT */
+  uint64_t len;
+  double number;    /* of NUMBER */
+  uint64_t integer; /* its magnitude, if is_integer */
+  uint8_t is_integer, is_negative;
+  uint8_t after; /* a value has just ended: a comma or an end follows */
+  uint32_t depth;
+  uint8_t is_array[VRAM__JSON_DEPTH];
+} vram__json;
+
+VRAM__FN void vram__json_begin(vram__json *j, vram__reader *r, vram_file *f);
+VRAM__FN vram__json_kind vram__json_next(vram__json *j);
+VRAM__FN vram_result vram__json_keep(vram__json *j);
+VRAM__FN vram_result vram__json_skip(vram__json *j);
+VRAM__FN vram_result vram__json_finish(vram__json *j);
+VRAM__COLD VRAM__FN vram_result vram__json_fail(vram__json *j, vram_result code, const char *text);
+
+/* file.c */
+VRAM__FN void *vram__file_take(vram_file *f, vram__reader *r, uint64_t bytes);
+VRAM__FN const char *vram__file_text(vram_file *f, vram__reader *r, uint64_t bytes,
+                                     const char *what);
+VRAM__FN vram_file_part *vram__file_part(vram_file *f, vram__reader *r, const char *name,
+                                         uint32_t len);
+VRAM__FN vram_file_tensor *vram__file_tensor(vram_file *f, vram__reader *r);
+VRAM__FN vram_file_value *vram__file_value(vram_file *f, vram__reader *r);
+VRAM__FN const void *vram__names_find(const vram__names *n, const char *name, uint32_t len);
+VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, const char *name,
+                             uint32_t len, const void *what);
+
+/* gguf.c */
+VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e);
+
+/* >>read/source    the bytes of a file, from front to back */
+
+/* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
+   itself. */
+VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
+                                        vram_error *e) {
+  vram__memory_zero(r, sizeof *r);
+  vram__error_clear(e);
+  r->source = s;
+  r->error = e;
+  if (s->data) {
+    r->at = (const uint8_t *)s->data;
+    r->end = r->at + s->bytes;
+    r->end_offset = s->bytes;
+    return VRAM_OK;
+  }
+  if (!s->read)
+    return vram__reader_fail(r, VRAM_ERR_VALUE, 0, "a source without data and without read");
+  r->window_bytes = VRAM_READ_WINDOW;
+  r->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  r->at = r->end = r->window;
+  return r->result;
+}
+
+/* Fails with an error at an offset; only the first error is told. */
+VRAM__FN vram_result vram__reader_fail(vram__reader *r, vram_result code, uint64_t offset,
+                                       const char *text) {
+  if (r->result)
+    return r->result;
+  r->result = code;
+  r->at = r->end;
+  vram__error_begin(r->error, code, 0, text);
+  if (r->error) {
+    r->error->offset = offset;
+    r->error->has_offset = 1;
+  }
+  return code;
+}
+
+/* The file ends inside of something. */
+static vram_result vram__reader_short(vram__reader *r, uint64_t bytes, const char *what) {
+  const uint64_t offset = vram__reader_offset(r), left = vram__reader_left(r);
+  if (!r->result) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "the file ends in ");
+    vram__error_text(r->error, what);
+    vram__error_number(r->error, ": ", left);
+    vram__error_number(
+        r->error, left == 1 ? " byte is left, expected " : " bytes are left, expected ", bytes);
+  }
+  return r->result;
+}
+
+/* Moves the window on until the next bytes are in it. */
+VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const char *what) {
+  const uint64_t kept = (uint64_t)(r->end - r->at);
+  uint64_t more = r->source->bytes - r->end_offset;
+  vram_result result;
+  if (r->result || kept >= bytes)
+    return r->result;
+  if (bytes - kept > more || !r->window)
+    return vram__reader_short(r, bytes, what);
+  VRAM_ASSERT(bytes <= r->window_bytes);
+  vram__memory_copy(r->window, r->at, kept); /* towards the front */
+  if (more > r->window_bytes - kept)
+    more = r->window_bytes - kept;
+  result = r->source->read(r->source->user, r->end_offset, r->window + kept, more);
+  if (result) {
+    r->at = r->end = r->window;
+    return vram__reader_fail(r, result, r->end_offset, "cannot be read");
+  }
+  r->at = r->window;
+  r->end = r->window + kept + more;
+  r->end_offset += more;
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what) {
+  const uint64_t here = (uint64_t)(r->end - r->at);
+  if (r->result)
+    return r->result;
+  if (bytes > vram__reader_left(r))
+    return vram__reader_short(r, bytes, what);
+  if (bytes <= here) {
+    r->at += bytes;
+    return VRAM_OK;
+  }
+  r->end_offset += bytes - here; /* nothing of it is read */
+  r->at = r->end = r->window;
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__reader_copy(vram__reader *r, void *to, uint64_t bytes,
+                                       const char *what) {
+  uint8_t *p = (uint8_t *)to;
+  if (r->result)
+    return r->result;
+  if (bytes > vram__reader_left(r))
+    return vram__reader_short(r, bytes, what);
+  while (bytes) {
+    uint64_t n = (uint64_t)(r->end - r->at);
+    if (!n && vram__reader_fill(r, 1, what))
+      return r->result;
+    n = (uint64_t)(r->end - r->at);
+    if (n > bytes)
+      n = bytes;
+    vram__memory_copy(p, r->at, n);
+    r->at += n, p += n, bytes -= n;
+  }
+  return VRAM_OK;
+}
+
+/* >>read/json    JSON (RFC 8259), one token after the other */
+
+VRAM__FN void vram__json_begin(vram__json *j, vram__reader *r, vram_file *f) {
+  vram__memory_zero(j, sizeof *j);
+  j->r = r;
+  j->f = f;
+}
+
+VRAM__FN vram_result vram__json_fail(vram__json *j, vram_result code, const char *text) {
+  j->kind = VRAM__JSON_END;
+  return vram__reader_fail(j->r, code, j->offset, text);
+}
+
+static vram__json_kind vram__json_bad(vram__json *j, const char *text) {
+  j->offset = vram__reader_offset(j->r);
+  vram__json_fail(j, VRAM_ERR_SYNTAX, text);
+  return VRAM__JSON_END;
+}
+
+/* The next letter that is no blank; 0: there is none. */
+static uint8_t vram__json_letter(vram__json *j) {
+  vram__reader *const r = j->r;
+  for (;; r->at++) {
+    if (r->at == r->end && (!vram__reader_left(r) || vram__reader_fill(r, 1, "JSON")))
+      return 0;
+    if (*r->at != ' ' && *r->at != '\n' && *r->at != '\r' && *r->at != '\t')
+      return *r->at;
+  }
+}
+
+/* ---- text ---- */
+
+static int vram__json_hex(uint8_t c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  c |= 32;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The four digits behind \u; -1: they are none. */
+static int32_t vram__json_unit(vram__json *j) {
+  vram__reader *const r = j->r;
+  int32_t v = 0, i;
+  if (!vram__reader_has(r, 4, "a text"))
+    return -1;
+  for (i = 0; i < 4; i++) {
+    const int digit = vram__json_hex(*r->at++);
+    if (digit < 0)
+      return -1;
+    v = v * 16 + digit;
+  }
+  return v;
+}
+
+/* The code point behind \u, which may be two halves; -1: it is none. */
+static int32_t vram__json_code(vram__json *j) {
+  vram__reader *const r = j->r;
+  const int32_t high = vram__json_unit(j);
+  int32_t low;
+  if (high < 0xD800 || high > 0xDFFF)
+    return high;
+  if (high > 0xDBFF || !vram__reader_has(r, 2, "a text") || r->at[0] != '\\' || r->at[1] != 'u')
+    return -1;
+  r->at += 2;
+  low = vram__json_unit(j);
+  if (low < 0xDC00 || low > 0xDFFF)
+    return -1;
+  return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+}
+
+static uint32_t vram__json_utf8(int32_t code, uint8_t *to) {
+  const uint32_t c = (uint32_t)code;
+  if (c < 0x80) {
+    to[0] = (uint8_t)c;
+    return 1;
+  }
+  if (c < 0x800) {
+    to[0] = (uint8_t)(0xC0 | c >> 6);
+    to[1] = (uint8_t)(0x80 | (c & 63));
+    return 2;
+  }
+  if (c < 0x10000) {
+    to[0] = (uint8_t)(0xE0 | c >> 12);
+    to[1] = (uint8_t)(0x80 | (c >> 6 & 63));
+    to[2] = (uint8_t)(0x80 | (c & 63));
+    return 3;
+  }
+  to[0] = (uint8_t)(0xF0 | c >> 18);
+  to[1] = (uint8_t)(0x80 | (c >> 12 & 63));
+  to[2] = (uint8_t)(0x80 | (c >> 6 & 63));
+  to[3] = (uint8_t)(0x80 | (c & 63));
+  return 4;
+}
+
+/* Bytes of one letter of UTF-8 at the reader (RFC 3629: no overlong forms, no halves); 0: it is
+   none. */
+static uint32_t vram__json_sequence(vram__reader *r) {
+  const uint8_t first = *r->at;
+  const uint32_t n = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  uint32_t i;
+  if (!n || vram__reader_left(r) < n || !vram__reader_has(r, n, "a text"))
+    return 0;
+  for (i = 1; i < n; i++)
+    if ((r->at[i] & 0xC0) != 0x80)
+      return 0;
+  if ((first == 0xE0 && r->at[1] < 0xA0) || (first == 0xED && r->at[1] > 0x9F) ||
+      (first == 0xF0 && r->at[1] < 0x90) || (first == 0xF4 && r->at[1] > 0x8F))
+    return 0;
+  return n;
+}
+
+/* What stands behind a backslash, unescaped; 0: nothing that may stand there. */
+static uint32_t vram__json_escape(vram__json *j, uint8_t *to) {
+  static const char letter[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
+  vram__reader *const r = j->r;
+  uint32_t i;
+  int32_t code;
+  if (!vram__reader_has(r, 1, "a text"))
+    return 0;
+  if (*r->at == 'u') {
+    r->at++;
+    code = vram__json_code(j);
+    return code < 0 ? 0 : vram__json_utf8(code, to);
+  }
+  for (i = 0; letter[i]; i++)
+    if (*r->at == (uint8_t)letter[i]) {
+      r->at++;
+      to[0] = (uint8_t)means[i];
+      return 1;
+    }
+  return 0;
+}
+
+/* Copies plain letters of a text, eight at a time; how many. */
+static uint64_t vram__json_plain(vram__reader *r, char *to, uint64_t room) {
+  const uint8_t *const begin = r->at;
+  const uint64_t n = (uint64_t)(r->end - r->at), most = n < room ? n : room;
+  uint64_t i = 0, k;
+  for (; most - i >= 8; i += 8) {
+    const uint64_t w = vram__bytes_u64(begin + i);
+    if ((w & VRAM__HIGH) | VRAM__BELOW(w, 32) | VRAM__HOLDS(w, (uint64_t)'"') |
+        VRAM__HOLDS(w, (uint64_t)'\\'))
+      break;
+    for (k = 0; k < 8; k++)
+      to[i + k] = (char)begin[i + k];
+  }
+  for (; i < most; i++) {
+    const uint8_t c = begin[i];
+    if (c < 32 || c > 127 || c == '"' || c == '\\')
+      break;
+    to[i] = (char)c;
+  }
+  r->at += i;
+  return i;
+}
+
+/* The text behind a quotation mark, into the memory that is free. */
+static int vram__json_text(vram__json *j) {
+  vram__reader *const r = j->r;
+  vram_file *const f = j->f;
+  char *const to = (char *)f->mem + f->used;
+  const uint64_t room = f->cap - f->used;
+  j->text = to;
+  j->len = 0;
+  for (;;) {
+    uint8_t some[4];
+    uint32_t n, i;
+    if (!vram__reader_has(r, 1, "a text"))
+      return 0;
+    j->len += vram__json_plain(r, to + j->len, room - j->len);
+    if (r->at == r->end)
+      continue;
+    if (*r->at == '"') {
+      r->at++;
+      return 1;
+    }
+    if (room - j->len < 4) {
+      vram__reader_fail(r, VRAM_ERR_MEMORY, j->offset, "the caller's memory is too small");
+      return 0;
+    }
+    if (*r->at < 32)
+      return vram__json_bad(j, "a control character in a text"), 0;
+    if (*r->at == '\\') {
+      r->at++;
+      n = vram__json_escape(j, some);
+      if (!n)
+        return vram__json_bad(j, "no such escape in a text"), 0;
+    } else {
+      n = *r->at < 128 ? 1 : vram__json_sequence(r);
+      if (!n)
+        return vram__json_bad(j, "a text that is not UTF-8"), 0;
+      for (i = 0; i < n; i++)
+        some[i] = *r->at++;
+    }
+    for (i = 0; i < n; i++)
+      to[j->len++] = (char)some[i];
+  }
+}
+
+/* The text of this token stays. */
+VRAM__FN vram_result vram__json_keep(vram__json *j) {
+  if (!j->r->result)
+    j->f->used += j->len;
+  return j->r->result;
+}
+
+/* ---- numbers ---- */
+
+/* 10^n by squares: a few units in the last place are lost for large n, which no byte count is. */
+static double vram__json_power(int64_t n) {
+  double base = n < 0 ? 0.1 : 10, power = 1;
+  uint64_t k = n < 0 ? (uint64_t)-n : (uint64_t)n;
+  if (k > 400)
+    return n < 0 ? 0 : 1e300 * 1e300;
+  for (; k; k >>= 1, base *= base)
+    if (k & 1)
+      power *= base;
+  return power;
+}
+
+static int vram__json_peek(vram__reader *r) {
+  if (r->at == r->end && (!vram__reader_left(r) || vram__reader_fill(r, 1, "a number")))
+    return -1;
+  return *r->at;
+}
+
+/* Digits, which may be none; their value goes on in *v, VRAM_OVERFLOW: too large. */
+static uint64_t vram__json_digits(vram__json *j, uint64_t *v, double *d) {
+  uint64_t n = 0;
+  int c;
+  for (; (c = vram__json_peek(j->r)) >= '0' && c <= '9'; j->r->at++, n++) {
+    const uint64_t digit = (uint64_t)(c - '0');
+    *v = *v > (VRAM_OVERFLOW - 1 - digit) / 10 ? VRAM_OVERFLOW : *v * 10 + digit;
+    *d = *d * 10 + (double)digit;
+  }
+  return n;
+}
+
+static int vram__json_number(vram__json *j) {
+  vram__reader *const r = j->r;
+  uint64_t v = 0, exponent = 0, n;
+  int64_t scale = 0;
+  double d = 0, ignored = 0;
+  j->is_negative = *r->at == '-';
+  r->at += j->is_negative;
+  if (vram__json_peek(r) == '0')
+    n = 1, r->at++;
+  else
+    n = vram__json_digits(j, &v, &d);
+  j->is_integer = n > 0 && v != VRAM_OVERFLOW;
+  if (n && vram__json_peek(r) == '.') {
+    r->at++;
+    j->is_integer = 0;
+    n = vram__json_digits(j, &v, &d);
+    scale = n > 1000000 ? -1000000 : -(int64_t)n;
+  }
+  if (n && (vram__json_peek(r) | 32) == 'e') {
+    int minus;
+    r->at++;
+    minus = vram__json_peek(r) == '-';
+    r->at += minus || vram__json_peek(r) == '+';
+    j->is_integer = 0;
+    n = vram__json_digits(j, &exponent, &ignored);
+    exponent = exponent > 1000000 ? 1000000 : exponent;
+    scale += minus ? -(int64_t)exponent : (int64_t)exponent;
+  }
+  if (!n)
+    return vram__json_bad(j, "a malformed number"), 0;
+  j->integer = v;
+  j->number = (d > 0 ? d * vram__json_power(scale) : 0) * (j->is_negative ? -1 : 1);
+  return !r->result;
+}
+
+/* ---- structure ---- */
+
+static int vram__json_word(vram__json *j, const char *word) {
+  vram__reader *const r = j->r;
+  for (; *word; word++) {
+    if (vram__json_peek(r) != *word)
+      return vram__json_bad(j, "no JSON: a value was expected"), 0;
+    r->at++;
+  }
+  return !r->result;
+}
+
+static vram__json_kind vram__json_open(vram__json *j, int is_array) {
+  if (j->depth == VRAM__JSON_DEPTH)
+    return vram__json_bad(j, "JSON that is nested more than 128 deep");
+  j->r->at++;
+  j->is_array[j->depth++] = (uint8_t)is_array;
+  j->after = 0;
+  return is_array ? VRAM__JSON_ARRAY : VRAM__JSON_OBJECT;
+}
+
+static vram__json_kind vram__json_close(vram__json *j, int is_array) {
+  if (!j->depth || j->is_array[j->depth - 1] != is_array)
+    return vram__json_bad(j, "a bracket that nothing opens");
+  j->r->at++;
+  j->depth--;
+  j->after = 1;
+  return is_array ? VRAM__JSON_ARRAY_END : VRAM__JSON_OBJECT_END;
+}
+
+/* A value that begins with c. */
+static vram__json_kind vram__json_value(vram__json *j, uint8_t c) {
+  j->after = 1;
+  switch (c) {
+  case '{':
+    return vram__json_open(j, 0);
+  case '[':
+    return vram__json_open(j, 1);
+  case '"':
+    j->r->at++;
+    return vram__json_text(j) ? VRAM__JSON_TEXT : VRAM__JSON_END;
+  case 't':
+    return vram__json_word(j, "true") ? VRAM__JSON_TRUE : VRAM__JSON_END;
+  case 'f':
+    return vram__json_word(j, "false") ? VRAM__JSON_FALSE : VRAM__JSON_END;
+  case 'n':
+    return vram__json_word(j, "null") ? VRAM__JSON_NULL : VRAM__JSON_END;
+  default:
+    break;
+  }
+  if (c == '-' || (c >= '0' && c <= '9'))
+    return vram__json_number(j) ? VRAM__JSON_NUMBER : VRAM__JSON_END;
+  return vram__json_bad(j, c ? "no JSON: a value was expected" : "the file ends in JSON");
+}
+
+/* A key and its colon. */
+static vram__json_kind vram__json_key(vram__json *j, uint8_t c) {
+  if (c != '"')
+    return vram__json_bad(j, c ? "no JSON: a key was expected" : "the file ends in JSON");
+  j->r->at++;
+  if (!vram__json_text(j))
+    return VRAM__JSON_END;
+  if (vram__json_letter(j) != ':')
+    return vram__json_bad(j, "no JSON: a colon was expected");
+  j->r->at++;
+  return VRAM__JSON_KEY;
+}
+
+static vram__json_kind vram__json_token(vram__json *j) {
+  const int was_key = j->kind == VRAM__JSON_KEY;
+  uint8_t c = vram__json_letter(j);
+  int is_array;
+  j->offset = vram__reader_offset(j->r);
+  if (was_key || (!j->depth && !j->after))
+    return vram__json_value(j, c);
+  if (!j->depth)
+    return c ? vram__json_bad(j, "something behind the end of JSON") : VRAM__JSON_END;
+  is_array = j->is_array[j->depth - 1];
+  if (c == (is_array ? ']' : '}') &&
+      (j->after || j->kind == VRAM__JSON_OBJECT || j->kind == VRAM__JSON_ARRAY))
+    return vram__json_close(j, is_array);
+  if (j->after) {
+    if (c != ',')
+      return vram__json_bad(j, c ? "no JSON: a comma was expected" : "the file ends in JSON");
+    j->r->at++;
+    c = vram__json_letter(j);
+    j->offset = vram__reader_offset(j->r);
+  }
+  return is_array ? vram__json_value(j, c) : vram__json_key(j, c);
+}
+
+/* The next token; VRAM__JSON_END behind the document and after an error. */
+VRAM__FN vram__json_kind vram__json_next(vram__json *j) {
+  j->kind = j->r->result ? VRAM__JSON_END : vram__json_token(j);
+  return j->kind;
+}
+
+/* The rest of the value whose first token this is. */
+VRAM__FN vram_result vram__json_skip(vram__json *j) {
+  const uint32_t depth = j->depth;
+  if (j->kind == VRAM__JSON_OBJECT || j->kind == VRAM__JSON_ARRAY)
+    while (j->depth >= depth && vram__json_next(j) != VRAM__JSON_END)
+      ;
+  return j->r->result;
+}
+
+/* Nothing but blanks follows. */
+VRAM__FN vram_result vram__json_finish(vram__json *j) {
+  if (!j->r->result && vram__json_next(j) != VRAM__JSON_END)
+    vram__json_bad(j, "something behind the end of JSON");
+  return j->r->result;
+}
+
+/* >>read/gguf    GGUF (ggml: docs/gguf.md, src/gguf.cpp), versions 2 and 3
+   Refuses what ggml refuses, and because of a count no more memory is taken or looked at than the
+   file has bytes for. */
+
+enum { /* types of values */
+       VRAM__GGUF_U8,
+       VRAM__GGUF_I8,
+       VRAM__GGUF_U16,
+       VRAM__GGUF_I16,
+       VRAM__GGUF_U32,
+       VRAM__GGUF_I32,
+       VRAM__GGUF_F32,
+       VRAM__GGUF_BOOL,
+       VRAM__GGUF_TEXT,
+       VRAM__GGUF_ARRAY,
+       VRAM__GGUF_U64,
+       VRAM__GGUF_I64,
+       VRAM__GGUF_F64,
+       VRAM__GGUF_TYPES
+};
+
+enum {
+  VRAM__GGUF_MAX_NAME = 63,             /* GGML_MAX_NAME without its end */
+  VRAM__GGUF_MAX_AXES = 4,              /* GGML_MAX_DIMS */
+  VRAM__GGUF_LEAST_KEY = 8 + 1 + 4 + 1, /* bytes of the shortest key and value */
+  VRAM__GGUF_LEAST_TENSOR = 8 + 4 + 4 + 8,
+  VRAM__GGUF_KEPT = 1024,     /* an array of more elements is only counted: a number for each
+                                 layer or expert is kept, one for each token is not */
+  VRAM__GGUF_KEPT_TEXT = 4096 /* nor is a longer text: a template */
+};
+#define VRAM__GGUF_MAX_TEXT (UINT64_C(1) << 30)
+
+static const uint8_t vram__gguf_bytes[VRAM__GGUF_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+static const uint8_t vram__gguf_kind[VRAM__GGUF_TYPES] = {
+    VRAM_VALUE_UINT, VRAM_VALUE_INT,   VRAM_VALUE_UINT, VRAM_VALUE_INT,  VRAM_VALUE_UINT,
+    VRAM_VALUE_INT,  VRAM_VALUE_FLOAT, VRAM_VALUE_BOOL, VRAM_VALUE_TEXT, VRAM_VALUE_ARRAY,
+    VRAM_VALUE_UINT, VRAM_VALUE_INT,   VRAM_VALUE_FLOAT};
+
+/* Fails at an offset; the text goes on with a quoted name. */
+static vram_result vram__gguf_fail(vram__reader *r, vram_result code, uint64_t offset,
+                                   const char *text, const char *name, uint32_t len) {
+  if (!r->result) {
+    vram__reader_fail(r, code, offset, text);
+    vram__error_text(r->error, " '");
+    vram__error_quote(r->error, name, len);
+    vram__error_text(r->error, "'");
+  }
+  return r->result;
+}
+
+static vram_result vram__gguf_refuse(vram__reader *r, uint64_t offset, const char *text,
+                                     uint64_t v) {
+  if (!r->result) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, text);
+    vram__error_number(r->error, " ", v);
+  }
+  return r->result;
+}
+
+/* The length in front of a text, which is there. */
+static uint64_t vram__gguf_length(vram__reader *r, const char *what) {
+  const uint64_t offset = vram__reader_offset(r), n = vram__reader_u64(r, what);
+  if (!r->result && n > VRAM__GGUF_MAX_TEXT)
+    vram__gguf_refuse(r, offset, "a text of more than 1 GiB, its length is", n);
+  else if (!r->result && n > vram__reader_left(r))
+    vram__gguf_refuse(r, offset, "a text that is longer than the rest of the file, its length is",
+                      n);
+  return r->result ? 0 : n;
+}
+
+/* ---- values ---- */
+
+static float vram__gguf_f32(uint32_t bits) {
+  union {
+    uint32_t u;
+    float f;
+  } v;
+  v.u = bits;
+  return v.f;
+}
+
+static double vram__gguf_f64(uint64_t bits) {
+  union {
+    uint64_t u;
+    double f;
+  } v;
+  v.u = bits;
+  return v.f;
+}
+
+/* The number of a type that stands at b, widened to eight bytes. */
+static void vram__gguf_widen(const uint8_t *b, uint32_t type, void *to) {
+  uint64_t u = 0;
+  double d;
+  uint32_t i;
+  for (i = vram__gguf_bytes[type]; i-- > 0;)
+    u = u << 8 | b[i];
+  switch (type) {
+  case VRAM__GGUF_I8:
+    u = (uint64_t)(int64_t)(int8_t)(uint8_t)u;
+    break;
+  case VRAM__GGUF_I16:
+    u = (uint64_t)(int64_t)(int16_t)(uint16_t)u;
+    break;
+  case VRAM__GGUF_I32:
+    u = (uint64_t)(int64_t)(int32_t)(uint32_t)u;
+    break;
+  case VRAM__GGUF_BOOL:
+    u = u != 0;
+    break;
+  default:
+    break;
+  }
+  if (vram__gguf_kind[type] == VRAM_VALUE_FLOAT) {
+    d = type == VRAM__GGUF_F32 ? (double)vram__gguf_f32((uint32_t)u) : vram__gguf_f64(u);
+    vram__memory_copy(to, &d, 8);
+  } else
+    vram__memory_copy(to, &u, 8);
+}
+
+static vram_result vram__gguf_text(vram_file *f, vram__reader *r, vram_file_value *v) {
+  v->count = vram__gguf_length(r, "a text");
+  if (r->result || v->count > VRAM__GGUF_KEPT_TEXT)
+    return vram__reader_skip(r, v->count, "a text");
+  v->text = vram__file_text(f, r, v->count, "a text");
+  return r->result;
+}
+
+static vram_result vram__gguf_numbers(vram_file *f, vram__reader *r, vram_file_value *v,
+                                      uint32_t type) {
+  const uint32_t bytes = vram__gguf_bytes[type];
+  uint8_t *to;
+  uint64_t i;
+  if (v->count > vram__reader_left(r) / bytes)
+    return vram__gguf_refuse(r, vram__reader_offset(r),
+                             "an array that is longer than the rest of the file, its length is",
+                             v->count);
+  if (v->count > VRAM__GGUF_KEPT)
+    return vram__reader_skip(r, v->count * bytes, "an array");
+  to = (uint8_t *)vram__file_take(f, r, 8 * v->count);
+  v->array = to;
+  for (i = 0; to && i < v->count && vram__reader_has(r, bytes, "an array"); i++, r->at += bytes)
+    vram__gguf_widen(r->at, type, to + 8 * i);
+  return r->result;
+}
+
+/* Texts are skipped one after the other: a vocabulary has some 100,000. */
+static vram_result vram__gguf_texts(vram__reader *r, uint64_t count) {
+  if (count > vram__reader_left(r) / 8)
+    return vram__gguf_refuse(r, vram__reader_offset(r),
+                             "an array that is longer than the rest of the file, its length is",
+                             count);
+  for (; count && !r->result; count--) {
+    const uint64_t n = vram__gguf_length(r, "an array of texts");
+    if (n <= (uint64_t)(r->end - r->at))
+      r->at += n;
+    else
+      vram__reader_skip(r, n, "an array of texts");
+  }
+  return r->result;
+}
+
+static vram_result vram__gguf_value(vram_file *f, vram__reader *r, vram_file_value *v) {
+  const uint64_t offset = vram__reader_offset(r);
+  uint32_t type = vram__reader_u32(r, "the type of a value");
+  if (type == VRAM__GGUF_ARRAY) {
+    type = vram__reader_u32(r, "the type of an array");
+    v->kind = VRAM_VALUE_ARRAY;
+    v->count = vram__reader_u64(r, "the length of an array");
+    if (type == VRAM__GGUF_ARRAY)
+      type = VRAM__GGUF_TYPES; /* no arrays of arrays */
+  }
+  if (r->result)
+    return r->result;
+  if (type >= VRAM__GGUF_TYPES)
+    return vram__gguf_fail(r, VRAM_ERR_SYNTAX, offset, "no type of a value, at key", v->name,
+                           v->name_len);
+  v->type = (uint8_t)type;
+  if (v->kind == VRAM_VALUE_ARRAY) {
+    v->of = vram__gguf_kind[type];
+    return type == VRAM__GGUF_TEXT ? vram__gguf_texts(r, v->count)
+                                   : vram__gguf_numbers(f, r, v, type);
+  }
+  v->kind = vram__gguf_kind[type];
+  if (type == VRAM__GGUF_TEXT)
+    return vram__gguf_text(f, r, v);
+  if (vram__reader_has(r, vram__gguf_bytes[type], "a value")) {
+    vram__gguf_widen(r->at, type, &v->number);
+    r->at += vram__gguf_bytes[type];
+  }
+  return r->result;
+}
+
+static int vram__gguf_is(const vram_file_value *v, const char *name) {
+  return vram__text_is(v->name, v->name_len, name);
+}
+
+/* What a value says about the file itself. */
+static vram_result vram__gguf_apply(vram_file *f, vram__reader *r, const vram_file_value *v,
+                                    uint64_t offset) {
+  if (vram__gguf_is(v, "general.alignment")) {
+    f->alignment = v->number.u;
+    if (v->kind != VRAM_VALUE_UINT || v->type != VRAM__GGUF_U32 || !f->alignment ||
+        (f->alignment & (f->alignment - 1)))
+      return vram__reader_fail(r, VRAM_ERR_VALUE, offset,
+                               "general.alignment is no power of two of type u32");
+  }
+  if (v->kind == VRAM_VALUE_UINT && vram__gguf_is(v, "split.count"))
+    f->split_count = v->number.u;
+  if (v->kind == VRAM_VALUE_INT && vram__gguf_is(v, "split.tensors.count"))
+    f->split_tensors = v->number.u;
+  if (v->kind == VRAM_VALUE_UINT && vram__gguf_is(v, "split.no") && v->number.u != f->npart - 1u)
+    return vram__gguf_refuse(
+        r, offset, "another part of the model is expected here; this is split.no", v->number.u);
+  return VRAM_OK;
+}
+
+/* Keys and values; those of a second part say again what the first one says, and are not kept. */
+static vram_result vram__gguf_values(vram_file *f, vram__reader *r, uint64_t count) {
+  vram__names names = {NULL, 0, 0};
+  for (; count && !r->result; count--) {
+    vram_file_value other, *v = f->npart == 1 ? vram__file_value(f, r) : &other;
+    const uint64_t offset = vram__reader_offset(r), n = vram__gguf_length(r, "a key");
+    if (!v || r->result)
+      return r->result;
+    vram__memory_zero(&other, sizeof other);
+    if (!n || n > UINT32_MAX)
+      return vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "an empty key");
+    v->name = vram__file_text(f, r, n, "a key");
+    v->name_len = (uint32_t)n;
+    if (!v->name)
+      return r->result;
+    if (!vram__names_add(f, r, &names, v->name, v->name_len, v->name))
+      return vram__gguf_fail(r, VRAM_ERR_NAME, offset, "a key that is there twice:", v->name,
+                             v->name_len);
+    if (vram__gguf_value(f, r, v) || vram__gguf_apply(f, r, v, offset))
+      return r->result;
+  }
+  return r->result;
+}
+
+/* ---- tensors ---- */
+
+/* Sizes, which ggml has with the innermost first, and their product. */
+static vram_result vram__gguf_sizes(vram__reader *r, vram_file_tensor *t, uint32_t ndim) {
+  uint32_t i;
+  t->ndim = (uint8_t)ndim;
+  t->numel = 1;
+  for (i = 0; i < ndim; i++) {
+    const uint64_t offset = vram__reader_offset(r),
+                   n = vram__reader_u64(r, "the sizes of a tensor");
+    if (r->result)
+      return r->result;
+    if (n > (uint64_t)INT64_MAX)
+      return vram__gguf_fail(r, VRAM_ERR_SHAPE, offset, "a negative size of tensor", t->name,
+                             t->name_len);
+    t->size[ndim - 1 - i] = (int64_t)n;
+    t->numel = vram__product_or_overflow(t->numel, n);
+  }
+  if (t->numel >= (uint64_t)INT64_MAX)
+    return vram__gguf_fail(r, VRAM_ERR_OVERFLOW, vram__reader_offset(r),
+                           "more than 2^63-1 elements in tensor", t->name, t->name_len);
+  return VRAM_OK;
+}
+
+static vram_result vram__gguf_type(vram__reader *r, vram_file_tensor *t) {
+  const uint64_t offset = vram__reader_offset(r);
+  const int32_t id = (int32_t)vram__reader_u32(r, "the type of a tensor");
+  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  vram_result code;
+  if (r->result)
+    return r->result;
+  t->dtype = vram_dtype_from_ggml_id(id);
+  code = vram_dtype_rows_bytes(t->dtype, columns ? t->numel / columns : 0, columns, &t->bytes);
+  if (code == VRAM_ERR_DTYPE) {
+    vram__gguf_fail(r, code, offset, "no such type of ggml, or one that was removed, of tensor",
+                    t->name, t->name_len);
+    vram__error_integer(r->error, ": ", id);
+  } else if (code == VRAM_ERR_BLOCK)
+    vram__gguf_fail(r, code, offset, "a row that does not divide into blocks, of tensor", t->name,
+                    t->name_len);
+  else if (code || t->bytes > (uint64_t)VRAM_MAX_BYTES)
+    vram__gguf_fail(r, VRAM_ERR_OVERFLOW, offset, "more than 2^63-1 bytes in tensor", t->name,
+                    t->name_len);
+  return r->result;
+}
+
+/* One line of the table. data: bytes of the tensors before it, padded. */
+static vram_result vram__gguf_tensor(vram_file *f, vram__reader *r, uint64_t data) {
+  vram_file_tensor *const t = vram__file_tensor(f, r);
+  uint64_t offset = vram__reader_offset(r), n = vram__gguf_length(r, "the name of a tensor");
+  uint32_t ndim;
+  if (!t || r->result)
+    return r->result;
+  if (n > VRAM__GGUF_MAX_NAME)
+    return vram__gguf_refuse(r, offset, "a name of a tensor of more than 63 bytes, its length is",
+                             n);
+  t->name = vram__file_text(f, r, n, "the name of a tensor");
+  t->name_len = (uint32_t)n;
+  t->part = f->npart - 1;
+  offset = vram__reader_offset(r);
+  ndim = vram__reader_u32(r, "the number of a tensor's axes");
+  if (r->result)
+    return r->result;
+  if (ndim > VRAM__GGUF_MAX_AXES)
+    return vram__gguf_fail(r, VRAM_ERR_SHAPE, offset, "more than 4 axes of tensor", t->name,
+                           t->name_len);
+  if (vram__gguf_sizes(r, t, ndim) || vram__gguf_type(r, t))
+    return r->result;
+  offset = vram__reader_offset(r);
+  t->offset = vram__reader_u64(r, "the offset of a tensor");
+  if (!r->result && t->offset != data) {
+    vram__gguf_fail(r, VRAM_ERR_VALUE, offset, "a hole or an overlap before tensor", t->name,
+                    t->name_len);
+    vram__error_number(r->error, ": offset ", t->offset);
+    vram__error_number(r->error, ", expected ", data);
+  }
+  return r->result;
+}
+
+/* The table; offsets become those in the file. */
+static vram_result vram__gguf_tensors(vram_file *f, vram__reader *r, uint64_t count) {
+  vram_file_part *const part = f->part_last;
+  vram_file_tensor *const before = f->tensor_last, *t;
+  uint64_t data = 0, i;
+  for (i = 0; i < count; i++) {
+    if (vram__gguf_tensor(f, r, data))
+      return r->result;
+    t = f->tensor_last;
+    data = vram__sum_or_overflow(data, vram__round_up_u64(t->bytes, f->alignment));
+    f->tensor_bytes = vram__sum_or_overflow(f->tensor_bytes, t->bytes);
+    f->numel = vram__sum_or_overflow(f->numel, t->numel);
+    if (data > (uint64_t)VRAM_MAX_BYTES || f->tensor_bytes > (uint64_t)VRAM_MAX_BYTES)
+      return vram__reader_fail(r, VRAM_ERR_OVERFLOW, vram__reader_offset(r),
+                               "tensors of more than 2^63-1 bytes");
+  }
+  part->ntensor = count;
+  part->header_bytes = vram__reader_offset(r);
+  if (count)
+    part->header_bytes = vram__round_up_u64(part->header_bytes, f->alignment);
+  part->expected_bytes = part->header_bytes + data;
+  for (t = before ? before->next : f->tensor_first; t; t = t->next)
+    t->offset += part->header_bytes;
+  return VRAM_OK;
+}
+
+static vram_result vram__gguf_version(vram_file *f, vram__reader *r) {
+  const uint64_t offset = vram__reader_offset(r);
+  const uint32_t version = vram__reader_u32(r, "the version");
+  if (r->result)
+    return r->result;
+  if (version && !(version & 0xFFFF))
+    return vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, offset,
+                             "a big-endian file, which ggml does not read on other machines");
+  if (version != 2 && version != 3)
+    return vram__gguf_refuse(r, offset, "only versions 2 and 3 are read; this is version", version);
+  f->version = version;
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r) {
+  vram_file_part *part;
+  uint64_t ntensor, nvalue, offset, left;
+  if (vram__reader_skip(r, 4, "the magic") || vram__gguf_version(f, r))
+    return r->result;
+  offset = vram__reader_offset(r);
+  ntensor = vram__reader_u64(r, "the number of tensors");
+  nvalue = vram__reader_u64(r, "the number of keys");
+  left = r->result ? 0 : vram__reader_left(r);
+  if (!r->result && nvalue > left / VRAM__GGUF_LEAST_KEY)
+    vram__gguf_refuse(r, offset + 8, "more keys than the file has bytes for:", nvalue);
+  if (!r->result && ntensor > left / VRAM__GGUF_LEAST_TENSOR)
+    vram__gguf_refuse(r, offset, "more tensors than the file has bytes for:", ntensor);
+  part = r->result ? NULL : vram__file_part(f, r, NULL, 0);
+  if (!part)
+    return r->result;
+  part->is_read = 1;
+  part->present_bytes = r->source->bytes;
+  f->alignment = 32;
+  if (!vram__gguf_values(f, r, nvalue))
+    vram__gguf_tensors(f, r, ntensor);
+  return r->result;
+}
+
+/* All parts, and all tensors that the first one promises. */
+VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e) {
+  if (f->split_count && f->split_count != f->npart) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "a model of ");
+    vram__error_number(e, "", f->split_count);
+    vram__error_number(e, " parts, of which there are ", f->npart);
+    return VRAM_ERR_VALUE;
+  }
+  if (f->split_count && f->split_tensors && f->split_tensors != f->ntensor) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "parts of ");
+    vram__error_number(e, "", f->split_tensors);
+    vram__error_number(e, " tensors, of which there are ", f->ntensor);
+    return VRAM_ERR_VALUE;
+  }
+  return VRAM_OK;
+}
+
+/* >>read/file    tensors, values and parts of a file; what kind of file it is */
+
+/* ---- memory ---- */
+
+VRAM__FN void *vram__file_take(vram_file *f, vram__reader *r, uint64_t bytes) {
+  void *const p = vram__memory_take(f->mem, &f->used, f->cap, bytes);
+  if (!p)
+    vram__reader_fail(r, VRAM_ERR_MEMORY, vram__reader_offset(r),
+                      "the caller's memory is too small");
+  return p;
+}
+
+/* A copy of the next bytes; NULL: an error. */
+VRAM__FN const char *vram__file_text(vram_file *f, vram__reader *r, uint64_t bytes,
+                                     const char *what) {
+  char *to;
+  if (bytes > vram__reader_left(r)) { /* before any memory is taken */
+    vram__reader_skip(r, bytes, what);
+    return NULL;
+  }
+  to = (char *)vram__file_take(f, r, bytes);
+  return to && !vram__reader_copy(r, to, bytes, what) ? to : NULL;
+}
+
+VRAM__FN vram_file_part *vram__file_part(vram_file *f, vram__reader *r, const char *name,
+                                         uint32_t len) {
+  vram_file_part *const p = (vram_file_part *)vram__file_take(f, r, sizeof *p);
+  if (!p)
+    return NULL;
+  vram__memory_zero(p, sizeof *p);
+  p->name = name;
+  p->name_len = len;
+  if (f->part_last)
+    f->part_last->next = p;
+  else
+    f->part_first = p;
+  f->part_last = p;
+  f->npart++;
+  return p;
+}
+
+VRAM__FN vram_file_tensor *vram__file_tensor(vram_file *f, vram__reader *r) {
+  vram_file_tensor *const t = (vram_file_tensor *)vram__file_take(f, r, sizeof *t);
+  if (!t)
+    return NULL;
+  vram__memory_zero(t, sizeof *t);
+  if (f->tensor_last)
+    f->tensor_last->next = t;
+  else
+    f->tensor_first = t;
+  f->tensor_last = t;
+  f->ntensor++;
+  return t;
+}
+
+VRAM__FN vram_file_value *vram__file_value(vram_file *f, vram__reader *r) {
+  vram_file_value *const v = (vram_file_value *)vram__file_take(f, r, sizeof *v);
+  if (!v)
+    return NULL;
+  vram__memory_zero(v, sizeof *v);
+  if (f->value_last)
+    f->value_last->next = v;
+  else
+    f->value_first = v;
+  f->value_last = v;
+  f->nvalue++;
+  return v;
+}
+
+/* ---- names ---- */
+
+static vram__name *vram__names_place(const vram__names *n, const char *name, uint32_t len,
+                                     uint32_t hash) {
+  uint64_t i = hash & (n->room - 1);
+  while (n->place[i].what && !(n->place[i].hash == hash && n->place[i].len == len &&
+                               vram__text_equal(n->place[i].name, name, len)))
+    i = (i + 1) & (n->room - 1);
+  return n->place + i;
+}
+
+VRAM__FN const void *vram__names_find(const vram__names *n, const char *name, uint32_t len) {
+  return n->room ? vram__names_place(n, name, len, vram__hash(name, len))->what : NULL;
+}
+
+/* Twice as many places; what the old ones took is not given back, which is less than the new. */
+static int vram__names_grow(vram_file *f, vram__reader *r, vram__names *n) {
+  vram__names wide = *n;
+  uint64_t i;
+  wide.room = n->room ? 2 * n->room : 64;
+  wide.place = (vram__name *)vram__file_take(f, r, wide.room * sizeof *wide.place);
+  if (!wide.place)
+    return 0;
+  vram__memory_zero(wide.place, wide.room * sizeof *wide.place);
+  for (i = 0; i < n->room; i++)
+    if (n->place[i].what)
+      *vram__names_place(&wide, n->place[i].name, n->place[i].len, n->place[i].hash) = n->place[i];
+  *n = wide;
+  return 1;
+}
+
+/* 0: an error, which is not told where the name is there already. */
+VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, const char *name,
+                             uint32_t len, const void *what) {
+  const uint32_t hash = vram__hash(name, len);
+  vram__name *place;
+  if (4 * (n->count + 1) > 3 * n->room && !vram__names_grow(f, r, n))
+    return 0;
+  place = vram__names_place(n, name, len, hash);
+  if (place->what)
+    return 0;
+  place->name = name;
+  place->len = len;
+  place->hash = hash;
+  place->what = what;
+  n->count++;
+  return 1;
+}
+
+/* ---- files ---- */
+
+VRAM_API void vram_file_init(vram_file *f, void *memory, uint64_t bytes) {
+  const uint64_t off = (8 - ((uintptr_t)memory & 7)) & 7;
+  vram__memory_zero(f, sizeof *f);
+  if (bytes > off) {
+    f->mem = (uint8_t *)memory + off;
+    f->cap = bytes - off;
+  }
+  f->alignment = 1;
+}
+
+VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name,
+                                                uint32_t len) {
+  return f->names ? (const vram_file_tensor *)vram__names_find(f->names, name, len) : NULL;
+}
+
+VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len) {
+  const vram_file_value *v = f->value_first;
+  while (v && !(v->name_len == len && vram__text_equal(v->name, name, len)))
+    v = v->next;
+  return v;
+}
+
+/* ---- what kind of file ---- */
+
+enum { VRAM__SNIFF_BYTES = 1024 };
+
+/* Tags of ModelProto (onnx.proto) that may stand behind ir_version: producer_name and _version,
+   domain, model_version, doc_string, graph, opset_import, metadata_props. */
+static int vram__sniff_is_onnx(const uint8_t *b, uint64_t n) {
+  return n >= 4 && b[0] == 0x08 && b[1] > 0 && b[1] < 0x40 &&
+         (b[2] == 0x12 || b[2] == 0x1A || b[2] == 0x22 || b[2] == 0x28 || b[2] == 0x32 ||
+          b[2] == 0x3A || b[2] == 0x42 || b[2] == 0x72);
+}
+
+/* {"weight_map": ..., or behind a small "metadata" */
+static int vram__sniff_is_index(const uint8_t *b, uint64_t n) {
+  static const char key[] = "\"weight_map\"";
+  uint64_t i;
+  for (i = 0; i + sizeof key - 1 <= n; i++)
+    if (vram__text_equal((const char *)b + i, key, sizeof key - 1))
+      return 1;
+  return 0;
+}
+
+static vram_file_format vram__sniff(const uint8_t *b, uint64_t n) {
+  uint64_t i = 0;
+  if (n >= 4 && vram__text_equal((const char *)b, "GGUF", 4))
+    return VRAM_FILE_GGUF;
+  if (n >= 8 && vram__text_equal((const char *)b + 4, "TFL3", 4))
+    return VRAM_FILE_TFLITE;
+  if (n >= 9 && b[8] == '{' && vram__bytes_u64(b) < UINT64_C(1) << 40)
+    return VRAM_FILE_SAFETENSORS;
+  while (i < n && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t'))
+    i++;
+  if (i < n && b[i] == '{')
+    return vram__sniff_is_index(b, n) ? VRAM_FILE_INDEX : VRAM_FILE_CONFIG;
+  return vram__sniff_is_onnx(b, n) ? VRAM_FILE_ONNX : VRAM_FILE_NONE;
+}
+
+VRAM_API vram_file_format vram_file_sniff(const vram_file_source *s) {
+  uint8_t some[VRAM__SNIFF_BYTES];
+  const uint64_t n = s->bytes < VRAM__SNIFF_BYTES ? s->bytes : (uint64_t)VRAM__SNIFF_BYTES;
+  if (s->data)
+    return vram__sniff((const uint8_t *)s->data, n);
+  if (!s->read || (n && s->read(s->user, 0, some, n)))
+    return VRAM_FILE_NONE;
+  return vram__sniff(some, n);
+}
+
+VRAM_API const char *vram_file_format_name(vram_file_format format) {
+  static const char *const name[VRAM_FILE_COUNT] = {
+      "?", "gguf", "safetensors", "safetensors index", "config.json", "onnx", "tflite"};
+  return (uint32_t)format < VRAM_FILE_COUNT ? name[format] : name[0];
+}
+
+VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vram_error *e) {
+  const vram_file_format format = vram_file_sniff(s);
+  vram__reader r;
+  if (vram__reader_begin(&r, f, s, e))
+    return r.result;
+  if (f->format && f->format != format)
+    return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0, "a part of another format");
+  f->format = format;
+  switch (format) {
+  case VRAM_FILE_GGUF:
+    return vram__gguf_read(f, &r);
+  default:
+    return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
+                             "no GGUF, safetensors, config.json, ONNX or TFLite file");
+  }
+}
+
+/* The names of all tensors, each of which may be there once. */
+VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
+  static const vram_file_source nothing = {"", 0, NULL, NULL};
+  const vram_file_tensor *t;
+  vram__reader r;
+  if (vram__reader_begin(&r, f, &nothing, e))
+    return r.result;
+  if (f->format == VRAM_FILE_GGUF && vram__gguf_finish(f, e))
+    return VRAM_ERR_VALUE;
+  f->names = (vram__names *)vram__file_take(f, &r, sizeof *f->names);
+  if (!f->names)
+    return r.result;
+  vram__memory_zero(f->names, sizeof *f->names);
+  for (t = f->tensor_first; t; t = t->next)
+    if (!vram__names_add(f, &r, f->names, t->name, t->name_len, t)) {
+      if (!r.result) {
+        r.result = vram__error_begin(e, VRAM_ERR_NAME, 0, "two tensors are called ");
+        vram__error_quote(e, t->name, t->name_len);
+      }
+      return r.result;
+    }
+  return VRAM_OK;
+}
+
+#endif /* VRAM_NO_READ */
 
 #endif /* VRAM_IMPLEMENTATION */
 
