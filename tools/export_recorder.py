@@ -62,6 +62,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.given = []  # names of what the module itself gave
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
+        self.attributes = {}  # by module and attribute those that it took, in order
+        self.instead = {}  # the value that one took the place of
         self.dead = {}  # names of values, and the number of nodes when they died
         self.stats = set()  # ids of running statistics
         self.params_in_modules = set()  # ids of what lines of whole modules have

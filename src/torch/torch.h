@@ -222,8 +222,9 @@ typedef struct vram__kept_storage {
 
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
-  uint32_t line;
-  uint8_t root; /* it is the loss */
+  const vram_value *value;
+  uint32_t line; /* where the variable took its first one, */
+  uint8_t root;  /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */

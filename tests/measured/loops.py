@@ -433,6 +433,44 @@ def tasks_after():
     return tasks(True)
 
 
+class Normed(nn.Module):
+    """a discriminator called twice, whose layers hold the weights that they computed last until they compute others"""
+
+    def __init__(self):
+        super().__init__()
+        norm = nn.utils.spectral_norm
+        layers = norm(nn.Conv2d(3, 8, 3, padding=1)), nn.ReLU(), nn.Flatten(), norm(nn.Linear(2048, 7))
+        self.net = nn.Sequential(*layers)
+
+    def forward(self, x, y):
+        return F.relu(1 - self.net(x)).mean() + F.relu(1 + self.net(y)).mean()
+
+
+def normed():
+    """for export_torch.py"""
+    return Normed(), {"x": torch.zeros(2, 3, 16, 16), "y": torch.zeros(2, 3, 16, 16)}
+
+
+def held_weights(amp=None):
+    net, inputs = normed()
+    net.cuda()
+    inputs = {k: t.cuda() for k, t in inputs.items()}
+    optimizer = torch.optim.AdamW(net.parameters())
+    for _ in range(4):
+        marks = Marks()
+        optimizer.zero_grad()
+        marks()
+        with autocast(amp):
+            loss = net(**inputs)
+        marks("forward")
+        loss.backward()
+        marks("backward")
+        optimizer.step()
+        marks("optimizer")
+        del loss
+    return marks.rows
+
+
 def in_backward(amp=None, accumulate=1, **chosen):
     """an optimizer of its own for each parameter, which a hook behind its gradient calls"""
     net = Decoder().cuda()
@@ -564,6 +602,8 @@ LOOPS = (
         lambda: training(Tasks, (8, 64), (8,), accumulate=4, after=True),
         {},
     ),
+    ("normed --train adamw", held_weights, {}),
+    ("normed --train adamw --amp bf16", held_weights, {"amp": torch.bfloat16}),
     ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
     ("decoder --train adamw --optimizer-in-backward", in_backward, {}),
     (
