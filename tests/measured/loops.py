@@ -429,6 +429,10 @@ def tasks(after=False):
     return net, {"x": torch.zeros(8, 64), "target": torch.zeros(8, dtype=torch.long)}
 
 
+def tasks_after():
+    return tasks(True)
+
+
 class Normed(nn.Module):
     """a discriminator called twice, whose layers hold the weights that they computed last until they compute others"""
 
@@ -465,10 +469,6 @@ def held_weights(amp=None):
         marks("optimizer")
         del loss
     return marks.rows
-
-
-def tasks_after():
-    return tasks(True)
 
 
 def in_backward(amp=None, accumulate=1, **chosen):
@@ -585,8 +585,6 @@ LOOPS = (
     ),
     ("cyclic --train adam", lambda: training(Cyclic, (2, 3, 21, 21), (2, 3, 21, 21)), {}),
     ("tasks --train adamw", lambda: training(Tasks, (8, 64), (8,)), {}),
-    ("normed --train adamw", held_weights, {}),
-    ("normed --train adamw --amp bf16", held_weights, {"amp": torch.bfloat16}),
     (
         "adversarial --train adam --accumulate 3",
         lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1), accumulate=3),
@@ -604,6 +602,8 @@ LOOPS = (
         lambda: training(Tasks, (8, 64), (8,), accumulate=4, after=True),
         {},
     ),
+    ("normed --train adamw", held_weights, {}),
+    ("normed --train adamw --amp bf16", held_weights, {"amp": torch.bfloat16}),
     ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
     ("decoder --train adamw --optimizer-in-backward", in_backward, {}),
     (
