@@ -202,6 +202,11 @@ def recurrent_cell(l):
     keys = {"nonlinearity": l.keys.get("nonlinearity", "tanh")} if l.op == "rnn_cell" else {}
     kind = {"lstm_cell": nn.LSTMCell, "gru_cell": nn.GRUCell, "rnn_cell": nn.RNNCell}[l.op]
     state = l.inputs[1:]
+    if len(state) > 2:  # the function below the module, with weights that were computed
+        states = 2 if l.op == "lstm_cell" else 1
+        name = f"rnn_{keys['nonlinearity']}_cell" if keys else l.op
+        y = getattr(torch, name)(l.x, tuple(state[:2]) if states == 2 else state[0], *state[states:])
+        return list(y) if states == 2 else y
     cell = l.module(lambda: kind(l.x.shape[-1], l.size("hidden_size"), l.flag("bias", 1), **keys))
     y = cell(l.x, *([tuple(state)] if l.op == "lstm_cell" and state else state))
     return list(y) if l.op == "lstm_cell" else y
