@@ -420,6 +420,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         if kwargs.get("rounding_mode"):
             keys["rounding_mode"] = kwargs["rounding_mode"]
         if tensor(a) and tensor(b):
+            if "alpha" in row.keys and kwargs.get("alpha", 1) != 1:
+                keys["alpha"] = kwargs["alpha"]
             self.emit(op, [a, b], r, keys)
             return
         if op == "pow" and not tensor(a):
@@ -449,9 +451,12 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             self.emit("mul", [x], r, {"scalar": 1}, name="rsub")
 
     def op_clamp(self, a, r, inplace):
-        tensors = [a.get(k) for k in ("min", "max") if isinstance(a.get(k), torch.Tensor)]
-        if tensors:
-            raise NoWord("bounds that are tensors")
+        bounds = [a.get(k) for k in ("min", "max") if isinstance(a.get(k), torch.Tensor)]
+        if bounds and inplace:
+            raise NoWord("bounds that are tensors, in place")
+        if bounds:
+            self.emit("clamp_tensor", [a["x"], *bounds], r, name="clamp")
+            return
         num = lambda v: (
             None if v is None or isinstance(v, torch.Tensor) else max(-65504, min(65504, v))
         )  # which bounds there are counts, not where
@@ -773,15 +778,6 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         for t in r:  # slices, each with a record of its own
             self.emit("slice", [a["x"]], t, {"dim": d or None, "start": at or None, "end": at + t.shape[d]})
             at += t.shape[d]
-
-    def op_diff(self, a, r, _):
-        x, dim = a["x"], a.get("dim", -1)
-        ends = [v for v in (a.get("prepend"), x, a.get("append")) if v is not None]
-        x = self.made("cat", [self.ref(v) for v in ends], {"dim": dim}) if len(ends) > 1 else self.ref(x)
-        high, low = (
-            self.made("narrow", [x], {"dim": dim, "start": k, "length": r.shape[dim]}) for k in (1, 0)
-        )
-        self.emit("sub", [high, low], r, name="diff")
 
     def op_repeat_interleave(self, a, r, _):
         if "repeats" not in a or isinstance(a["repeats"], torch.Tensor):

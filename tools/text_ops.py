@@ -415,6 +415,11 @@ def clamp(l):
     return getattr(torch, "clamp_" if l.flag("inplace", 0) else "clamp")(l.x, **keys)
 
 
+@call("clamp_tensor")
+def clamp_tensor(l):
+    return torch.clamp(*l.inputs)
+
+
 @call("add", "sub", "mul", "div", "pow", "floor_divide", "maximum", "minimum", "remainder")
 def arithmetic(l):
     number = 3.0 if l.x.is_floating_point() or l.op == "pow" else 3
