@@ -425,6 +425,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             self.emit(op, [a, b], r, keys)
             return
         if op == "pow" and not tensor(a):
+            if b.is_floating_point() and a not in (0, 1):
+                self.emit("rpow", [b], r, name="pow")
+                return
             if b.requires_grad:
                 raise NoWord("a number to the power of a tensor")
             self.emit("mul", [b], r, {"scalar": 1}, name="pow")
@@ -554,10 +557,25 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     def op_instance_norm(self, a, r, _):
         tracked = a.get("running_mean") is not None
+        weights = [a.get("weight"), a.get("bias")]
+        if any(w is not None and self.ref(w).own is None for w in weights):
+            self.instance_norm_parts(a["x"], weights, tracked, r)
+            return
         if tracked:
             self.stats.add(id(a["running_mean"]))
             self.stats.add(id(a["running_var"]))
         self.normed("instance_norm", a, r, {"track_running_stats": 1 if tracked else None})
+
+    def instance_norm_parts(self, x, weights, tracked, r):
+        """of weights that are computed: a batch norm of all planes (Normalization.cpp, instance_norm)"""
+        if tracked or any(w is None for w in weights):
+            raise NoWord("weights that are computed, beside running statistics or alone")
+        n, c = x.shape[:2]
+        own = [self.made("repeat", [self.ref(w)], {"repeats": n}) for w in weights]
+        planes = self.made("contiguous", [self.ref(x)], {})
+        planes = self.made("view", [planes], {"shape": shape_text([1, n * c, *x.shape[2:]])})
+        y = self.made("batch_norm", [planes, *own], {"track_running_stats": 0})
+        self.emit("view", [y], r, {"shape": shape_text(r.shape)}, name="instance_norm")
 
     def op_layer_norm(self, a, r, _):
         self.weighted(
@@ -585,6 +603,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         )
 
     def op_bilinear(self, a, r, _):
+        if any(a.get(k) is not None and self.ref(a[k]).own is None for k in ("weight", "bias")):
+            raise NoWord("weights that are computed")
         self.weighted(
             "bilinear",
             [a["x1"], a["x2"]],
@@ -1151,12 +1171,13 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.op_var(a, r, _, "std")
 
     def op_linalg_vector_norm(self, a, r, _):
-        if a.get("ord", 2) not in (2, 2.0):
-            raise NoWord("a norm that is not the 2-norm")
-        self.reduce("norm", a, r)
+        p = a.get("ord", a.get("p"))
+        p = 2 if p is None or p == "fro" else p
+        if isinstance(p, str) or not 1 <= p < float("inf"):
+            raise NoWord("a norm that is none of the powers from 1 on")
+        self.reduce("norm", a, r, {"p": None if p == 2 else p})
 
-    def op_norm(self, a, r, _):
-        self.reduce("norm", a, r)
+    op_norm = op_linalg_vector_norm
 
     # ---- create
     def create(self, op, args, kwargs, r):
