@@ -45,6 +45,7 @@
      >>runner    a schedule in one arena, run with the caller's functions
      >>net       a network for a microcontroller, line by line, at run time
      >>writer    steps and ledgers as pictures, files and text
+     >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite
    and in the implementation only
      >>text      what replaces libc        >>dims    sizes and strides
      >>rules     constants of PyTorch and the libraries that it calls
@@ -1839,6 +1840,13 @@
 #define vram_dtype_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_get_info)
 #define vram_dtype_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_name)
 #define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
+#define vram_file_find VRAM__JOIN(VRAM_NAMESPACE, vram_file_find)
+#define vram_file_finish VRAM__JOIN(VRAM_NAMESPACE, vram_file_finish)
+#define vram_file_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_file_format_name)
+#define vram_file_get VRAM__JOIN(VRAM_NAMESPACE, vram_file_get)
+#define vram_file_init VRAM__JOIN(VRAM_NAMESPACE, vram_file_init)
+#define vram_file_read VRAM__JOIN(VRAM_NAMESPACE, vram_file_read)
+#define vram_file_sniff VRAM__JOIN(VRAM_NAMESPACE, vram_file_sniff)
 #define vram_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_format_name)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_adapt VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapt)
@@ -2013,7 +2021,9 @@ typedef enum vram_result {
 typedef struct vram_error {
   vram_result code;
   uint32_t line, column;
-  char text[240]; /* one line, without the position; always terminated */
+  char text[240];  /* one line, without the position; always terminated */
+  uint64_t offset; /* of a byte in a file, if has_offset */
+  uint8_t has_offset;
 } vram_error;
 
 /* What a result means, in a few words. Never NULL. */
@@ -2328,7 +2338,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
   X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
-  X(triplet_margin_loss) X(moe) X(custom)
+  X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
+  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2365,7 +2376,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
-  X(conv1d, B) X(pos_weight, B)
+  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B)
 
 /* clang-format on */
 
@@ -2589,7 +2600,8 @@ VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint3
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* Here variables of the loop around the model take these values (out = model(x)), and hold them
-   until the next step comes here. */
+   until the next step comes here. A value that was kept before stands behind the one that takes its
+   place. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an
@@ -3251,6 +3263,8 @@ typedef struct vram_step_options {
                            outside. They may lie inside one another, outer ones first, if
                            not `reentrant` */
   int reentrant;        /* use_reentrant=True */
+  int by_keyword; /* reentrant ranges: what wants no gradient is no input but a keyword argument,
+                     which their functions refer to, as layers of transformers do */
   /* With train: the same text with other dims, or the same calls with other sizes. The report then
      tells of all that runs, the highest peak of each phase; events go on from one to the next. */
   const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
@@ -3259,6 +3273,11 @@ typedef struct vram_step_options {
   const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
                                           eval mode under no_grad: its inputs come to the device
                                           then, and they go with its results */
+  const vram_graph *dry_run;    /* before the first step: the model runs forward once as it is
+                                          trained, outside autocast, and all of it goes
+                                          (torchsummary's summary() does so with two samples, a
+                                          module with lazy parameters needs it). Only `replay` shows
+                                          what it leaves in the cache */
   uint32_t prefetch;            /* further batches of the inputs that wait on the device */
   uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;                  /* compute capability times ten; 0: 90 */
@@ -3527,6 +3546,7 @@ typedef struct vram_solve_options {
   vram_step_options step; /* its graphs are unused: */
   int64_t last_batch;     /* of an epoch; of smaller ones that are tried it is all. 0: none */
   int64_t eval_batch;     /* of an evaluation between steps; 0: none */
+  int64_t dry_run_batch;  /* of a forward pass before the first step; 0: none */
   const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
 } vram_solve_options;
 
@@ -4537,6 +4557,146 @@ typedef struct vram_oom {
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const vram_sink *sink);
 #endif
 
+/* >>read ======================================================================================
+   Files of models: GGUF, safetensors, config.json, ONNX, TFLite. Only what describes the tensors is
+   read, never their values: the header of a file of 400 GB, in memory or through a function that
+   reads ranges. What is found lies in the caller's memory; nothing else is allocated, and nothing
+   is allocated because a file says that there will be much.
+
+     vram_file_source s = VRAM_ZERO_INIT;
+     vram_file f;
+     s.data = header, s.bytes = header_bytes;              or s.read, s.user
+     vram_file_init(&f, memory, memory_bytes);
+     while (vram_file_read(&f, &s, &e) ...)                once for each part, then
+     vram_file_finish(&f, &e)                              are all parts there?
+     f.tensor_first, f.ntensor, f.tensor_bytes, ...                                             */
+
+/* Where the bytes of a file come from. */
+typedef struct vram_file_source {
+  const void *data; /* all of them; NULL: `read` gives them */
+  uint64_t bytes;   /* how many there are: of the file, or of as much of it as there is */
+  /* Copies the bytes from offset on to `to`. Asked only for what lies within `bytes`. Anything but
+     VRAM_OK ends the reading with it. */
+  vram_result (*read)(void *user, uint64_t offset, void *to, uint64_t bytes);
+  void *user;
+} vram_file_source;
+
+typedef enum vram_file_format {
+  VRAM_FILE_NONE,        /* none of these */
+  VRAM_FILE_GGUF,        /* one part of one or of several */
+  VRAM_FILE_SAFETENSORS, /* one file, or a shard */
+  VRAM_FILE_INDEX,       /* model.safetensors.index.json: the names of shards */
+  VRAM_FILE_CONFIG,      /* config.json of a model of transformers */
+  VRAM_FILE_ONNX,
+  VRAM_FILE_TFLITE,
+  VRAM_FILE_COUNT
+} vram_file_format;
+
+/* A tensor as a file describes it. Sizes as PyTorch has them, the outermost first: a row of a
+   quantised type, ggml's ne[0], is size[ndim - 1]. */
+typedef struct vram_file_tensor vram_file_tensor;
+struct vram_file_tensor {
+  vram_file_tensor *next; /* in the order of the file's table */
+  const char *name;       /* not terminated */
+  uint64_t offset;        /* of its first byte, in its part */
+  uint64_t bytes;         /* without padding */
+  uint64_t numel;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t name_len;
+  uint32_t part; /* 0, 1, ... in the order in which parts were read */
+  vram_dtype dtype;
+  uint8_t ndim;
+};
+
+typedef enum vram_value_kind {
+  VRAM_VALUE_UINT,
+  VRAM_VALUE_INT,
+  VRAM_VALUE_FLOAT,
+  VRAM_VALUE_BOOL,
+  VRAM_VALUE_TEXT,
+  VRAM_VALUE_ARRAY /* `count` of `of`; elements of numbers are there, those of text are only
+                      counted */
+} vram_value_kind;
+
+/* What a file says about itself: a key of GGUF, of __metadata__, or a path of a config.json
+   ("text_config.num_hidden_layers"). */
+typedef struct vram_file_value vram_file_value;
+struct vram_file_value {
+  vram_file_value *next; /* in the order of the file */
+  const char *name;      /* not terminated */
+  const char *text;      /* of VRAM_VALUE_TEXT: `count` bytes, not terminated */
+  union {
+    uint64_t u;
+    int64_t i;
+    double f;
+  } number;          /* BOOL: u is 0 or 1 */
+  const void *array; /* uint64_t, int64_t or double each, as `of` says (BOOL: uint64_t) */
+  uint64_t count;    /* elements of an array, bytes of a text */
+  uint32_t name_len;
+  uint8_t kind, of; /* vram_value_kind */
+  uint8_t type;     /* as the file numbers it, of an array its elements' */
+};
+
+/* A part: one file of a split or sharded model, or the only one. */
+typedef struct vram_file_part vram_file_part;
+struct vram_file_part {
+  vram_file_part *next;
+  const char *name;        /* that an index gives it, not terminated; NULL: none */
+  uint64_t header_bytes;   /* up to where the tensors' data begins */
+  uint64_t expected_bytes; /* of the whole file, as its header has it */
+  uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
+  uint64_t ntensor;
+  uint32_t name_len;
+  uint8_t is_read; /* not only named by an index */
+};
+
+typedef struct vram_file {
+  uint8_t *mem;
+  uint64_t used, cap;
+  vram_file_format format; /* of the first part that was read, an index excepted */
+  vram_file_tensor *tensor_first, *tensor_last;
+  vram_file_value *value_first, *value_last;
+  vram_file_part *part_first, *part_last;
+  uint64_t ntensor, nvalue;
+  uint64_t tensor_bytes;               /* sum over tensors, without padding */
+  uint64_t numel;                      /* elements of all tensors */
+  uint64_t alignment;                  /* of data; 1 where the format has none */
+  uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
+  uint32_t npart, version;
+  struct vram__names *names; /* of tensors, for vram_file_find */
+} vram_file;
+
+/* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */
+#define VRAM_READ_WINDOW UINT64_C(65536)
+
+#ifndef VRAM_NO_READ
+/* What a file is, by its content and not by its name. */
+VRAM_API vram_file_format vram_file_sniff(const vram_file_source *s);
+
+/* "gguf", "safetensors", ...; "?" for what is no format. Never NULL. */
+VRAM_API const char *vram_file_format_name(vram_file_format format);
+
+/* An empty file in the caller's memory, which must outlive it. */
+VRAM_API void vram_file_init(vram_file *f, void *memory, uint64_t bytes);
+
+/* Reads one part. Its data may be missing, its header may not. After an error the file is not to be
+   used; e (may be NULL) says what is wrong and at which offset.
+     VRAM_ERR_MEMORY       the memory is too small: once more, with twice as much
+     VRAM_ERR_SYNTAX       what is there is malformed
+     VRAM_ERR_NAME         a tensor or key is there twice
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_VALUE, VRAM_ERR_OVERFLOW
+     VRAM_ERR_UNSUPPORTED  no such format, or a form of it that is not read
+     VRAM_ERR_CALL         source->read failed */
+VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vram_error *e);
+
+/* Checks what only the whole shows: that all parts are there, and no tensor is in two of them. */
+VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
+
+/* The tensor, the value of that name; NULL: there is none. Tensors: after vram_file_finish. */
+VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
+VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
+#endif
+
 #endif /* VRAM_MACROS_ONLY */
 #endif /* VRAM_H_INCLUDED */
 
@@ -4549,7 +4709,8 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
    (-DVRAM__FN=). Where parts are left out, not all of it is used. */
 #ifndef VRAM__FN
 #if defined(__GNUC__) && (defined(VRAM_NO_MODEL) || defined(VRAM_NO_STEP) ||                       \
-                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) || defined(VRAM_NO_WRITE))
+                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                            \
+                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ))
 #define VRAM__FN static __attribute__((unused))
 #else
 #define VRAM__FN static
@@ -8102,7 +8263,7 @@ typedef struct vram__adapt {
   vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
   vram__span targets, skip, save;         /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
-  uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint8_t prepares;                       /* prepare_model_for_kbit_training, if it is said */
   uint8_t biases;                         /* which of them learn, too */
   uint8_t saves, names_bias;              /* what the name of the line that is read says */
   const vram_param *table;                /* of the first embedding */
@@ -10312,6 +10473,9 @@ enum {
   VRAM__ADAPT_KEY
 };
 
+/* What is said of prepare_model_for_kbit_training. */
+enum { VRAM__PREPARE_UNSAID, VRAM__PREPARE, VRAM__PREPARE_NOT };
+
 /* Which biases learn beside adapters (LoraConfig.bias). */
 enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
@@ -10412,8 +10576,10 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
     return a->biases || vram__text_is(value.text, value.len, "none") ||
            vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
-    a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
-    if (a->unprepared || vram__text_is(value.text, value.len, "1"))
+    a->prepares = vram__text_is(value.text, value.len, "0")   ? VRAM__PREPARE_NOT
+                  : vram__text_is(value.text, value.len, "1") ? VRAM__PREPARE
+                                                              : VRAM__PREPARE_UNSAID;
+    if (a->prepares)
       return 1;
     vram__adapt_fail(p->g, "not a boolean", value, "0 or 1");
     return 0;
@@ -10442,10 +10608,16 @@ static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
   return vram__attr_find(keys->words, key, NULL) != NULL;
 }
 
+static int vram__adapt_is_fp8(const vram__keys *quant) {
+  const int64_t *kind = vram__attr_find(quant->words, VRAM__KEY_quant, NULL);
+  return kind && *kind == VRAM__WORD("fp8");
+}
+
 /* 4-bit weights compute in the dtype that they were loaded in. */
 static void vram__adapt_compute(vram__keys *keys) {
   const int64_t *kind = vram__attr_find(keys->words, VRAM__KEY_quant, NULL);
-  if (!kind || *kind == VRAM__WORD("int8") || vram__keys_hold(keys, VRAM__KEY_compute_dtype))
+  if (!kind || *kind == VRAM__WORD("int8") || vram__adapt_is_fp8(keys) ||
+      vram__keys_hold(keys, VRAM__KEY_compute_dtype))
     return;
   keys->words[keys->count++] = VRAM__KEY_compute_dtype | 1 << 8;
   keys->words[keys->count++] = VRAM_DTYPE_MODEL;
@@ -10486,7 +10658,8 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
   if (lora && !vram__keys_hold(a->lora_keys, VRAM__KEY_lora))
     vram__adapt_fail(g, "adapters without a rank", vram__span_all(lora), "r=16");
   else if (quant && !vram__keys_hold(a->quant_keys, VRAM__KEY_quant))
-    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant), "nf4, fp4 or int8");
+    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant),
+                     "nf4, fp4, int8 or fp8");
   vram__adapt_compute(a->quant_keys);
   g->adapt = a;
   return g->error.code;
@@ -10572,12 +10745,21 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
     a->candidate[a->ncandidate++] = name;
 }
 
+/* get_output_embeddings(): a layer that is called so, or the last one where it gives a number for
+   each row of the embedding. The head of anything else is a linear layer as the others are. */
+static int vram__adapt_is_output_embedding(const vram__adapt *a, const vram__keys *keys,
+                                           vram__span name, int last) {
+  const int64_t *out = vram__attr_find(keys->words, VRAM__KEY_out_features, NULL);
+  return vram__adapt_names(vram__span_all("lm_head"), name) ||
+         (last && a->table && a->table->d->ndim && out && *out == a->table->d->v[0]);
+}
+
 /* A linear line of this name gets the keys that the options give it. 0: no room for them. */
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
-  int head, good = 1;
+  int head, last, good = 1;
   if (!a)
     return 1;
   a->saves = vram__adapt_names(a->save, name) != 0;
@@ -10585,10 +10767,10 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
-  head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
-         vram__adapt_names(vram__span_all("lm_head"), name);
+  last = name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len);
+  head = vram__adapt_is_output_embedding(a, keys, name, last);
   vram__adapt_candidate(a, name);
-  if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
+  if (a->quant_keys->count && !head && !last && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
   if (!a->lora_keys->count || !good || a->saves)
     return good;
@@ -10679,9 +10861,12 @@ VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, co
           (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
-/* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
+/* prepare_model_for_kbit_training: what is not quantised becomes fp32. It is for weights of
+   bitsandbytes, and done to others where that is said. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
-  return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+  const vram__adapt *a = g->adapt;
+  return vram__adapt_freezes(g) && a->quant_keys->count &&
+         (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
 /* >>model/order    parameters in the order of the module, where the program uses them in another
@@ -12232,7 +12417,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -12304,8 +12489,9 @@ typedef struct vram__kept_storage {
 
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
-  uint32_t line;
-  uint8_t root; /* it is the loss */
+  const vram_value *value;
+  uint32_t line; /* where the variable took its first one, */
+  uint8_t root;  /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */
@@ -12455,12 +12641,13 @@ struct vram__step {
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
-  vram__tensor *gin;            /* gradients for the inputs of the running backward node */
-  vram__tensor *args, *results; /* inputs and outputs of the running node */
-  const vram_value *root;       /* what backward starts from, or the caller keeps */
-  uint32_t nbackward;           /* `backward` lines so far */
-  uint64_t saved_most;          /* saved bytes at one of them */
-  uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
+  vram__tensor *gin;               /* gradients for the inputs of the running backward node */
+  vram__tensor *args, *results;    /* inputs and outputs of the running node */
+  const vram_value *root;          /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;              /* `backward` lines so far */
+  uint64_t saved_most;             /* saved bytes at one of them */
+  uint8_t first_batch, last_batch; /* the micro-batch that runs is the step's first, its last */
+  uint8_t *skip;                   /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
   vram__total optim_all; /* a list like all trainable parameters */
@@ -12479,7 +12666,7 @@ struct vram__replay {
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
   uint32_t *gradient;   /* blocks of the leaves' gradients */
   uint32_t rnn_dropout; /* block of its state */
-  uint8_t fresh;        /* nothing is on the device yet */
+  uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
   uint8_t oom;          /* or that of the device: nothing more is played, */
   uint8_t tight;        /* and nobody asks about the rest */
@@ -15955,7 +16142,8 @@ enum {
 /* A quantised weight [out, in]. */
 typedef struct vram__quantised {
   int64_t out, in;
-  uint8_t bits;       /* of a value; 0: the weight is not quantised */
+  uint8_t bits;       /* of a value of bitsandbytes; 0: it is none of those */
+  uint8_t fp8;        /* transformers' FP8Linear */
   uint8_t nested;     /* its scales are quantised, too */
   uint8_t threshold;  /* columns of x with larger values are multiplied in x's dtype */
   vram_dtype from;    /* what it was quantised from and is dequantised to */
@@ -16023,6 +16211,15 @@ VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, i
 /* mha.c */
 VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_param *own,
                                    uint32_t count);
+
+/* loss.c */
+VRAM__FN int vram__loss_check(vram_graph *g, vram_node *n);
+VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
+                            uint32_t count);
+VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size);
+VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
+                                  int64_t *size);
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
@@ -16164,6 +16361,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 /* quantised.c */
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
@@ -16240,6 +16438,16 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
 #define VRAM__NORM_CAST 256u /* aux of a norm beside its axes: backward casts the operand */
 
 /* loss.c */
+enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
+VRAM__FN int vram__loss_reduction(const vram_node *n);
+VRAM__FN vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction);
+VRAM__FN vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x, vram_dtype dt);
+VRAM__FN vram__tensor vram__loss_where(vram__step *s, vram__tensor target, vram__tensor value,
+                                       vram__tensor zeros);
+VRAM__FN void vram__loss_args(vram__step *s, const vram_node *n, const vram__tensor *x,
+                              uint32_t count, int expand, vram__tensor *in);
+VRAM__FN void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count);
+VRAM__FN void vram__loss_refuse_weight(vram__step *s, const vram_node *n, vram__tensor weight);
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *to);
@@ -22465,15 +22673,18 @@ VRAM__OP(baddbmm, "baddbmm: c a b alpha beta", 3, 3, matmul, SAME, low, product,
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
-/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes has them */
+/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes and transformers have them
+ */
 
-/* The words of quant=. */
+enum { VRAM__FP8_BLOCK = 128 }; /* rows and columns that share a scale (weight_block_size) */
+
+/* The words of quant=; bits 0: fp8. */
 static const struct {
   const char *name;
   uint8_t bits;
-} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}};
+} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}, {"fp8", 0}};
 
-/* What the keys of a linear line say of its weight; bits 0: it is not quantised. */
+/* What the keys of a linear line say of its weight; neither bits nor fp8: it is not quantised. */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int64_t *word = vram__node_list(n, VRAM__KEY_quant, NULL);
@@ -22482,8 +22693,10 @@ VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   vram__memory_zero(&q, sizeof q);
   for (i = 0; word && i < sizeof vram__quant_kinds / sizeof *vram__quant_kinds; i++) {
     const char *name = vram__quant_kinds[i].name;
-    if (*word == vram__word(name, vram__text_len(name)))
+    if (*word == vram__word(name, vram__text_len(name))) {
       q.bits = vram__quant_kinds[i].bits;
+      q.fp8 = !q.bits;
+    }
   }
   q.out = VRAM__INT(n, out_features, 0);
   q.in = x->v[x->ndim - 1];
@@ -22510,17 +22723,15 @@ static const struct {
 } vram__quantised_otherwise[] = {
     {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
               "bf16: the model without quant="},
-    {"fp8", "fp8 (FineGrainedFP8) takes a byte a value and 4 for each 128 x 128; what "
-            "its kernels need beside is not known"},
-    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; what "
-             "its kernels need beside is not known"},
+    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; which "
+             "kernel is chosen, what it packs anew and needs beside is not known"},
     {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
             "beside is not known"}};
 
 static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
   const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
   uint32_t i;
-  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4, int8 or fp8)");
   for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
     if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
                                      vram__text_len(vram__quantised_otherwise[i].name))) {
@@ -22530,21 +22741,39 @@ static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
 }
 
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
-  if (!q->bits) {
+  if (!q->bits && !q->fp8) {
     vram__quantised_unknown(g, n);
     return 0;
   }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
     return vram__node_error(g, n,
                             "a quantised weight was f32, f16 or bf16, and so is what computes");
-  if (q->bits == 8 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
+  if (q->bits != 4 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
                        vram__node_list(n, VRAM__KEY_double_quant, NULL)))
-    return vram__node_error(g, n, "int8 has no compute_dtype and no double_quant");
-  if (q->bits == 4 && vram__node_list(n, VRAM__KEY_threshold, NULL))
+    return vram__node_error(g, n, "int8 and fp8 have no compute_dtype and no double_quant");
+  if (q->bits != 8 && vram__node_list(n, VRAM__KEY_threshold, NULL))
     return vram__node_error(g, n, "threshold is int8's");
+  if (q->fp8 && VRAM__INT(n, dora, 0))
+    return vram__node_error(g, n, "dora asks for a weight that peft cannot dequantise");
   if (q->bits == 8 && (n->in[0]->d->ndim < 2 || n->in[0]->d->ndim > 3))
     return vram__node_error(g, n, "int8 multiplies tensors of two or three axes");
   return 1;
+}
+
+static int64_t vram__fp8_blocks(int64_t size) {
+  return (size + VRAM__FP8_BLOCK - 1) / VRAM__FP8_BLOCK;
+}
+
+/* FP8Linear: both are parameters of the module */
+static int vram__fp8_own(vram_graph *g, vram_node *n, const vram__quantised *q) {
+  const uint8_t frozen = VRAM__FROZEN | VRAM__AS_IS;
+  int64_t size[2], blocks[2];
+  size[0] = q->out;
+  size[1] = q->in;
+  blocks[0] = vram__fp8_blocks(q->out);
+  blocks[1] = vram__fp8_blocks(q->in);
+  return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_F8E4M3FN, frozen) &&
+         vram__node_own(g, n, VRAM__LINEAR_SCALES, "weight_scale_inv", 2, blocks, VRAM_F32, frozen);
 }
 
 /* The weight as it is stored, and what says how to read it: it lies beside the parameters, which
@@ -22560,6 +22789,8 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
   size[1] = q->in;
   g->holds += q->bits == 8;
   g->extra += 4096;
+  if (q->fp8)
+    return vram__fp8_own(g, n, q);
   if (q->bits == 8)
     return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
            vram__node_own(g, n, VRAM__LINEAR_SCALES, "SCB", 1, size, VRAM_F32, state);
@@ -22859,11 +23090,62 @@ VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__
   vram__python_gradient_release(s, f);
 }
 
+/* fp8_linear: the Triton kernel rounds x as it goes. DeepGEMM, where it is installed, takes rounded
+   rows and their scales, made of x with whole blocks, its absolute values and those in f32
+   (per_token_cast_to_fp8). */
+static vram__tensor vram__fp8_linear(vram__step *s, const vram_node *n, const vram__quantised *q,
+                                     vram__tensor x) {
+  const uint64_t rows = q->in ? x.d->numel / (uint64_t)q->in : 0;
+  const uint64_t blocks = rows * (uint64_t)vram__fp8_blocks(q->in);
+  const int rounds = x.dt == VRAM_BF16 || x.dt == VRAM_F16;
+  int64_t size[VRAM_MAX_AXES];
+  vram__grad_fn *f;
+  vram__tensor y;
+  uint32_t i;
+  if (!(x.d->flags & VRAM__CONTIG)) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "fp8 of a tensor that is not contiguous: the kernel stops with an error");
+    return vram__tensor_retain(s, x);
+  }
+  f = vram__tape_record(s, VRAM__K_fp8_linear, &x, 1, 1, 0);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = q->out;
+  if (rounds)
+    vram__upper_may_need(s, blocks * (2 * VRAM__FP8_BLOCK + 8));
+  y = vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+  if (rounds)
+    vram__upper_may_need(s, blocks * (VRAM__FP8_BLOCK / 4 + 2));
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* FP8LinearFunction.backward, _dequantize_fp8_weight: the weight and a scale for each block of its
+   rows in the gradient's dtype */
+VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__quantised q = vram__node_quantised(f->node);
+  vram__tensor scales, rows, w;
+  if (!vram__input_wanted(f, 0))
+    return;
+  scales = vram__tensor_to(s, s->param[f->node->param[VRAM__LINEAR_SCALES]->index], g.dt);
+  w = vram__tensor_empty(s, vram__dims_2d(s, q.out, q.in), g.dt);
+  rows = vram__tensor_empty(
+      s, vram__dims_2d(s, vram__fp8_blocks(q.out) * VRAM__FP8_BLOCK, vram__fp8_blocks(q.in)), g.dt);
+  vram__tensor_release(s, scales);
+  vram__tensor_release(s, rows);
+  to[0] = vram__torch_matmul(s, g, w);
+  vram__tensor_release(s, w);
+  vram__python_gradient_release(s, f);
+}
+
 /* Linear4bit.forward: x in the dtype that computes, and back; Linear8bitLt.forward */
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
                                             vram__tensor b) {
   const vram__quantised q = vram__node_quantised(n);
   vram__tensor a, y, cast;
+  if (q.fp8) /* the bias is added in place */
+    return vram__fp8_linear(s, n, &q, x);
   if (q.bits == 8)
     return vram__matmul_8bit(s, &q, x, b);
   a = q.compute ? vram__torch_cast(s, x, vram__quantised_dtype(s, q.compute))
@@ -31707,12 +31989,35 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim + 1, size, dt);
 }
 
+/* Inputs of a cell: x, all states or none, and behind states also its weights and biases, where the
+   program computes them. How many are weights; -1: not as said. */
+static int vram__cell_weights_given(const vram_node *n, const vram__rnn *r) {
+  const uint32_t states = r->kind == VRAM__RNN_LSTM ? 2 : 1;
+  if (n->nin == 1 || n->nin == 1 + states)
+    return 0;
+  return n->nin == 1 + states + r->params ? (int)r->params : -1;
+}
+
+/* The weights are of the sizes that the cell's own would have. */
+static int vram__cell_weights_fit(vram_graph *g, const vram_node *n, const vram__rnn *r) {
+  const int64_t units = r->gates * r->hidden_size;
+  uint32_t i;
+  for (i = 0; i < r->params; i++) {
+    const vram_dims *d = n->in[n->nin - r->params + i]->d;
+    const int64_t in = i ? r->hidden_size : r->input_size;
+    if (d->ndim != (i < 2 ? 2u : 1u) || d->v[0] != units || (i < 2 && d->v[1] != in))
+      return vram__node_error(g, n, "a weight or bias of another shape");
+  }
+  return 1;
+}
+
 static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const vram_dtype dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[2];
   uint32_t ndim = 0;
+  int given;
   if (x->ndim != 1 && x->ndim != 2)
     return vram__node_error(g, n, "an input of other than one or two axes");
   vram__rnn_units_of(n, &r);
@@ -31721,13 +32026,20 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "hidden_size must be at least 1");
   if (r.kind == VRAM__RNN_LSTM && n->nin == 2)
     return vram__node_error(g, n, "lstm_cell with a hidden state and no cell state");
-  if (!vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
+  given = vram__cell_weights_given(n, &r);
+  if (given < 0)
+    return vram__node_error(g, n,
+                            "wrong number of inputs (expected x, its states or none, and behind "
+                            "states every weight and bias or none)");
+  if (given ? !vram__cell_weights_fit(g, n, &r)
+            : !vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
     return 0;
   if (x->ndim == 2)
     size[ndim++] = x->v[0];
   size[ndim++] = r.hidden_size;
   g->extra += 4096;
-  if (!vram__rnn_state(g, n, 1, ndim, size) || !vram__rnn_state(g, n, 2, ndim, size))
+  if (!vram__rnn_state(g, n, 1, ndim, size) ||
+      (r.kind == VRAM__RNN_LSTM && !vram__rnn_state(g, n, 2, ndim, size)))
     return 0;
   if (n->nout > 1 && r.kind == VRAM__RNN_LSTM && !vram__node_out(g, n, 1, ndim, size, dt))
     return 0;
@@ -31737,6 +32049,16 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
 static uint64_t vram__flops_rnn(const vram_node *n) {
   return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)),
                                    vram__matrix_elements(n));
+}
+
+static uint64_t vram__flops_rnn_cell(const vram_node *n) {
+  uint64_t elements = vram__matrix_elements(n);
+  uint32_t i;
+  vram__rnn r;
+  vram__rnn_units_of(n, &r);
+  for (i = 0; i < 2 && vram__cell_weights_given(n, &r) > 0; i++)
+    elements = vram__sum_or_overflow(elements, n->in[n->nin - r.params + i]->d->numel);
+  return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)), elements);
 }
 
 #ifndef VRAM_NO_STEP
@@ -32114,19 +32436,19 @@ enum { VRAM__CELL_W_IH, VRAM__CELL_W_HH, VRAM__CELL_B_IH, VRAM__CELL_B_HH, VRAM_
 typedef struct vram__rnn_cell {
   int kind, unbatched;
   int64_t hidden_size;
+  uint32_t inputs;    /* beside weights */
   vram__tensor in[3]; /* input, hx, cx */
   vram__tensor zeros; /* the states, where none is given */
   vram__tensor w[VRAM__CELL_PARAMS];
 } vram__rnn_cell;
 
 /* torch.nn.LSTMCell.forward: a batch of one where there is none, zeros for states. */
-static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__tensor *x,
-                              vram__rnn_cell *c) {
+static void vram__cell_inputs(vram__step *s, const vram__tensor *x, vram__rnn_cell *c) {
   uint32_t i;
   c->zeros = c->in[1] = c->in[2] = vram__tensor_none();
-  for (i = 0; i < n->nin; i++)
+  for (i = 0; i < c->inputs; i++)
     c->in[i] = c->unbatched ? vram__torch_unsqueeze(s, x[i], 0) : vram__tensor_retain(s, x[i]);
-  if (n->nin > 1)
+  if (c->inputs > 1)
     return;
   c->zeros = vram__tensor_empty(s, vram__dims_2d(s, c->in[0].d->v[0], c->hidden_size), x[0].dt);
   c->in[1] = vram__tensor_retain(s, c->zeros);
@@ -32135,12 +32457,12 @@ static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__ten
 }
 
 /* Autocast's lower precision: the last argument is cast first, the states in their order. */
-static void vram__cell_autocast(vram__step *s, const vram_node *n, vram__rnn_cell *c) {
+static void vram__cell_autocast(vram__step *s, vram__rnn_cell *c) {
   static const uint8_t order[] = {1, 2, 0}; /* state, cell state, input */
   uint32_t i;
   for (i = VRAM__CELL_PARAMS; i-- > 0;)
-    c->w[i] =
-        i < n->nparam ? vram__autocast_low(s, s->param[n->param[i]->index]) : vram__tensor_none();
+    if (c->w[i].d)
+      c->w[i] = vram__autocast_low(s, c->w[i]);
   for (i = 0; s->amp && i < 3; i++) {
     vram__tensor *in = c->in + order[i];
     if (in->d)
@@ -32236,13 +32558,21 @@ static uint32_t vram__cell_nonlinearity(const vram_node *n) {
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   vram__rnn_cell c;
+  vram__rnn r;
   vram__tensor out[2];
-  uint32_t i;
+  uint32_t i, given;
   c.kind = vram__op_at(n->op)->kind;
   c.unbatched = x[0].d->ndim == 1;
   c.hidden_size = VRAM__INT(n, hidden_size, 0);
-  vram__cell_inputs(s, n, x, &c);
-  vram__cell_autocast(s, n, &c);
+  vram__rnn_units_of(n, &r);
+  given = (uint32_t)vram__cell_weights_given(n, &r);
+  c.inputs = n->nin - given;
+  vram__cell_inputs(s, x, &c);
+  for (i = 0; i < VRAM__CELL_PARAMS; i++)
+    c.w[i] = i < given       ? x[c.inputs + i]
+             : i < n->nparam ? s->param[n->param[i]->index]
+                             : vram__tensor_none();
+  vram__cell_autocast(s, &c);
   if (c.kind == VRAM__RNN_PLAIN)
     vram__forward_simple_cell(s, &c, vram__cell_nonlinearity(n), out);
   else
@@ -32520,12 +32850,12 @@ VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN,
          VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, "", 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM,
-         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU,
-         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN,
-         VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");
+VRAM__OP(lstm_cell, "", 1, 7, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_LSTM, VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, "", 1, 6, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_GRU, VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(rnn_cell, "", 1, 6, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_PLAIN, VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");
 
 /* >>ops/loss    losses */
 
@@ -32547,7 +32877,7 @@ enum {
 /* ---- shapes ---- */
 
 /* What every loss asks for. */
-static int vram__loss_check(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__loss_check(vram_graph *g, vram_node *n) {
   const int64_t reduction = VRAM__INT(n, reduction, VRAM__WORD("mean"));
   if (reduction != VRAM__WORD("none") && reduction != VRAM__WORD("mean") &&
       reduction != VRAM__WORD("sum") &&
@@ -32559,8 +32889,8 @@ static int vram__loss_check(vram_graph *g, vram_node *n) {
 }
 
 /* One number, or with reduction=none these sizes. count: the inputs that the dtype comes from */
-static int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
-                          uint32_t count) {
+VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
+                            uint32_t count) {
   const int none = VRAM__INT(n, reduction, 0) == VRAM__WORD("none");
   vram_dtype dt = n->in[0]->dtype;
   uint32_t i;
@@ -32569,7 +32899,7 @@ static int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int6
   return vram__node_out(g, n, 0, none ? ndim : 0, size, dt);
 }
 
-static int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size) {
+VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size) {
   uint32_t i;
   for (i = 0; i < ndim && d->ndim == ndim && d->v[i] == size[i];)
     i++;
@@ -32659,8 +32989,8 @@ static int vram__shape_binary_loss(vram_graph *g, vram_node *n) {
 }
 
 /* The first `count` inputs broadcast. */
-static int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
-                                int64_t *size) {
+VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
+                                  int64_t *size) {
   uint32_t i;
   *ndim = 0;
   for (i = 0; i < n->nin && i < count; i++)
@@ -32670,7 +33000,7 @@ static int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uin
 }
 
 /* Losses of two tensors, element by element. */
-static int vram__shape_loss(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
   if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
@@ -32703,10 +33033,8 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 /* ---- what losses share ---- */
 
-enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
-
 /* torch.nn.functional.kl_div divides by the batch where there is one. */
-static int vram__loss_reduction(const vram_node *n) {
+VRAM__FN int vram__loss_reduction(const vram_node *n) {
   const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
   if (word == VRAM__WORD("batchmean"))
     return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
@@ -32716,7 +33044,7 @@ static int vram__loss_reduction(const vram_node *n) {
 }
 
 /* Loss.cpp, apply_loss_reduction. Takes x. */
-static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
+VRAM__FN vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
   if (reduction == VRAM__REDUCTION_NONE)
     return x;
   vram__tensor_replace(
@@ -32726,7 +33054,7 @@ static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reducti
 }
 
 /* x.sum() without autograd */
-static vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x, vram_dtype dt) {
+VRAM__FN vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x, vram_dtype dt) {
   return vram__tensor_sum(s, x, (1u << x.d->ndim) - 1, 0, dt);
 }
 
@@ -32743,8 +33071,8 @@ static void vram__loss_expand(vram__step *s, vram__tensor *in, uint32_t count, u
 /* The inputs of a loss; targets that the model does not give are zeros like x. Expanded to each
    other, if they are to be, and on autocast's fp32 list: the last one is cast first. Behind these
    `count` stands what the Python function's variables hold of the targets of its own. Owned. */
-static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tensor *x,
-                            uint32_t count, int expand, vram__tensor *in) {
+VRAM__FN void vram__loss_args(vram__step *s, const vram_node *n, const vram__tensor *x,
+                              uint32_t count, int expand, vram__tensor *in) {
   uint32_t i;
   for (i = 0; i < count; i++)
     in[i] = i < n->nin ? vram__tensor_retain(s, x[i])
@@ -32757,7 +33085,7 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
     vram__tensor_replace(s, &in[i], vram__autocast_cast(s, in[i], VRAM_F32));
 }
 
-static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
+VRAM__FN void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
   uint32_t i;
   for (i = 0; i < count / 2; i++)
     vram__tensor_release(s, in[i]);
@@ -32766,7 +33094,7 @@ static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t c
 }
 
 /* Weights have no derivative. */
-static void vram__loss_refuse_weight(vram__step *s, const vram_node *n, vram__tensor weight) {
+VRAM__FN void vram__loss_refuse_weight(vram__step *s, const vram_node *n, vram__tensor weight) {
   if (weight.d && s->grad && vram__tensor_wants_grad(s, weight))
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
                       "weights of a loss that want a gradient: PyTorch refuses");
@@ -33041,7 +33369,7 @@ static vram__tensor vram__cosine_sum(vram__step *s, vram__tensor a, vram__tensor
 }
 
 /* at::where(target == 1, value, zeros), and of -1 */
-static vram__tensor vram__cosine_where(vram__step *s, vram__tensor target, vram__tensor value,
+VRAM__FN vram__tensor vram__loss_where(vram__step *s, vram__tensor target, vram__tensor value,
                                        vram__tensor zeros) {
   vram__tensor in[3], y;
   in[0] = vram__tensor_empty(s, vram__dims_dense(s, target.d), VRAM_BOOL);
@@ -33089,10 +33417,8 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
   vram__op_call_in_place(s, VRAM_OP_sub, &v[VRAM__COSINE_POS], v[VRAM__COSINE_COS]);
   v[VRAM__COSINE_NEG] = vram__op_call_unary(s, VRAM_OP_sub, v[VRAM__COSINE_COS]);
   vram__op_call_in_place(s, VRAM_OP_clamp, &v[VRAM__COSINE_NEG], vram__tensor_none());
-  v[VRAM__COSINE_OUT_POS] =
-      vram__cosine_where(s, in[2], v[VRAM__COSINE_POS], v[VRAM__COSINE_ZEROS]);
-  v[VRAM__COSINE_OUT_NEG] =
-      vram__cosine_where(s, in[2], v[VRAM__COSINE_NEG], v[VRAM__COSINE_ZEROS]);
+  v[VRAM__COSINE_OUT_POS] = vram__loss_where(s, in[2], v[VRAM__COSINE_POS], v[VRAM__COSINE_ZEROS]);
+  v[VRAM__COSINE_OUT_NEG] = vram__loss_where(s, in[2], v[VRAM__COSINE_NEG], v[VRAM__COSINE_ZEROS]);
   y[0] = vram__op_call_binary(s, VRAM_OP_add, v[VRAM__COSINE_OUT_POS], v[VRAM__COSINE_OUT_NEG]);
   y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
   for (i = VRAM__COSINE_LOCALS; i-- > 0;)
@@ -33459,6 +33785,386 @@ VRAM__OP(cosine_embedding_loss, "", 1, 3, distance_loss, SAME, fp32, cosine_loss
          VRAM__LOSS_COSINE, VRAM__OP_LOSS, "reduction margin");
 VRAM__OP(triplet_margin_loss, "", 1, 3, distance_loss, SAME, fp32, triplet_loss, none, each, NONE,
          VRAM__LOSS_TRIPLET, VRAM__OP_LOSS, "reduction margin p eps swap");
+
+/* >>ops/loss_margin    losses of margins, and poisson_nll_loss */
+
+/* ---- shapes ---- */
+
+/* The target broadcasts to the input, in whose place all is computed. */
+static int vram__shape_soft_margin_loss(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size))
+    return 0;
+  if (!vram__loss_has_sizes(x, ndim, size))
+    return vram__node_error(g, n, "a target that does not broadcast to the input");
+  return vram__loss_out(g, n, ndim, size, 1);
+}
+
+/* The result has the input's dtype, whatever the target's is. */
+static int vram__shape_hinge_loss(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
+      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
+    return 0;
+  return vram__loss_out(g, n, ndim, size, 1);
+}
+
+/* torch.nn.functional.margin_ranking_loss: two inputs and a target of as many axes */
+static int vram__shape_ranking_loss(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim, i;
+  if (!vram__loss_check(g, n))
+    return 0;
+  for (i = 1; i < n->nin; i++)
+    if (n->in[i]->d->ndim != n->in[0]->d->ndim)
+      return vram__node_error(g, n, "inputs and a target of different numbers of axes");
+  if (!vram__loss_broadcast(g, n, 3, &ndim, size) ||
+      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
+    return 0;
+  return vram__loss_out(g, n, ndim, size, 3);
+}
+
+/* What margin losses of classes ask for: rows of classes, or one. Gives the classes, 0: an error.
+ */
+static int64_t vram__loss_classes(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  if (!vram__loss_check(g, n))
+    return 0;
+  if (x->ndim > 2) {
+    vram__node_error(g, n, "an input of more than rows of classes");
+    return 0;
+  }
+  if (x->ndim && !x->v[x->ndim - 1]) {
+    vram__node_error(g, n, "a loss of no classes");
+    return 0;
+  }
+  if (n->nin > 1 && n->in[1]->dtype != VRAM_I64) {
+    vram__node_error(g, n, "a target of class numbers must be i64");
+    return 0;
+  }
+  return x->ndim ? x->v[x->ndim - 1] : 1;
+}
+
+/* A class for each row, and weights of the classes. One row has one number as its loss, of a target
+   without axes, too. */
+static int vram__shape_multi_margin_loss(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *target = n->nin > 1 ? n->in[1]->d : NULL;
+  const int64_t classes = vram__loss_classes(g, n), p = VRAM__INT(n, p, VRAM__ONE);
+  const int64_t rows = x->ndim > 1 ? x->v[0] : 1;
+  if (!classes)
+    return 0;
+  if (p != VRAM__ONE && p != 2 * VRAM__ONE)
+    return vram__node_error(g, n, "p must be 1 or 2");
+  if (target && (target->ndim > 1 || target->numel != (uint64_t)rows))
+    return vram__node_error(g, n, "a target of another shape");
+  if (n->nin > 2 && (n->in[2]->d->ndim > 1 || n->in[2]->d->numel != (uint64_t)classes))
+    return vram__node_error(g, n, "weights that are not one for each class");
+  return vram__loss_out(g, n, target ? target->ndim : x->ndim > 1, &rows, 1);
+}
+
+/* Classes for each row. Of no rows PyTorch gives none, whatever the reduction. */
+static int vram__shape_multilabel_margin_loss(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *target = n->nin > 1 ? n->in[1]->d : x;
+  const int64_t classes = vram__loss_classes(g, n);
+  if (!classes)
+    return 0;
+  if (x->ndim > 1 ? !vram__loss_has_sizes(target, 2, x->v)
+                  : target->ndim > 1 || target->numel != (uint64_t)classes)
+    return vram__node_error(g, n, "a target of another shape");
+  if (!x->numel)
+    return vram__node_out(g, n, 0, 1, x->v, n->in[0]->dtype);
+  return vram__loss_out(g, n, x->ndim > 1, x->v, 1);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* ---- losses made of other ops (Loss.cpp) ---- */
+
+/* Temporaries of an expression, which go from the last one to the first. */
+static void vram__loss_release_all(vram__step *s, const vram__tensor *t, uint32_t count) {
+  while (count-- > 0)
+    vram__tensor_release(s, t[count]);
+}
+
+/* number - x: a tensor of the number, from which x is subtracted in place */
+static vram__tensor vram__loss_from_number(vram__step *s, vram__tensor x) {
+  vram__tensor y = vram__pointwise_empty1(s, x);
+  vram__op_call_in_place(s, VRAM_OP_sub, &y, x);
+  return y;
+}
+
+/* where(target != 1, (margin - x).clamp_min_(0), zeros) + where(target != -1, x, zeros) */
+static void vram__forward_hinge_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  const vram_dtype amp = s->amp;
+  vram__tensor in[4], t[4];
+  vram__loss_args(s, n, x, 2, 0, in);
+  s->amp = VRAM_DTYPE_NONE;
+  t[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
+  t[1] = vram__loss_from_number(s, in[0]);
+  vram__op_call_in_place(s, VRAM_OP_clamp, &t[1], vram__tensor_none());
+  t[2] = vram__loss_where(s, in[1], t[1], t[0]);
+  t[3] = vram__loss_where(s, in[1], in[0], t[0]);
+  y[0] = vram__op_call_binary(s, VRAM_OP_add, t[2], t[3]);
+  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  vram__loss_release_all(s, t, 4);
+  s->amp = amp;
+  vram__loss_release(s, in, 4);
+}
+
+/* (-target * (x1 - x2) + margin).clamp_min_(0), the difference first */
+static void vram__forward_ranking_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  const vram_dtype amp = s->amp;
+  vram__tensor in[6], t[3];
+  vram__loss_args(s, n, x, 3, 0, in);
+  s->amp = VRAM_DTYPE_NONE;
+  t[0] = vram__op_call_binary(s, VRAM_OP_sub, in[0], in[1]);
+  t[1] = vram__op_call_unary(s, VRAM_OP_neg, in[2]);
+  t[2] = vram__op_call_binary(s, VRAM_OP_mul, t[1], t[0]);
+  y[0] = vram__op_call_unary(s, VRAM_OP_add, t[2]);
+  vram__loss_release_all(s, t, 3);
+  vram__op_call_in_place(s, VRAM_OP_clamp, &y[0], vram__tensor_none());
+  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  s->amp = amp;
+  vram__loss_release(s, in, 6);
+}
+
+/* exp(x) - target * x, or x - target * log(x + eps): the product first */
+static vram__tensor vram__poisson_terms(vram__step *s, const vram__tensor *in, int log_input) {
+  vram__tensor t[3], y;
+  if (log_input) {
+    t[0] = vram__op_call_binary(s, VRAM_OP_mul, in[1], in[0]);
+    t[1] = vram__op_call_unary(s, VRAM_OP_exp, in[0]);
+    y = vram__op_call_binary(s, VRAM_OP_sub, t[1], t[0]);
+    vram__loss_release_all(s, t, 2);
+    return y;
+  }
+  t[0] = vram__op_call_unary(s, VRAM_OP_add, in[0]);
+  t[1] = vram__op_call_unary(s, VRAM_OP_log, t[0]);
+  t[2] = vram__op_call_binary(s, VRAM_OP_mul, in[1], t[1]);
+  y = vram__op_call_binary(s, VRAM_OP_sub, in[0], t[2]);
+  vram__loss_release_all(s, t, 3);
+  return y;
+}
+
+/* target * log(target) - target + 0.5 * log(2 * pi * target), the last term first; 2 * pi makes
+   whole numbers floating-point ones. */
+static vram__tensor vram__poisson_stirling(vram__step *s, vram__tensor target) {
+  vram__tensor t[6], y;
+  if (vram__kind_rank(target.dt) < 2)
+    t[0] = vram__tensor_empty(s, vram__dims_dense(s, target.d),
+                              vram__step_dtype(s, vram__graph_default_dtype(s->g)));
+  else
+    t[0] = vram__op_call_unary(s, VRAM_OP_mul, target);
+  t[1] = vram__op_call_unary(s, VRAM_OP_log, t[0]);
+  t[2] = vram__op_call_unary(s, VRAM_OP_mul, t[1]);
+  t[3] = vram__op_call_unary(s, VRAM_OP_log, target);
+  t[4] = vram__op_call_binary(s, VRAM_OP_mul, target, t[3]);
+  t[5] = vram__op_call_binary(s, VRAM_OP_sub, t[4], target);
+  y = vram__op_call_binary(s, VRAM_OP_add, t[5], t[2]);
+  vram__loss_release_all(s, t, 6);
+  return y;
+}
+
+static void vram__forward_poisson_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  const vram_dtype amp = s->amp;
+  vram__tensor in[4], t[3];
+  vram__loss_args(s, n, x, 2, 0, in);
+  s->amp = VRAM_DTYPE_NONE;
+  y[0] = vram__poisson_terms(s, in, VRAM__INT(n, log_input, 1) != 0);
+  if (VRAM__INT(n, full, 0)) {
+    t[0] = vram__poisson_stirling(s, in[1]);
+    t[1] = vram__tensor_empty(s, vram__dims_dense(s, in[1].d), VRAM_BOOL);
+    t[2] = vram__op_call_binary(s, VRAM_OP_masked_fill, t[0], t[1]);
+    vram__op_call_in_place(s, VRAM_OP_add, &y[0], t[2]);
+    vram__loss_release_all(s, t, 3);
+  }
+  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  s->amp = amp;
+  vram__loss_release(s, in, 4);
+}
+
+/* ---- soft_margin_loss (Loss.cpp) ---- */
+
+/* What is no argument of a derivative must not want one. */
+static void vram__loss_refuse_target(vram__step *s, const vram_node *n, vram__tensor target) {
+  if (s->grad && vram__tensor_wants_grad(s, target))
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "a target that wants a gradient: PyTorch refuses");
+}
+
+/* neg_out(output, x).mul_(target).exp_().log1p_(); the number stays in the storage of all. */
+static void vram__forward_soft_margin_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                           vram__tensor *y) {
+  const vram_dtype amp = s->amp;
+  vram__tensor in[4], number;
+  vram__grad_fn *f;
+  uint32_t i;
+  vram__loss_args(s, n, x, 2, 0, in);
+  s->amp = VRAM_DTYPE_NONE;
+  vram__loss_refuse_target(s, n, in[1]);
+  f = vram__tape_record(s, n->op, in, 1, 1, 2);
+  y[0] = vram__pointwise_empty1(s, in[0]);
+  if (vram__loss_reduction(n) != VRAM__REDUCTION_NONE) {
+    number = vram__loss_sum_all(s, y[0], y[0].dt);
+    if (!y[0].d->numel) /* the number has a storage of its own */
+      vram__tensor_replace(s, &y[0], vram__tensor_empty(s, s->scalar, y[0].dt));
+    vram__tensor_release(s, number);
+    y[0].d = s->scalar;
+  }
+  for (i = 0; f && i < 2; i++)
+    vram__save_tensor(s, f, in[i]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  s->amp = amp;
+  vram__loss_release(s, in, 4);
+}
+
+/* z = exp(-target * x); mul_out(grad_input, target, z) */
+static void vram__backward_soft_margin_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0], target = VRAM__SAVED(f)[1];
+  vram__tensor t[3], z;
+  const vram_dims *d[2];
+  t[0] = vram__pointwise_empty1(s, target);
+  t[1] = vram__pointwise_empty2(s, t[0], x);
+  z = vram__pointwise_empty1(s, t[1]);
+  vram__loss_release_all(s, t, 2);
+  d[0] = target.d;
+  d[1] = z.d;
+  to[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), x.dt);
+  vram__tensor_release(s, z);
+}
+
+/* ---- margin losses of classes (cuda/MultiMarginLoss.cu, cuda/MultiLabelMarginCriterion.cu) ----
+ */
+
+/* Input, target, weights as autocast casts them, the last one first; class numbers of the op's own
+   where the model gives none. */
+static void vram__margin_args(vram__step *s, const vram_node *n, const vram__tensor *x,
+                              const vram_dims *target, vram__tensor *in) {
+  uint32_t i;
+  in[1] = n->nin > 1 ? vram__tensor_retain(s, x[1]) : vram__tensor_empty(s, target, VRAM_I64);
+  in[2] = n->nin > 2 ? vram__tensor_retain(s, x[2]) : vram__tensor_none();
+  in[0] = vram__tensor_retain(s, x[0]);
+  for (i = 3; s->amp && i-- > 0;)
+    if (in[i].d)
+      vram__tensor_replace(s, &in[i], vram__autocast_cast(s, in[i], VRAM_F32));
+}
+
+/* Contiguous copies of what the kernels read. */
+static void vram__margin_copies(vram__step *s, const vram__tensor *in, uint32_t count,
+                                vram__tensor *copy) {
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    copy[i] = in[i].d ? vram__norm_format_copy(s, in[i], 0) : vram__tensor_none();
+}
+
+/* A loss for each row, added up into y. */
+static vram__tensor vram__margin_rows(vram__step *s, vram__tensor x) {
+  const int64_t rows = x.d->v[0];
+  return vram__tensor_empty(s, vram__dims_in(s, 1, &rows, NULL), x.dt);
+}
+
+static void vram__margin_add_up(vram__step *s, vram__tensor rows) {
+  vram__reduce_scratch(s, rows, 1, rows.dt,
+                       vram__dtype_size(rows.dt) < 4 ? 4 : vram__dtype_size(rows.dt), 4);
+}
+
+static void vram__forward_multi_margin_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                            vram__tensor *y) {
+  const int none = vram__loss_reduction(n) == VRAM__REDUCTION_NONE;
+  const int64_t rows = x[0].d->ndim > 1 ? x[0].d->v[0] : 1;
+  const vram_dims *own = x[0].d->ndim > 1 ? vram__dims_in(s, 1, &rows, NULL) : s->scalar;
+  vram__tensor in[3], copy[4];
+  vram__grad_fn *f;
+  uint32_t i, count = 3;
+  vram__margin_args(s, n, x, own, in);
+  if (in[2].d && in[2].dt != in[0].dt)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "weights of another dtype: PyTorch refuses (expected one dtype)");
+  f = vram__tape_record(s, n->op, in, 1, 1, in[2].d ? 3 : 2);
+  y[0] = vram__tensor_empty(s, none && in[1].d->ndim ? vram__dims_in(s, 1, &rows, NULL) : s->scalar,
+                            in[0].dt);
+  if (in[0].d->numel) {
+    vram__margin_copies(s, in, count, copy);
+    if (!none && in[0].d->ndim > 1) {
+      copy[count++] = vram__margin_rows(s, in[0]);
+      vram__margin_add_up(s, copy[3]);
+    }
+    vram__loss_release_all(s, copy, count);
+  }
+  for (i = 0; f && i < 3; i++)
+    if (in[i].d)
+      vram__save_tensor(s, f, in[i]);
+  vram__loss_refuse_weight(s, n, in[2]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, in[i]);
+}
+
+static void vram__forward_multilabel_margin_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                                 vram__tensor *y) {
+  const int none = vram__loss_reduction(n) == VRAM__REDUCTION_NONE;
+  vram__tensor in[3], copy[2], labels, rows = vram__tensor_none();
+  vram__grad_fn *f;
+  vram__margin_args(s, n, x, vram__dims_contiguous(s, x[0].d), in);
+  f = vram__tape_record(s, n->op, in, 1, 1, 3);
+  vram__margin_copies(s, in, in[0].d->numel ? 2 : 0, copy);
+  labels = vram__tensor_empty(s, vram__dims_contiguous(s, in[1].d), in[0].dt);
+  if (!none && in[0].d->ndim > 1 && in[0].d->numel)
+    rows = vram__margin_rows(s, in[0]);
+  y[0] = vram__tensor_empty(s, n->out[0].d, in[0].dt);
+  if (rows.d)
+    vram__margin_add_up(s, rows);
+  vram__tensor_release(s, rows);
+  if (in[0].d->numel)
+    vram__loss_release_all(s, copy, 2);
+  if (f) {
+    vram__save_tensor(s, f, in[0]);
+    vram__save_tensor(s, f, in[1]);
+    vram__save_tensor(s, f, labels);
+  }
+  vram__tensor_release(s, labels);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, in[0]);
+  vram__tensor_release(s, in[1]);
+}
+
+/* Of both: the gradient, then contiguous copies. multi_margin_loss asks for the gradient's before
+   the target's, the other one for its own last. */
+static void vram__backward_class_margin_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor *saved = VRAM__SAVED(f);
+  const uint32_t multilabel = f->kind == VRAM_OP_multilabel_margin_loss;
+  vram__tensor in[4], copy[4];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, saved[0].d), saved[0].dt);
+  if (!saved[0].d->numel)
+    return;
+  in[0] = saved[0];
+  in[1 + multilabel] = VRAM__SLOTS(f)[0].g;
+  in[2 - multilabel] = saved[1];
+  in[3] = f->nsaved > 2 ? saved[2] : vram__tensor_none();
+  vram__margin_copies(s, in, 4, copy);
+  vram__loss_release_all(s, copy, 4);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(hinge_embedding_loss, "", 1, 2, hinge_loss, SAME, fp32, hinge_loss, none, each, NONE, 0,
+         VRAM__OP_LOSS, "reduction margin");
+VRAM__OP(margin_ranking_loss, "", 1, 3, ranking_loss, SAME, fp32, ranking_loss, none, each, NONE, 0,
+         VRAM__OP_LOSS, "reduction margin");
+VRAM__OP(poisson_nll_loss, "", 1, 2, loss, SAME, fp32, poisson_loss, none, each, NONE, 0,
+         VRAM__OP_LOSS, "reduction log_input full eps");
+VRAM__OP(soft_margin_loss, "", 1, 2, soft_margin_loss, SAME, fp32, soft_margin_loss,
+         soft_margin_loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
+VRAM__OP(multi_margin_loss, "", 1, 3, multi_margin_loss, SAME, fp32, multi_margin_loss,
+         class_margin_loss, each, NONE, 0, VRAM__OP_LOSS, "reduction p margin");
+VRAM__OP(multilabel_margin_loss, "", 1, 2, multilabel_margin_loss, SAME, fp32,
+         multilabel_margin_loss, class_margin_loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
 
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 
@@ -34171,7 +34877,8 @@ enum {
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
   VRAM__RUN_RNN_CELLS = 8,
-  VRAM__RUN_WORKSPACES = 16 /* times vram__step.blas_workspaces */
+  VRAM__RUN_WORKSPACES = 16, /* times vram__step.blas_workspaces */
+  VRAM__RUN_DRY = 1 << 12
 };
 
 /* optim.c */
@@ -34235,6 +34942,7 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
 
 /* epoch.c */
 VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__dry_run(vram__step *s);
 VRAM__FN void vram__evaluate(vram__step *s);
 VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 
@@ -36209,7 +36917,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
     st->id = UINT32_MAX;
     if (s->replay && s->replay->taping)
       vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
-    else if (s->replay && s->replay->fresh) {
+    else if (s->replay && s->replay->fresh > (cat != VRAM_CATEGORY_INPUTS)) {
       vram__replay_tell(s, cat, NULL);
       st->block = vram__replay_get(s, st->bytes);
     }
@@ -37019,7 +37727,7 @@ VRAM__FN void vram__calls_find(vram__step *s) {
     if (r->narg > s->call.most_args)
       s->call.most_args = r->narg;
     if (r->flags & VRAM_CHECKPOINT_REENTRANT)
-      s->call.own_args += r->narg - r->nnamed;
+      s->call.own_args += r->block || !s->o->by_keyword ? r->narg - r->nnamed : r->narg;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");
@@ -37402,6 +38110,26 @@ static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
       s->failed = VRAM_ERR_MEMORY;
 }
 
+/* A layer of transformers gets by position what wants a gradient, as this form asks for, and the
+   rest by keyword: its function refers to that. */
+static void vram__range_split(vram__step *s, vram__range *r) {
+  uint32_t i, k, named = 0;
+  if (!s->o->by_keyword || r->block || !s->grad || !(r->flags & VRAM_CHECKPOINT_REENTRANT))
+    return;
+  for (i = 0; i < r->narg; i++) {
+    const vram_value *v = r->arg[i];
+    vram__tensor *t = &s->variable[s->name_of[v->index]].t;
+    vram__history_refresh(s, t);
+    if (!vram__tensor_fn(s, *t))
+      continue;
+    for (k = i; k > named; k--)
+      r->arg[k] = r->arg[k - 1];
+    r->arg[named++] = v;
+  }
+  if (named)
+    r->nnamed = named;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
@@ -37465,10 +38193,11 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind) {
   while (at < behind && !s->failed) {
-    const vram__range *r = &s->call.range[at];
+    vram__range *r = &s->call.range[at];
     n = vram__forward_nodes(s, n, r->first);
     if (s->failed || s->call.mute)
       return n;
+    vram__range_split(s, r);
     vram__checkpoint_forward(s, r);
     if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
       return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;
@@ -37605,7 +38334,7 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh;
+  const int fresh = s->replay && s->replay->fresh == 2;
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
@@ -37703,8 +38432,6 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
     return NULL;
   if (!g->nbackward)
     return g->nstep || g->nzero_grad ? "step or zero_grad lines without a backward line" : NULL;
-  if (o->accumulate > 1)
-    return "micro-batches of a text that has backward lines of its own";
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
            "blocks)";
@@ -37843,6 +38570,14 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   vram__saved_recount(s);
 }
 
+/* Does anything but ends of lifetimes follow the line? */
+static int vram__training_goes_on(const vram_node *n) {
+  do
+    n = n->next;
+  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
+  return n != NULL;
+}
+
 static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
   uint32_t found = 0, at = 0;
@@ -37857,15 +38592,7 @@ static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   }
   if (!found)
     vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a zero_grad line that names no trainable parameter");
-  vram__phase_end(s, VRAM_PHASE_FORWARD);
-}
-
-/* Does anything but ends of lifetimes follow the line? */
-static int vram__training_goes_on(const vram_node *n) {
-  do
-    n = n->next;
-  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
-  return n != NULL;
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
 /* GradScaler.update(): what it noted of each optimizer goes, the first one's last. */
@@ -37901,9 +38628,32 @@ static void vram__step_here(vram__step *s, const vram_node *n) {
   vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
+/* Does the zero_grad line n stand behind a step of weights that it names? */
+static int vram__zero_grad_after_step(const vram__step *s, const vram_node *n) {
+  const vram_node *m;
+  const vram_param *p;
+  for (m = s->g->first; m != n; m = m->next)
+    for (p = m->op == VRAM__OP_step ? s->g->param_first : NULL; p; p = p->next)
+      if (p->kind == VRAM__PARAM && vram__line_names(m, p) && vram__line_names(n, p))
+        return 1;
+  return 0;
+}
+
+/* Of micro-batches, each of which runs the text, the last one makes the optimizers' steps. Their
+   gradients go with them: behind the last one's step, or before the first one. */
+static int vram__training_line_runs(const vram__step *s, const vram_node *n) {
+  if (s->first_batch && s->last_batch)
+    return 1;
+  if (n->op == VRAM__OP_zero_grad)
+    return vram__zero_grad_after_step(s, n) ? s->last_batch : s->first_batch;
+  return s->last_batch || (n->op != VRAM__OP_step && n->op != VRAM__OP_update);
+}
+
 /* One of these lines, in training. */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
   const uint8_t grad = s->grad, cat = s->cat;
+  if (!vram__training_line_runs(s, n))
+    return;
   if (n->op == VRAM__OP_zero_grad)
     vram__zero_grad_here(s, n);
   else if (n->op == VRAM__OP_step)
@@ -38001,7 +38751,7 @@ static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
 /* One micro-batch after zero_grad or the one before, whose loss `loss` holds until it has a new
  * one.
  */
-static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
+static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   const uint32_t held = s->nheld;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
@@ -38026,7 +38776,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     return;
   }
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
-  if (s->o->zero_grad_late && first)
+  if (s->o->zero_grad_late && s->first_batch)
     vram__zero_grad_now(s);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   s->gin = vram__backward_room(s);
@@ -38177,8 +38927,10 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
   for (k = 0; k < count && !s->failed; k++) {
     if (k)
       vram__micro_batch_forget(s, tape, &loss);
-    vram__micro_batch(s, &loss, k == 0);
-    if (!fold || s->failed)
+    s->first_batch = k == 0;
+    s->last_batch = k + 1 == all;
+    vram__micro_batch(s, &loss);
+    if (!fold || s->failed || k + 1 == count)
       continue;
     for (i = known; i; i--) /* past[0] is now */
       past[i] = past[i - 1];
@@ -38186,7 +38938,7 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     for (i = 1; i <= known && past[i].state != past[0].state;)
       i++;
     if (i <= known) {
-      left = count - 1 - k;
+      left = count - 1 - k - (s->g->nstep != 0); /* those lines are run in the last one only */
       vram__rounds_count(s, &past[i], &past[0], left / i);
       k += left / i * i;
       fold = 0;
@@ -38197,8 +38949,10 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     if (count)
       vram__micro_batch_forget(s, tape, &loss);
     vram__epoch_batch(s, last);
+    s->first_batch = !count;
+    s->last_batch = 1;
     if (!s->failed)
-      vram__micro_batch(s, &loss, !count);
+      vram__micro_batch(s, &loss);
   }
   s->loss = loss;
 }
@@ -38751,23 +39505,65 @@ VRAM__FN void vram__keep_before(vram__step *s) {
   }
 }
 
-/* A `keep` line: its variables take their values, and what they held goes. Those of an evaluation
-   are others, which go at its end. */
+/* Does a `keep` line before n name the value, too? Then that of n gives it up. */
+static int vram__keep_before_line(const vram_graph *g, const vram_node *n, const vram_value *v) {
+  const vram_node *m;
+  uint32_t i;
+  for (m = g->first; m != n; m = m->next)
+    for (i = 0; m->op == VRAM__OP_keep && i < m->nin; i++)
+      if (m->in[i] == v)
+        return 1;
+  return 0;
+}
+
+/* The variables of an evaluation are others, which go at its end. */
+static void vram__keep_in_evaluation(vram__step *s, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (s->name_of[n->in[i]->index] != s->g->nvalue) { /* not left out */
+      vram__variable *v = s->variable + s->name_of[n->in[i]->index];
+      if (i && vram__keep_before_line(s->g, n, n->in[i]))
+        v->refs--;
+      else
+        v->refs++;
+    }
+}
+
+/* The variable that took the value before in this step has now the one that was kept last. 0: none
+   did. */
+static int vram__keep_instead(vram__step *s, const vram_value *value) {
+  vram__keeps *k = &s->keep;
+  vram__kept_value *v = k->now, *const last = k->now + k->count - 1;
+  while (v < last && v->value != value)
+    v++;
+  if (v == last)
+    return 0;
+  vram__tensor_release(s, v->t);
+  v->t = last->t;
+  v->value = last->value;
+  v->root = last->root;
+  k->count--;
+  return 1;
+}
+
+/* A `keep` line: its variables take their values, and what they held goes. */
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
     return;
-  for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
-    if (s->name_of[n->in[i]->index] != s->g->nvalue) /* left out */
-      s->variable[s->name_of[n->in[i]->index]].refs++;
-  if (s->phase == VRAM_PHASE_EVALUATION)
+  if (s->phase == VRAM_PHASE_EVALUATION) {
+    vram__keep_in_evaluation(s, n);
     return;
+  }
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
       continue; /* inference leaves it out */
+    if (i && k->count && vram__keep_instead(s, n->in[i]))
+      continue;
     k->count++;
+    v->value = n->in[i];
     v->root = n->in[i] == s->root;
     k->root |= v->root;
     v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);
@@ -39064,7 +39860,12 @@ static int vram__graphs_alike(const vram_graph *a, const vram_graph *b) {
 
 /* Why these options do not go together, or NULL. */
 VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o) {
-  const vram_graph *const other[2] = {o->last_batch, o->evaluation};
+  const vram_graph *const other[3] = {o->last_batch, o->evaluation, o->dry_run};
+  static const char *const differs[3] = {
+      "the last batch is not one of this model: its nodes or parameters differ",
+      "the model that is evaluated is not the one that is trained: its nodes or parameters differ",
+      "the model of the dry run is not the one that is trained: its nodes or parameters differ",
+  };
   uint32_t i;
   if (!o->train)
     return NULL;
@@ -39074,11 +39875,11 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
     return "an optimizer in backward leaves no gradients to zero";
   if (o->last_batch && o->first_step)
     return "a first step has no last batch of an epoch behind it (expected a steady step)";
-  for (i = 0; i < 2; i++)
+  if (o->dry_run && (g->nkept || g->nbackward || g->rnn_dropout))
+    return "a dry run goes with no `keep` and no `backward` line and no recurrent net with dropout";
+  for (i = 0; i < 3; i++)
     if (other[i] && (other[i]->error.code || !other[i]->root || !vram__graphs_alike(g, other[i])))
-      return i ? "the model that is evaluated is not the one that is trained: its nodes or "
-                 "parameters differ"
-               : "the last batch is not one of this model: its nodes or parameters differ";
+      return differs[i];
   for (i = 0; o->last_batch && i < g->ninput; i++)
     if (o->last_batch->input[i]->d->numel > g->input[i]->d->numel)
       return "the last batch of an epoch is larger than the others";
@@ -39150,6 +39951,20 @@ static void vram__evaluation_play(vram__step *s) {
     vram__evaluation_unname(s);
   if (s->leaf.nmade && !s->failed)
     vram__leaves_settle(s);
+}
+
+/* model(x) with what backward would need, which goes at once. */
+VRAM__FN void vram__dry_run(vram__step *s) {
+  s->phase = VRAM_PHASE_FORWARD;
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  s->tape.begin = s->used;
+  s->grad = 1;
+  vram__forward(s);
+  s->grad = 0;
+  if (s->failed)
+    return;
+  vram__evaluation_unname(s);
+  vram__held_release(s, 0, s->nheld);
 }
 
 /* Behind a step, whose inputs stay where they are. */
@@ -39373,6 +40188,20 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
   return VRAM_OK;
 }
 
+/* What comes before the first step; bits of VRAM__RUN_ for that. */
+static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch,
+                                          uint64_t scratch_bytes, vram_report *report,
+                                          vram__step *s, vram_result *r) {
+  const vram_graph *g = quiet.dry_run;
+  quiet.first_step = 1;
+  quiet.amp = (vram_dtype)0;
+  quiet.prefetch = 0;
+  quiet.ema = VRAM_EMA_NONE;
+  *r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_DRY);
+  s->replay->fresh = 1;
+  return s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
+}
+
 /* The whole run on a device with so much room. */
 static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_options *o,
                                         uint64_t room, int tight, void *scratch,
@@ -39385,7 +40214,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
   vram__replay run;
   vram_result r;
-  uint32_t i;
+  uint32_t i, left = 0;
   uint8_t *at = (uint8_t *)scratch + scratch_bytes;
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
   vram__memory_zero(&run, sizeof run);
@@ -39400,7 +40229,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
-  run.fresh = 1;
+  run.fresh = 2;
   run.tight = tight != 0;
   options.streams = 1;
   if (tight)
@@ -39415,7 +40244,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
                o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
                vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
-               (o->train && o->amp == VRAM_F16);
+               (o->train && (o->amp == VRAM_F16 || o->dry_run));
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
@@ -39423,15 +40252,17 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   quiet.event = NULL;
   quiet.nodes = NULL;
   quiet.first_step = 1;
+  if (!r && o->train && o->dry_run)
+    left = vram__replay_play_dry_run(quiet, scratch, scratch_bytes, report, s, &r);
   for (i = 0; i < before && !r; i++) {
     r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
-                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : 0));
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left));
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : left);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
@@ -39595,8 +40426,11 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     for (b = g->checkpoint_first; b; b = b->next)
       if (b->flags & VRAM_CHECKPOINT_REENTRANT)
         n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
-    for (m = g->first; m; m = m->next)
+    for (m = g->first; m; m = m->next) {
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
+      if (o->by_keyword)
+        n += depth * m->nin * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
+    }
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
@@ -39626,6 +40460,8 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
   if (o && o->train && o->evaluation)
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->evaluation, o));
+  if (o && o->train && o->dry_run && vram__step_graph_bytes(o->dry_run, o) > n)
+    n = vram__step_graph_bytes(o->dry_run, o);
   return n;
 }
 
@@ -39804,7 +40640,7 @@ static int vram__step_take_arrays(vram__step *s) {
 }
 
 /* Everything that is there before the first event. */
-static void vram__step_put_before(vram__step *s) {
+static void vram__step_put_before(vram__step *s, int dry) {
   vram__forward_leave_out(s);
   if (s->failed)
     return;
@@ -39814,7 +40650,8 @@ static void vram__step_put_before(vram__step *s) {
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
               s->leaf.parameters; /* it goes with an optimizer */
   s->watched |= s->scaler && s->found_inf;
-  vram__optim_before(s);
+  if (!dry)
+    vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
@@ -39965,9 +40802,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__step_set_options(s);
   s->failed = (uint8_t)vram__step_take_arrays(s);
   if (!s->failed)
-    vram__step_put_before(s);
+    vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
   if (s->failed)
     return (vram_result)s->failed;
+  if (how & VRAM__RUN_DRY) {
+    vram__dry_run(s);
+    return (vram_result)s->failed;
+  }
   vram__step_play(s, how);
   vram__step_report(s);
   return (vram_result)s->failed;
@@ -40370,7 +41211,7 @@ typedef struct vram__solver {
   uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram__solve_graph g, other[2]; /* with the last batch of an epoch, with that of an evaluation */
+  vram__solve_graph g, other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
   vram_step_options step;
   vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
@@ -40457,17 +41298,18 @@ static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_
   return vram__solve_kind(v);
 }
 
-/* The same with the batch of an evaluation, or the last one of an epoch: none is larger than the
-   one that is tried. */
+/* The same with the batch of an evaluation, of a dry run, or the last one of an epoch: none is
+   larger than the one that is tried. */
 static int vram__solve_parse(vram__solver *v) {
   const vram_solve_options *o = v->o;
-  int64_t batch[2];
+  int64_t batch[3];
   int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
   batch[0] = o->last_batch;
   batch[1] = o->eval_batch;
+  batch[2] = o->dry_run_batch;
   if (kind == VRAM__FITS && v->solves_batch && v->g.graph.dim[0].value < batch[0])
     batch[0] = v->g.graph.dim[0].value;
-  for (i = 0; i < 2 && kind == VRAM__FITS; i++)
+  for (i = 0; i < 3 && kind == VRAM__FITS; i++)
     if (batch[i]) {
       v->set[v->nset].name = NULL;
       v->set[v->nset].value = batch[i];
@@ -40918,7 +41760,7 @@ static const char *vram__solve_misuse(const vram_solve_options *o) {
     return "more than 64 dims";
   if (o->most < 0 || o->most > INT32_MAX)
     return "most is not within 0 and 2^31-1";
-  if (o->last_batch < 0 || o->eval_batch < 0)
+  if (o->last_batch < 0 || o->eval_batch < 0 || o->dry_run_batch < 0)
     return "a batch is less than 1";
   if (o->rank && (!o->lora || o->dim || o->segments))
     return o->lora ? "the rank of adapters excludes a dim and segments"
@@ -40975,6 +41817,7 @@ static vram_result vram__solve_begin(vram__solver *v) {
   v->step.budget_bytes = o->budget_bytes;
   v->step.last_batch = o->last_batch ? &v->other[0].graph : NULL;
   v->step.evaluation = o->eval_batch ? &v->other[1].graph : NULL;
+  v->step.dry_run = o->dry_run_batch ? &v->other[2].graph : NULL;
   for (i = 0; i < o->nset; i++)
     v->set[i] = o->set[i];
   v->nset = o->nset;
@@ -41022,6 +41865,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   vram__solve_graph_free(&v, &v.g);
   vram__solve_graph_free(&v, v.other);
   vram__solve_graph_free(&v, v.other + 1);
+  vram__solve_graph_free(&v, v.other + 2);
   if (r)
     vram__memory_zero(solution, sizeof *solution);
   if (err) {
@@ -44280,7 +45124,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
-  t.o.last_batch = t.o.evaluation = NULL;
+  t.o.last_batch = t.o.evaluation = t.o.dry_run = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);
   vram__cuts_find(g, &t.c);
@@ -53488,6 +54332,1275 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
 }
 
 #endif /* VRAM_NO_WRITE */
+
+#ifndef VRAM_NO_READ
+
+/* >>read    files of models */
+
+/* What reads a source from front to back: what the next bytes are, and an error with an offset
+   where there are too few of them. After the first error everything fails. */
+typedef struct vram__reader {
+  const vram_file_source *source;
+  const uint8_t *at, *end; /* of the window: what comes next, and its end */
+  uint8_t *window;         /* NULL: the source is in memory */
+  uint64_t window_bytes;
+  uint64_t end_offset; /* in the file, of `end` */
+  vram_error *error;   /* may be NULL */
+  vram_result result;  /* of the first error */
+} vram__reader;
+
+/* Names that were seen: each with what it stands for. Open addressing; grown while reading. */
+typedef struct vram__name {
+  const char *name;
+  const void *what; /* NULL: a free place */
+  uint32_t len, hash;
+} vram__name;
+
+typedef struct vram__names {
+  vram__name *place;
+  uint64_t count, room; /* room: a power of two, 0 before the first */
+} vram__names;
+
+/* source.c */
+VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
+                                        vram_error *e);
+VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN vram_result vram__reader_copy(vram__reader *r, void *to, uint64_t bytes, const char *what);
+VRAM__COLD VRAM__FN vram_result vram__reader_fail(vram__reader *r, vram_result code,
+                                                  uint64_t offset, const char *text);
+
+/* Offset in the file of what comes next. */
+static inline uint64_t vram__reader_offset(const vram__reader *r) {
+  return r->end_offset - (uint64_t)(r->end - r->at);
+}
+
+/* Bytes of the file from here on. */
+static inline uint64_t vram__reader_left(const vram__reader *r) {
+  return r->source->bytes - vram__reader_offset(r);
+}
+
+/* The next bytes are in the window; at most VRAM_READ_WINDOW. */
+static inline int vram__reader_has(vram__reader *r, uint64_t bytes, const char *what) {
+  return (uint64_t)(r->end - r->at) >= bytes || !vram__reader_fill(r, bytes, what);
+}
+
+static inline uint64_t vram__bytes_u64(const uint8_t *b) {
+  return vram__text_eight((const char *)b);
+}
+
+static inline uint32_t vram__bytes_u32(const uint8_t *b) {
+  return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static inline uint16_t vram__bytes_u16(const uint8_t *b) { return (uint16_t)(b[0] | b[1] << 8); }
+
+/* Little-endian numbers; 0 after an error. */
+static inline uint64_t vram__reader_u64(vram__reader *r, const char *what) {
+  if (!vram__reader_has(r, 8, what))
+    return 0;
+  r->at += 8;
+  return vram__bytes_u64(r->at - 8);
+}
+
+static inline uint32_t vram__reader_u32(vram__reader *r, const char *what) {
+  if (!vram__reader_has(r, 4, what))
+    return 0;
+  r->at += 4;
+  return vram__bytes_u32(r->at - 4);
+}
+
+/* json.c: one token after the other. A text is unescaped into the file's memory behind `used`; who
+   wants to keep it calls vram__json_keep before the next token. */
+enum { VRAM__JSON_DEPTH = 128 };
+
+typedef enum vram__json_kind {
+  VRAM__JSON_END, /* of the document, or an error */
+  VRAM__JSON_OBJECT,
+  VRAM__JSON_OBJECT_END,
+  VRAM__JSON_ARRAY,
+  VRAM__JSON_ARRAY_END,
+  VRAM__JSON_KEY,
+  VRAM__JSON_TEXT,
+  VRAM__JSON_NUMBER,
+  VRAM__JSON_TRUE,
+  VRAM__JSON_FALSE,
+  VRAM__JSON_NULL
+} vram__json_kind;
+
+typedef struct vram__json {
+  vram__reader *r;
+  vram_file *f;
+  vram__json_kind kind;
+  uint64_t offset;  /* where the token begins */
+  const char *text; /* of KEY and TEXT */
+  uint64_t len;
+  double number;    /* of NUMBER */
+  uint64_t integer; /* its magnitude, if is_integer */
+  uint8_t is_integer, is_negative;
+  uint8_t after; /* a value has just ended: a comma or an end follows */
+  uint32_t depth;
+  uint8_t is_array[VRAM__JSON_DEPTH];
+} vram__json;
+
+VRAM__FN void vram__json_begin(vram__json *j, vram__reader *r, vram_file *f);
+VRAM__FN vram__json_kind vram__json_next(vram__json *j);
+VRAM__FN vram_result vram__json_keep(vram__json *j);
+VRAM__FN vram_result vram__json_skip(vram__json *j);
+VRAM__FN vram_result vram__json_finish(vram__json *j);
+VRAM__COLD VRAM__FN vram_result vram__json_fail(vram__json *j, vram_result code, const char *text);
+
+/* file.c */
+VRAM__FN void *vram__file_take(vram_file *f, vram__reader *r, uint64_t bytes);
+VRAM__FN const char *vram__file_text(vram_file *f, vram__reader *r, uint64_t bytes,
+                                     const char *what);
+VRAM__FN vram_file_part *vram__file_part(vram_file *f, vram__reader *r, const char *name,
+                                         uint32_t len);
+VRAM__FN vram_file_tensor *vram__file_tensor(vram_file *f, vram__reader *r);
+VRAM__FN vram_file_value *vram__file_value(vram_file *f, vram__reader *r);
+VRAM__FN const void *vram__names_find(const vram__names *n, const char *name, uint32_t len);
+VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, const char *name,
+                             uint32_t len, const void *what);
+
+/* gguf.c */
+VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e);
+
+/* >>read/source    the bytes of a file, from front to back */
+
+/* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
+   itself. */
+VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
+                                        vram_error *e) {
+  vram__memory_zero(r, sizeof *r);
+  vram__error_clear(e);
+  r->source = s;
+  r->error = e;
+  if (s->data) {
+    r->at = (const uint8_t *)s->data;
+    r->end = r->at + s->bytes;
+    r->end_offset = s->bytes;
+    return VRAM_OK;
+  }
+  if (!s->read)
+    return vram__reader_fail(r, VRAM_ERR_VALUE, 0, "a source without data and without read");
+  r->window_bytes = VRAM_READ_WINDOW;
+  r->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  r->at = r->end = r->window;
+  return r->result;
+}
+
+/* Fails with an error at an offset; only the first error is told. */
+VRAM__FN vram_result vram__reader_fail(vram__reader *r, vram_result code, uint64_t offset,
+                                       const char *text) {
+  if (r->result)
+    return r->result;
+  r->result = code;
+  r->at = r->end;
+  vram__error_begin(r->error, code, 0, text);
+  if (r->error) {
+    r->error->offset = offset;
+    r->error->has_offset = 1;
+  }
+  return code;
+}
+
+/* The file ends inside of something. */
+static vram_result vram__reader_short(vram__reader *r, uint64_t bytes, const char *what) {
+  const uint64_t offset = vram__reader_offset(r), left = vram__reader_left(r);
+  if (!r->result) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "the file ends in ");
+    vram__error_text(r->error, what);
+    vram__error_number(r->error, ": ", left);
+    vram__error_number(
+        r->error, left == 1 ? " byte is left, expected " : " bytes are left, expected ", bytes);
+  }
+  return r->result;
+}
+
+/* Moves the window on until the next bytes are in it. */
+VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const char *what) {
+  const uint64_t kept = (uint64_t)(r->end - r->at);
+  uint64_t more = r->source->bytes - r->end_offset;
+  vram_result result;
+  if (r->result || kept >= bytes)
+    return r->result;
+  if (bytes - kept > more || !r->window)
+    return vram__reader_short(r, bytes, what);
+  VRAM_ASSERT(bytes <= r->window_bytes);
+  vram__memory_copy(r->window, r->at, kept); /* towards the front */
+  if (more > r->window_bytes - kept)
+    more = r->window_bytes - kept;
+  result = r->source->read(r->source->user, r->end_offset, r->window + kept, more);
+  if (result) {
+    r->at = r->end = r->window;
+    return vram__reader_fail(r, result, r->end_offset, "cannot be read");
+  }
+  r->at = r->window;
+  r->end = r->window + kept + more;
+  r->end_offset += more;
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what) {
+  const uint64_t here = (uint64_t)(r->end - r->at);
+  if (r->result)
+    return r->result;
+  if (bytes > vram__reader_left(r))
+    return vram__reader_short(r, bytes, what);
+  if (bytes <= here) {
+    r->at += bytes;
+    return VRAM_OK;
+  }
+  r->end_offset += bytes - here; /* nothing of it is read */
+  r->at = r->end = r->window;
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__reader_copy(vram__reader *r, void *to, uint64_t bytes,
+                                       const char *what) {
+  uint8_t *p = (uint8_t *)to;
+  if (r->result)
+    return r->result;
+  if (bytes > vram__reader_left(r))
+    return vram__reader_short(r, bytes, what);
+  while (bytes) {
+    uint64_t n = (uint64_t)(r->end - r->at);
+    if (!n && vram__reader_fill(r, 1, what))
+      return r->result;
+    n = (uint64_t)(r->end - r->at);
+    if (n > bytes)
+      n = bytes;
+    vram__memory_copy(p, r->at, n);
+    r->at += n, p += n, bytes -= n;
+  }
+  return VRAM_OK;
+}
+
+/* >>read/json    JSON (RFC 8259), one token after the other */
+
+VRAM__FN void vram__json_begin(vram__json *j, vram__reader *r, vram_file *f) {
+  vram__memory_zero(j, sizeof *j);
+  j->r = r;
+  j->f = f;
+}
+
+VRAM__FN vram_result vram__json_fail(vram__json *j, vram_result code, const char *text) {
+  j->kind = VRAM__JSON_END;
+  return vram__reader_fail(j->r, code, j->offset, text);
+}
+
+static vram__json_kind vram__json_bad(vram__json *j, const char *text) {
+  j->offset = vram__reader_offset(j->r);
+  vram__json_fail(j, VRAM_ERR_SYNTAX, text);
+  return VRAM__JSON_END;
+}
+
+/* The next letter that is no blank; 0: there is none. */
+static uint8_t vram__json_letter(vram__json *j) {
+  vram__reader *const r = j->r;
+  for (;; r->at++) {
+    if (r->at == r->end && (!vram__reader_left(r) || vram__reader_fill(r, 1, "JSON")))
+      return 0;
+    if (*r->at != ' ' && *r->at != '\n' && *r->at != '\r' && *r->at != '\t')
+      return *r->at;
+  }
+}
+
+/* ---- text ---- */
+
+static int vram__json_hex(uint8_t c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  c |= 32;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The four digits behind \u; -1: they are none. */
+static int32_t vram__json_unit(vram__json *j) {
+  vram__reader *const r = j->r;
+  int32_t v = 0, i;
+  if (!vram__reader_has(r, 4, "a text"))
+    return -1;
+  for (i = 0; i < 4; i++) {
+    const int digit = vram__json_hex(*r->at++);
+    if (digit < 0)
+      return -1;
+    v = v * 16 + digit;
+  }
+  return v;
+}
+
+/* The code point behind \u, which may be two halves; -1: it is none. */
+static int32_t vram__json_code(vram__json *j) {
+  vram__reader *const r = j->r;
+  const int32_t high = vram__json_unit(j);
+  int32_t low;
+  if (high < 0xD800 || high > 0xDFFF)
+    return high;
+  if (high > 0xDBFF || !vram__reader_has(r, 2, "a text") || r->at[0] != '\\' || r->at[1] != 'u')
+    return -1;
+  r->at += 2;
+  low = vram__json_unit(j);
+  if (low < 0xDC00 || low > 0xDFFF)
+    return -1;
+  return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+}
+
+static uint32_t vram__json_utf8(int32_t code, uint8_t *to) {
+  const uint32_t c = (uint32_t)code;
+  if (c < 0x80) {
+    to[0] = (uint8_t)c;
+    return 1;
+  }
+  if (c < 0x800) {
+    to[0] = (uint8_t)(0xC0 | c >> 6);
+    to[1] = (uint8_t)(0x80 | (c & 63));
+    return 2;
+  }
+  if (c < 0x10000) {
+    to[0] = (uint8_t)(0xE0 | c >> 12);
+    to[1] = (uint8_t)(0x80 | (c >> 6 & 63));
+    to[2] = (uint8_t)(0x80 | (c & 63));
+    return 3;
+  }
+  to[0] = (uint8_t)(0xF0 | c >> 18);
+  to[1] = (uint8_t)(0x80 | (c >> 12 & 63));
+  to[2] = (uint8_t)(0x80 | (c >> 6 & 63));
+  to[3] = (uint8_t)(0x80 | (c & 63));
+  return 4;
+}
+
+/* Bytes of one letter of UTF-8 at the reader (RFC 3629: no overlong forms, no halves); 0: it is
+   none. */
+static uint32_t vram__json_sequence(vram__reader *r) {
+  const uint8_t first = *r->at;
+  const uint32_t n = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  uint32_t i;
+  if (!n || vram__reader_left(r) < n || !vram__reader_has(r, n, "a text"))
+    return 0;
+  for (i = 1; i < n; i++)
+    if ((r->at[i] & 0xC0) != 0x80)
+      return 0;
+  if ((first == 0xE0 && r->at[1] < 0xA0) || (first == 0xED && r->at[1] > 0x9F) ||
+      (first == 0xF0 && r->at[1] < 0x90) || (first == 0xF4 && r->at[1] > 0x8F))
+    return 0;
+  return n;
+}
+
+/* What stands behind a backslash, unescaped; 0: nothing that may stand there. */
+static uint32_t vram__json_escape(vram__json *j, uint8_t *to) {
+  static const char letter[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
+  vram__reader *const r = j->r;
+  uint32_t i;
+  int32_t code;
+  if (!vram__reader_has(r, 1, "a text"))
+    return 0;
+  if (*r->at == 'u') {
+    r->at++;
+    code = vram__json_code(j);
+    return code < 0 ? 0 : vram__json_utf8(code, to);
+  }
+  for (i = 0; letter[i]; i++)
+    if (*r->at == (uint8_t)letter[i]) {
+      r->at++;
+      to[0] = (uint8_t)means[i];
+      return 1;
+    }
+  return 0;
+}
+
+/* Copies plain letters of a text, eight at a time; how many. */
+static uint64_t vram__json_plain(vram__reader *r, char *to, uint64_t room) {
+  const uint8_t *const begin = r->at;
+  const uint64_t n = (uint64_t)(r->end - r->at), most = n < room ? n : room;
+  uint64_t i = 0, k;
+  for (; most - i >= 8; i += 8) {
+    const uint64_t w = vram__bytes_u64(begin + i);
+    if ((w & VRAM__HIGH) | VRAM__BELOW(w, 32) | VRAM__HOLDS(w, (uint64_t)'"') |
+        VRAM__HOLDS(w, (uint64_t)'\\'))
+      break;
+    for (k = 0; k < 8; k++)
+      to[i + k] = (char)begin[i + k];
+  }
+  for (; i < most; i++) {
+    const uint8_t c = begin[i];
+    if (c < 32 || c > 127 || c == '"' || c == '\\')
+      break;
+    to[i] = (char)c;
+  }
+  r->at += i;
+  return i;
+}
+
+/* The text behind a quotation mark, into the memory that is free. */
+static int vram__json_text(vram__json *j) {
+  vram__reader *const r = j->r;
+  vram_file *const f = j->f;
+  char *const to = (char *)f->mem + f->used;
+  const uint64_t room = f->cap - f->used;
+  j->text = to;
+  j->len = 0;
+  for (;;) {
+    uint8_t some[4];
+    uint32_t n, i;
+    if (!vram__reader_has(r, 1, "a text"))
+      return 0;
+    j->len += vram__json_plain(r, to + j->len, room - j->len);
+    if (r->at == r->end)
+      continue;
+    if (*r->at == '"') {
+      r->at++;
+      return 1;
+    }
+    if (room - j->len < 4) {
+      vram__reader_fail(r, VRAM_ERR_MEMORY, j->offset, "the caller's memory is too small");
+      return 0;
+    }
+    if (*r->at < 32)
+      return vram__json_bad(j, "a control character in a text"), 0;
+    if (*r->at == '\\') {
+      r->at++;
+      n = vram__json_escape(j, some);
+      if (!n)
+        return vram__json_bad(j, "no such escape in a text"), 0;
+    } else {
+      n = *r->at < 128 ? 1 : vram__json_sequence(r);
+      if (!n)
+        return vram__json_bad(j, "a text that is not UTF-8"), 0;
+      for (i = 0; i < n; i++)
+        some[i] = *r->at++;
+    }
+    for (i = 0; i < n; i++)
+      to[j->len++] = (char)some[i];
+  }
+}
+
+/* The text of this token stays. */
+VRAM__FN vram_result vram__json_keep(vram__json *j) {
+  if (!j->r->result)
+    j->f->used += j->len;
+  return j->r->result;
+}
+
+/* ---- numbers ---- */
+
+/* 10^n by squares: a few units in the last place are lost for large n, which no byte count is. */
+static double vram__json_power(int64_t n) {
+  double base = n < 0 ? 0.1 : 10, power = 1;
+  uint64_t k = n < 0 ? (uint64_t)-n : (uint64_t)n;
+  if (k > 400)
+    return n < 0 ? 0 : 1e300 * 1e300;
+  for (; k; k >>= 1, base *= base)
+    if (k & 1)
+      power *= base;
+  return power;
+}
+
+static int vram__json_peek(vram__reader *r) {
+  if (r->at == r->end && (!vram__reader_left(r) || vram__reader_fill(r, 1, "a number")))
+    return -1;
+  return *r->at;
+}
+
+/* Digits, which may be none; their value goes on in *v, VRAM_OVERFLOW: too large. */
+static uint64_t vram__json_digits(vram__json *j, uint64_t *v, double *d) {
+  uint64_t n = 0;
+  int c;
+  for (; (c = vram__json_peek(j->r)) >= '0' && c <= '9'; j->r->at++, n++) {
+    const uint64_t digit = (uint64_t)(c - '0');
+    *v = *v > (VRAM_OVERFLOW - 1 - digit) / 10 ? VRAM_OVERFLOW : *v * 10 + digit;
+    *d = *d * 10 + (double)digit;
+  }
+  return n;
+}
+
+static int vram__json_number(vram__json *j) {
+  vram__reader *const r = j->r;
+  uint64_t v = 0, exponent = 0, n;
+  int64_t scale = 0;
+  double d = 0, ignored = 0;
+  j->is_negative = *r->at == '-';
+  r->at += j->is_negative;
+  if (vram__json_peek(r) == '0')
+    n = 1, r->at++;
+  else
+    n = vram__json_digits(j, &v, &d);
+  j->is_integer = n > 0 && v != VRAM_OVERFLOW;
+  if (n && vram__json_peek(r) == '.') {
+    r->at++;
+    j->is_integer = 0;
+    n = vram__json_digits(j, &v, &d);
+    scale = n > 1000000 ? -1000000 : -(int64_t)n;
+  }
+  if (n && (vram__json_peek(r) | 32) == 'e') {
+    int minus;
+    r->at++;
+    minus = vram__json_peek(r) == '-';
+    r->at += minus || vram__json_peek(r) == '+';
+    j->is_integer = 0;
+    n = vram__json_digits(j, &exponent, &ignored);
+    exponent = exponent > 1000000 ? 1000000 : exponent;
+    scale += minus ? -(int64_t)exponent : (int64_t)exponent;
+  }
+  if (!n)
+    return vram__json_bad(j, "a malformed number"), 0;
+  j->integer = v;
+  j->number = (d > 0 ? d * vram__json_power(scale) : 0) * (j->is_negative ? -1 : 1);
+  return !r->result;
+}
+
+/* ---- structure ---- */
+
+static int vram__json_word(vram__json *j, const char *word) {
+  vram__reader *const r = j->r;
+  for (; *word; word++) {
+    if (vram__json_peek(r) != *word)
+      return vram__json_bad(j, "no JSON: a value was expected"), 0;
+    r->at++;
+  }
+  return !r->result;
+}
+
+static vram__json_kind vram__json_open(vram__json *j, int is_array) {
+  if (j->depth == VRAM__JSON_DEPTH)
+    return vram__json_bad(j, "JSON that is nested more than 128 deep");
+  j->r->at++;
+  j->is_array[j->depth++] = (uint8_t)is_array;
+  j->after = 0;
+  return is_array ? VRAM__JSON_ARRAY : VRAM__JSON_OBJECT;
+}
+
+static vram__json_kind vram__json_close(vram__json *j, int is_array) {
+  if (!j->depth || j->is_array[j->depth - 1] != is_array)
+    return vram__json_bad(j, "a bracket that nothing opens");
+  j->r->at++;
+  j->depth--;
+  j->after = 1;
+  return is_array ? VRAM__JSON_ARRAY_END : VRAM__JSON_OBJECT_END;
+}
+
+/* A value that begins with c. */
+static vram__json_kind vram__json_value(vram__json *j, uint8_t c) {
+  j->after = 1;
+  switch (c) {
+  case '{':
+    return vram__json_open(j, 0);
+  case '[':
+    return vram__json_open(j, 1);
+  case '"':
+    j->r->at++;
+    return vram__json_text(j) ? VRAM__JSON_TEXT : VRAM__JSON_END;
+  case 't':
+    return vram__json_word(j, "true") ? VRAM__JSON_TRUE : VRAM__JSON_END;
+  case 'f':
+    return vram__json_word(j, "false") ? VRAM__JSON_FALSE : VRAM__JSON_END;
+  case 'n':
+    return vram__json_word(j, "null") ? VRAM__JSON_NULL : VRAM__JSON_END;
+  default:
+    break;
+  }
+  if (c == '-' || (c >= '0' && c <= '9'))
+    return vram__json_number(j) ? VRAM__JSON_NUMBER : VRAM__JSON_END;
+  return vram__json_bad(j, c ? "no JSON: a value was expected" : "the file ends in JSON");
+}
+
+/* A key and its colon. */
+static vram__json_kind vram__json_key(vram__json *j, uint8_t c) {
+  if (c != '"')
+    return vram__json_bad(j, c ? "no JSON: a key was expected" : "the file ends in JSON");
+  j->r->at++;
+  if (!vram__json_text(j))
+    return VRAM__JSON_END;
+  if (vram__json_letter(j) != ':')
+    return vram__json_bad(j, "no JSON: a colon was expected");
+  j->r->at++;
+  return VRAM__JSON_KEY;
+}
+
+static vram__json_kind vram__json_token(vram__json *j) {
+  const int was_key = j->kind == VRAM__JSON_KEY;
+  uint8_t c = vram__json_letter(j);
+  int is_array;
+  j->offset = vram__reader_offset(j->r);
+  if (was_key || (!j->depth && !j->after))
+    return vram__json_value(j, c);
+  if (!j->depth)
+    return c ? vram__json_bad(j, "something behind the end of JSON") : VRAM__JSON_END;
+  is_array = j->is_array[j->depth - 1];
+  if (c == (is_array ? ']' : '}') &&
+      (j->after || j->kind == VRAM__JSON_OBJECT || j->kind == VRAM__JSON_ARRAY))
+    return vram__json_close(j, is_array);
+  if (j->after) {
+    if (c != ',')
+      return vram__json_bad(j, c ? "no JSON: a comma was expected" : "the file ends in JSON");
+    j->r->at++;
+    c = vram__json_letter(j);
+    j->offset = vram__reader_offset(j->r);
+  }
+  return is_array ? vram__json_value(j, c) : vram__json_key(j, c);
+}
+
+/* The next token; VRAM__JSON_END behind the document and after an error. */
+VRAM__FN vram__json_kind vram__json_next(vram__json *j) {
+  j->kind = j->r->result ? VRAM__JSON_END : vram__json_token(j);
+  return j->kind;
+}
+
+/* The rest of the value whose first token this is. */
+VRAM__FN vram_result vram__json_skip(vram__json *j) {
+  const uint32_t depth = j->depth;
+  if (j->kind == VRAM__JSON_OBJECT || j->kind == VRAM__JSON_ARRAY)
+    while (j->depth >= depth && vram__json_next(j) != VRAM__JSON_END)
+      ;
+  return j->r->result;
+}
+
+/* Nothing but blanks follows. */
+VRAM__FN vram_result vram__json_finish(vram__json *j) {
+  if (!j->r->result && vram__json_next(j) != VRAM__JSON_END)
+    vram__json_bad(j, "something behind the end of JSON");
+  return j->r->result;
+}
+
+/* >>read/gguf    GGUF (ggml: docs/gguf.md, src/gguf.cpp), versions 2 and 3
+   Refuses what ggml refuses, and because of a count no more memory is taken or looked at than the
+   file has bytes for. */
+
+enum { /* types of values */
+       VRAM__GGUF_U8,
+       VRAM__GGUF_I8,
+       VRAM__GGUF_U16,
+       VRAM__GGUF_I16,
+       VRAM__GGUF_U32,
+       VRAM__GGUF_I32,
+       VRAM__GGUF_F32,
+       VRAM__GGUF_BOOL,
+       VRAM__GGUF_TEXT,
+       VRAM__GGUF_ARRAY,
+       VRAM__GGUF_U64,
+       VRAM__GGUF_I64,
+       VRAM__GGUF_F64,
+       VRAM__GGUF_TYPES
+};
+
+enum {
+  VRAM__GGUF_MAX_NAME = 63,             /* GGML_MAX_NAME without its end */
+  VRAM__GGUF_MAX_AXES = 4,              /* GGML_MAX_DIMS */
+  VRAM__GGUF_LEAST_KEY = 8 + 1 + 4 + 1, /* bytes of the shortest key and value */
+  VRAM__GGUF_LEAST_TENSOR = 8 + 4 + 4 + 8,
+  VRAM__GGUF_KEPT = 1024,     /* an array of more elements is only counted: a number for each
+                                 layer or expert is kept, one for each token is not */
+  VRAM__GGUF_KEPT_TEXT = 4096 /* nor is a longer text: a template */
+};
+#define VRAM__GGUF_MAX_TEXT (UINT64_C(1) << 30)
+
+static const uint8_t vram__gguf_bytes[VRAM__GGUF_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+static const uint8_t vram__gguf_kind[VRAM__GGUF_TYPES] = {
+    VRAM_VALUE_UINT, VRAM_VALUE_INT,   VRAM_VALUE_UINT, VRAM_VALUE_INT,  VRAM_VALUE_UINT,
+    VRAM_VALUE_INT,  VRAM_VALUE_FLOAT, VRAM_VALUE_BOOL, VRAM_VALUE_TEXT, VRAM_VALUE_ARRAY,
+    VRAM_VALUE_UINT, VRAM_VALUE_INT,   VRAM_VALUE_FLOAT};
+
+/* Fails at an offset; the text goes on with a quoted name. */
+static vram_result vram__gguf_fail(vram__reader *r, vram_result code, uint64_t offset,
+                                   const char *text, const char *name, uint32_t len) {
+  if (!r->result) {
+    vram__reader_fail(r, code, offset, text);
+    vram__error_text(r->error, " '");
+    vram__error_quote(r->error, name, len);
+    vram__error_text(r->error, "'");
+  }
+  return r->result;
+}
+
+static vram_result vram__gguf_refuse(vram__reader *r, uint64_t offset, const char *text,
+                                     uint64_t v) {
+  if (!r->result) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, text);
+    vram__error_number(r->error, " ", v);
+  }
+  return r->result;
+}
+
+/* The length in front of a text, which is there. */
+static uint64_t vram__gguf_length(vram__reader *r, const char *what) {
+  const uint64_t offset = vram__reader_offset(r), n = vram__reader_u64(r, what);
+  if (!r->result && n > VRAM__GGUF_MAX_TEXT)
+    vram__gguf_refuse(r, offset, "a text of more than 1 GiB, its length is", n);
+  else if (!r->result && n > vram__reader_left(r))
+    vram__gguf_refuse(r, offset, "a text that is longer than the rest of the file, its length is",
+                      n);
+  return r->result ? 0 : n;
+}
+
+/* ---- values ---- */
+
+static float vram__gguf_f32(uint32_t bits) {
+  union {
+    uint32_t u;
+    float f;
+  } v;
+  v.u = bits;
+  return v.f;
+}
+
+static double vram__gguf_f64(uint64_t bits) {
+  union {
+    uint64_t u;
+    double f;
+  } v;
+  v.u = bits;
+  return v.f;
+}
+
+/* The number of a type that stands at b, widened to eight bytes. */
+static void vram__gguf_widen(const uint8_t *b, uint32_t type, void *to) {
+  uint64_t u = 0;
+  double d;
+  uint32_t i;
+  for (i = vram__gguf_bytes[type]; i-- > 0;)
+    u = u << 8 | b[i];
+  switch (type) {
+  case VRAM__GGUF_I8:
+    u = (uint64_t)(int64_t)(int8_t)(uint8_t)u;
+    break;
+  case VRAM__GGUF_I16:
+    u = (uint64_t)(int64_t)(int16_t)(uint16_t)u;
+    break;
+  case VRAM__GGUF_I32:
+    u = (uint64_t)(int64_t)(int32_t)(uint32_t)u;
+    break;
+  case VRAM__GGUF_BOOL:
+    u = u != 0;
+    break;
+  default:
+    break;
+  }
+  if (vram__gguf_kind[type] == VRAM_VALUE_FLOAT) {
+    d = type == VRAM__GGUF_F32 ? (double)vram__gguf_f32((uint32_t)u) : vram__gguf_f64(u);
+    vram__memory_copy(to, &d, 8);
+  } else
+    vram__memory_copy(to, &u, 8);
+}
+
+static vram_result vram__gguf_text(vram_file *f, vram__reader *r, vram_file_value *v) {
+  v->count = vram__gguf_length(r, "a text");
+  if (r->result || v->count > VRAM__GGUF_KEPT_TEXT)
+    return vram__reader_skip(r, v->count, "a text");
+  v->text = vram__file_text(f, r, v->count, "a text");
+  return r->result;
+}
+
+static vram_result vram__gguf_numbers(vram_file *f, vram__reader *r, vram_file_value *v,
+                                      uint32_t type) {
+  const uint32_t bytes = vram__gguf_bytes[type];
+  uint8_t *to;
+  uint64_t i;
+  if (v->count > vram__reader_left(r) / bytes)
+    return vram__gguf_refuse(r, vram__reader_offset(r),
+                             "an array that is longer than the rest of the file, its length is",
+                             v->count);
+  if (v->count > VRAM__GGUF_KEPT)
+    return vram__reader_skip(r, v->count * bytes, "an array");
+  to = (uint8_t *)vram__file_take(f, r, 8 * v->count);
+  v->array = to;
+  for (i = 0; to && i < v->count && vram__reader_has(r, bytes, "an array"); i++, r->at += bytes)
+    vram__gguf_widen(r->at, type, to + 8 * i);
+  return r->result;
+}
+
+/* Texts are skipped one after the other: a vocabulary has some 100,000. */
+static vram_result vram__gguf_texts(vram__reader *r, uint64_t count) {
+  if (count > vram__reader_left(r) / 8)
+    return vram__gguf_refuse(r, vram__reader_offset(r),
+                             "an array that is longer than the rest of the file, its length is",
+                             count);
+  for (; count && !r->result; count--) {
+    const uint64_t n = vram__gguf_length(r, "an array of texts");
+    if (n <= (uint64_t)(r->end - r->at))
+      r->at += n;
+    else
+      vram__reader_skip(r, n, "an array of texts");
+  }
+  return r->result;
+}
+
+static vram_result vram__gguf_value(vram_file *f, vram__reader *r, vram_file_value *v) {
+  const uint64_t offset = vram__reader_offset(r);
+  uint32_t type = vram__reader_u32(r, "the type of a value");
+  if (type == VRAM__GGUF_ARRAY) {
+    type = vram__reader_u32(r, "the type of an array");
+    v->kind = VRAM_VALUE_ARRAY;
+    v->count = vram__reader_u64(r, "the length of an array");
+    if (type == VRAM__GGUF_ARRAY)
+      type = VRAM__GGUF_TYPES; /* no arrays of arrays */
+  }
+  if (r->result)
+    return r->result;
+  if (type >= VRAM__GGUF_TYPES)
+    return vram__gguf_fail(r, VRAM_ERR_SYNTAX, offset, "no type of a value, at key", v->name,
+                           v->name_len);
+  v->type = (uint8_t)type;
+  if (v->kind == VRAM_VALUE_ARRAY) {
+    v->of = vram__gguf_kind[type];
+    return type == VRAM__GGUF_TEXT ? vram__gguf_texts(r, v->count)
+                                   : vram__gguf_numbers(f, r, v, type);
+  }
+  v->kind = vram__gguf_kind[type];
+  if (type == VRAM__GGUF_TEXT)
+    return vram__gguf_text(f, r, v);
+  if (vram__reader_has(r, vram__gguf_bytes[type], "a value")) {
+    vram__gguf_widen(r->at, type, &v->number);
+    r->at += vram__gguf_bytes[type];
+  }
+  return r->result;
+}
+
+static int vram__gguf_is(const vram_file_value *v, const char *name) {
+  return vram__text_is(v->name, v->name_len, name);
+}
+
+/* What a value says about the file itself. */
+static vram_result vram__gguf_apply(vram_file *f, vram__reader *r, const vram_file_value *v,
+                                    uint64_t offset) {
+  if (vram__gguf_is(v, "general.alignment")) {
+    f->alignment = v->number.u;
+    if (v->kind != VRAM_VALUE_UINT || v->type != VRAM__GGUF_U32 || !f->alignment ||
+        (f->alignment & (f->alignment - 1)))
+      return vram__reader_fail(r, VRAM_ERR_VALUE, offset,
+                               "general.alignment is no power of two of type u32");
+  }
+  if (v->kind == VRAM_VALUE_UINT && vram__gguf_is(v, "split.count"))
+    f->split_count = v->number.u;
+  if (v->kind == VRAM_VALUE_INT && vram__gguf_is(v, "split.tensors.count"))
+    f->split_tensors = v->number.u;
+  if (v->kind == VRAM_VALUE_UINT && vram__gguf_is(v, "split.no") && v->number.u != f->npart - 1u)
+    return vram__gguf_refuse(
+        r, offset, "another part of the model is expected here; this is split.no", v->number.u);
+  return VRAM_OK;
+}
+
+/* Keys and values; those of a second part say again what the first one says, and are not kept. */
+static vram_result vram__gguf_values(vram_file *f, vram__reader *r, uint64_t count) {
+  vram__names names = {NULL, 0, 0};
+  for (; count && !r->result; count--) {
+    vram_file_value other, *v = f->npart == 1 ? vram__file_value(f, r) : &other;
+    const uint64_t offset = vram__reader_offset(r), n = vram__gguf_length(r, "a key");
+    if (!v || r->result)
+      return r->result;
+    vram__memory_zero(&other, sizeof other);
+    if (!n || n > UINT32_MAX)
+      return vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "an empty key");
+    v->name = vram__file_text(f, r, n, "a key");
+    v->name_len = (uint32_t)n;
+    if (!v->name)
+      return r->result;
+    if (!vram__names_add(f, r, &names, v->name, v->name_len, v->name))
+      return vram__gguf_fail(r, VRAM_ERR_NAME, offset, "a key that is there twice:", v->name,
+                             v->name_len);
+    if (vram__gguf_value(f, r, v) || vram__gguf_apply(f, r, v, offset))
+      return r->result;
+  }
+  return r->result;
+}
+
+/* ---- tensors ---- */
+
+/* Sizes, which ggml has with the innermost first, and their product. */
+static vram_result vram__gguf_sizes(vram__reader *r, vram_file_tensor *t, uint32_t ndim) {
+  uint32_t i;
+  t->ndim = (uint8_t)ndim;
+  t->numel = 1;
+  for (i = 0; i < ndim; i++) {
+    const uint64_t offset = vram__reader_offset(r),
+                   n = vram__reader_u64(r, "the sizes of a tensor");
+    if (r->result)
+      return r->result;
+    if (n > (uint64_t)INT64_MAX)
+      return vram__gguf_fail(r, VRAM_ERR_SHAPE, offset, "a negative size of tensor", t->name,
+                             t->name_len);
+    t->size[ndim - 1 - i] = (int64_t)n;
+    t->numel = vram__product_or_overflow(t->numel, n);
+  }
+  if (t->numel >= (uint64_t)INT64_MAX)
+    return vram__gguf_fail(r, VRAM_ERR_OVERFLOW, vram__reader_offset(r),
+                           "more than 2^63-1 elements in tensor", t->name, t->name_len);
+  return VRAM_OK;
+}
+
+static vram_result vram__gguf_type(vram__reader *r, vram_file_tensor *t) {
+  const uint64_t offset = vram__reader_offset(r);
+  const int32_t id = (int32_t)vram__reader_u32(r, "the type of a tensor");
+  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  vram_result code;
+  if (r->result)
+    return r->result;
+  t->dtype = vram_dtype_from_ggml_id(id);
+  code = vram_dtype_rows_bytes(t->dtype, columns ? t->numel / columns : 0, columns, &t->bytes);
+  if (code == VRAM_ERR_DTYPE) {
+    vram__gguf_fail(r, code, offset, "no such type of ggml, or one that was removed, of tensor",
+                    t->name, t->name_len);
+    vram__error_integer(r->error, ": ", id);
+  } else if (code == VRAM_ERR_BLOCK)
+    vram__gguf_fail(r, code, offset, "a row that does not divide into blocks, of tensor", t->name,
+                    t->name_len);
+  else if (code || t->bytes > (uint64_t)VRAM_MAX_BYTES)
+    vram__gguf_fail(r, VRAM_ERR_OVERFLOW, offset, "more than 2^63-1 bytes in tensor", t->name,
+                    t->name_len);
+  return r->result;
+}
+
+/* One line of the table. data: bytes of the tensors before it, padded. */
+static vram_result vram__gguf_tensor(vram_file *f, vram__reader *r, uint64_t data) {
+  vram_file_tensor *const t = vram__file_tensor(f, r);
+  uint64_t offset = vram__reader_offset(r), n = vram__gguf_length(r, "the name of a tensor");
+  uint32_t ndim;
+  if (!t || r->result)
+    return r->result;
+  if (n > VRAM__GGUF_MAX_NAME)
+    return vram__gguf_refuse(r, offset, "a name of a tensor of more than 63 bytes, its length is",
+                             n);
+  t->name = vram__file_text(f, r, n, "the name of a tensor");
+  t->name_len = (uint32_t)n;
+  t->part = f->npart - 1;
+  offset = vram__reader_offset(r);
+  ndim = vram__reader_u32(r, "the number of a tensor's axes");
+  if (r->result)
+    return r->result;
+  if (ndim > VRAM__GGUF_MAX_AXES)
+    return vram__gguf_fail(r, VRAM_ERR_SHAPE, offset, "more than 4 axes of tensor", t->name,
+                           t->name_len);
+  if (vram__gguf_sizes(r, t, ndim) || vram__gguf_type(r, t))
+    return r->result;
+  offset = vram__reader_offset(r);
+  t->offset = vram__reader_u64(r, "the offset of a tensor");
+  if (!r->result && t->offset != data) {
+    vram__gguf_fail(r, VRAM_ERR_VALUE, offset, "a hole or an overlap before tensor", t->name,
+                    t->name_len);
+    vram__error_number(r->error, ": offset ", t->offset);
+    vram__error_number(r->error, ", expected ", data);
+  }
+  return r->result;
+}
+
+/* The table; offsets become those in the file. */
+static vram_result vram__gguf_tensors(vram_file *f, vram__reader *r, uint64_t count) {
+  vram_file_part *const part = f->part_last;
+  vram_file_tensor *const before = f->tensor_last, *t;
+  uint64_t data = 0, i;
+  for (i = 0; i < count; i++) {
+    if (vram__gguf_tensor(f, r, data))
+      return r->result;
+    t = f->tensor_last;
+    data = vram__sum_or_overflow(data, vram__round_up_u64(t->bytes, f->alignment));
+    f->tensor_bytes = vram__sum_or_overflow(f->tensor_bytes, t->bytes);
+    f->numel = vram__sum_or_overflow(f->numel, t->numel);
+    if (data > (uint64_t)VRAM_MAX_BYTES || f->tensor_bytes > (uint64_t)VRAM_MAX_BYTES)
+      return vram__reader_fail(r, VRAM_ERR_OVERFLOW, vram__reader_offset(r),
+                               "tensors of more than 2^63-1 bytes");
+  }
+  part->ntensor = count;
+  part->header_bytes = vram__reader_offset(r);
+  if (count)
+    part->header_bytes = vram__round_up_u64(part->header_bytes, f->alignment);
+  part->expected_bytes = part->header_bytes + data;
+  for (t = before ? before->next : f->tensor_first; t; t = t->next)
+    t->offset += part->header_bytes;
+  return VRAM_OK;
+}
+
+static vram_result vram__gguf_version(vram_file *f, vram__reader *r) {
+  const uint64_t offset = vram__reader_offset(r);
+  const uint32_t version = vram__reader_u32(r, "the version");
+  if (r->result)
+    return r->result;
+  if (version && !(version & 0xFFFF))
+    return vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, offset,
+                             "a big-endian file, which ggml does not read on other machines");
+  if (version != 2 && version != 3)
+    return vram__gguf_refuse(r, offset, "only versions 2 and 3 are read; this is version", version);
+  f->version = version;
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r) {
+  vram_file_part *part;
+  uint64_t ntensor, nvalue, offset, left;
+  if (vram__reader_skip(r, 4, "the magic") || vram__gguf_version(f, r))
+    return r->result;
+  offset = vram__reader_offset(r);
+  ntensor = vram__reader_u64(r, "the number of tensors");
+  nvalue = vram__reader_u64(r, "the number of keys");
+  left = r->result ? 0 : vram__reader_left(r);
+  if (!r->result && nvalue > left / VRAM__GGUF_LEAST_KEY)
+    vram__gguf_refuse(r, offset + 8, "more keys than the file has bytes for:", nvalue);
+  if (!r->result && ntensor > left / VRAM__GGUF_LEAST_TENSOR)
+    vram__gguf_refuse(r, offset, "more tensors than the file has bytes for:", ntensor);
+  part = r->result ? NULL : vram__file_part(f, r, NULL, 0);
+  if (!part)
+    return r->result;
+  part->is_read = 1;
+  part->present_bytes = r->source->bytes;
+  f->alignment = 32;
+  if (!vram__gguf_values(f, r, nvalue))
+    vram__gguf_tensors(f, r, ntensor);
+  return r->result;
+}
+
+/* All parts, and all tensors that the first one promises. */
+VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e) {
+  if (f->split_count && f->split_count != f->npart) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "a model of ");
+    vram__error_number(e, "", f->split_count);
+    vram__error_number(e, " parts, of which there are ", f->npart);
+    return VRAM_ERR_VALUE;
+  }
+  if (f->split_count && f->split_tensors && f->split_tensors != f->ntensor) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "parts of ");
+    vram__error_number(e, "", f->split_tensors);
+    vram__error_number(e, " tensors, of which there are ", f->ntensor);
+    return VRAM_ERR_VALUE;
+  }
+  return VRAM_OK;
+}
+
+/* >>read/file    tensors, values and parts of a file; what kind of file it is */
+
+/* ---- memory ---- */
+
+VRAM__FN void *vram__file_take(vram_file *f, vram__reader *r, uint64_t bytes) {
+  void *const p = vram__memory_take(f->mem, &f->used, f->cap, bytes);
+  if (!p)
+    vram__reader_fail(r, VRAM_ERR_MEMORY, vram__reader_offset(r),
+                      "the caller's memory is too small");
+  return p;
+}
+
+/* A copy of the next bytes; NULL: an error. */
+VRAM__FN const char *vram__file_text(vram_file *f, vram__reader *r, uint64_t bytes,
+                                     const char *what) {
+  char *to;
+  if (bytes > vram__reader_left(r)) { /* before any memory is taken */
+    vram__reader_skip(r, bytes, what);
+    return NULL;
+  }
+  to = (char *)vram__file_take(f, r, bytes);
+  return to && !vram__reader_copy(r, to, bytes, what) ? to : NULL;
+}
+
+VRAM__FN vram_file_part *vram__file_part(vram_file *f, vram__reader *r, const char *name,
+                                         uint32_t len) {
+  vram_file_part *const p = (vram_file_part *)vram__file_take(f, r, sizeof *p);
+  if (!p)
+    return NULL;
+  vram__memory_zero(p, sizeof *p);
+  p->name = name;
+  p->name_len = len;
+  if (f->part_last)
+    f->part_last->next = p;
+  else
+    f->part_first = p;
+  f->part_last = p;
+  f->npart++;
+  return p;
+}
+
+VRAM__FN vram_file_tensor *vram__file_tensor(vram_file *f, vram__reader *r) {
+  vram_file_tensor *const t = (vram_file_tensor *)vram__file_take(f, r, sizeof *t);
+  if (!t)
+    return NULL;
+  vram__memory_zero(t, sizeof *t);
+  if (f->tensor_last)
+    f->tensor_last->next = t;
+  else
+    f->tensor_first = t;
+  f->tensor_last = t;
+  f->ntensor++;
+  return t;
+}
+
+VRAM__FN vram_file_value *vram__file_value(vram_file *f, vram__reader *r) {
+  vram_file_value *const v = (vram_file_value *)vram__file_take(f, r, sizeof *v);
+  if (!v)
+    return NULL;
+  vram__memory_zero(v, sizeof *v);
+  if (f->value_last)
+    f->value_last->next = v;
+  else
+    f->value_first = v;
+  f->value_last = v;
+  f->nvalue++;
+  return v;
+}
+
+/* ---- names ---- */
+
+static vram__name *vram__names_place(const vram__names *n, const char *name, uint32_t len,
+                                     uint32_t hash) {
+  uint64_t i = hash & (n->room - 1);
+  while (n->place[i].what && !(n->place[i].hash == hash && n->place[i].len == len &&
+                               vram__text_equal(n->place[i].name, name, len)))
+    i = (i + 1) & (n->room - 1);
+  return n->place + i;
+}
+
+VRAM__FN const void *vram__names_find(const vram__names *n, const char *name, uint32_t len) {
+  return n->room ? vram__names_place(n, name, len, vram__hash(name, len))->what : NULL;
+}
+
+/* Twice as many places; what the old ones took is not given back, which is less than the new. */
+static int vram__names_grow(vram_file *f, vram__reader *r, vram__names *n) {
+  vram__names wide = *n;
+  uint64_t i;
+  wide.room = n->room ? 2 * n->room : 64;
+  wide.place = (vram__name *)vram__file_take(f, r, wide.room * sizeof *wide.place);
+  if (!wide.place)
+    return 0;
+  vram__memory_zero(wide.place, wide.room * sizeof *wide.place);
+  for (i = 0; i < n->room; i++)
+    if (n->place[i].what)
+      *vram__names_place(&wide, n->place[i].name, n->place[i].len, n->place[i].hash) = n->place[i];
+  *n = wide;
+  return 1;
+}
+
+/* 0: an error, which is not told where the name is there already. */
+VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, const char *name,
+                             uint32_t len, const void *what) {
+  const uint32_t hash = vram__hash(name, len);
+  vram__name *place;
+  if (4 * (n->count + 1) > 3 * n->room && !vram__names_grow(f, r, n))
+    return 0;
+  place = vram__names_place(n, name, len, hash);
+  if (place->what)
+    return 0;
+  place->name = name;
+  place->len = len;
+  place->hash = hash;
+  place->what = what;
+  n->count++;
+  return 1;
+}
+
+/* ---- files ---- */
+
+VRAM_API void vram_file_init(vram_file *f, void *memory, uint64_t bytes) {
+  const uint64_t off = (8 - ((uintptr_t)memory & 7)) & 7;
+  vram__memory_zero(f, sizeof *f);
+  if (bytes > off) {
+    f->mem = (uint8_t *)memory + off;
+    f->cap = bytes - off;
+  }
+  f->alignment = 1;
+}
+
+VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name,
+                                                uint32_t len) {
+  return f->names ? (const vram_file_tensor *)vram__names_find(f->names, name, len) : NULL;
+}
+
+VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len) {
+  const vram_file_value *v = f->value_first;
+  while (v && !(v->name_len == len && vram__text_equal(v->name, name, len)))
+    v = v->next;
+  return v;
+}
+
+/* ---- what kind of file ---- */
+
+enum { VRAM__SNIFF_BYTES = 1024 };
+
+/* Tags of ModelProto (onnx.proto) that may stand behind ir_version: producer_name and _version,
+   domain, model_version, doc_string, graph, opset_import, metadata_props. */
+static int vram__sniff_is_onnx(const uint8_t *b, uint64_t n) {
+  return n >= 4 && b[0] == 0x08 && b[1] > 0 && b[1] < 0x40 &&
+         (b[2] == 0x12 || b[2] == 0x1A || b[2] == 0x22 || b[2] == 0x28 || b[2] == 0x32 ||
+          b[2] == 0x3A || b[2] == 0x42 || b[2] == 0x72);
+}
+
+/* {"weight_map": ..., or behind a small "metadata" */
+static int vram__sniff_is_index(const uint8_t *b, uint64_t n) {
+  static const char key[] = "\"weight_map\"";
+  uint64_t i;
+  for (i = 0; i + sizeof key - 1 <= n; i++)
+    if (vram__text_equal((const char *)b + i, key, sizeof key - 1))
+      return 1;
+  return 0;
+}
+
+static vram_file_format vram__sniff(const uint8_t *b, uint64_t n) {
+  uint64_t i = 0;
+  if (n >= 4 && vram__text_equal((const char *)b, "GGUF", 4))
+    return VRAM_FILE_GGUF;
+  if (n >= 8 && vram__text_equal((const char *)b + 4, "TFL3", 4))
+    return VRAM_FILE_TFLITE;
+  if (n >= 9 && b[8] == '{' && vram__bytes_u64(b) < UINT64_C(1) << 40)
+    return VRAM_FILE_SAFETENSORS;
+  while (i < n && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t'))
+    i++;
+  if (i < n && b[i] == '{')
+    return vram__sniff_is_index(b, n) ? VRAM_FILE_INDEX : VRAM_FILE_CONFIG;
+  return vram__sniff_is_onnx(b, n) ? VRAM_FILE_ONNX : VRAM_FILE_NONE;
+}
+
+VRAM_API vram_file_format vram_file_sniff(const vram_file_source *s) {
+  uint8_t some[VRAM__SNIFF_BYTES];
+  const uint64_t n = s->bytes < VRAM__SNIFF_BYTES ? s->bytes : (uint64_t)VRAM__SNIFF_BYTES;
+  if (s->data)
+    return vram__sniff((const uint8_t *)s->data, n);
+  if (!s->read || (n && s->read(s->user, 0, some, n)))
+    return VRAM_FILE_NONE;
+  return vram__sniff(some, n);
+}
+
+VRAM_API const char *vram_file_format_name(vram_file_format format) {
+  static const char *const name[VRAM_FILE_COUNT] = {
+      "?", "gguf", "safetensors", "safetensors index", "config.json", "onnx", "tflite"};
+  return (uint32_t)format < VRAM_FILE_COUNT ? name[format] : name[0];
+}
+
+VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vram_error *e) {
+  const vram_file_format format = vram_file_sniff(s);
+  vram__reader r;
+  if (vram__reader_begin(&r, f, s, e))
+    return r.result;
+  if (f->format && f->format != format)
+    return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0, "a part of another format");
+  f->format = format;
+  switch (format) {
+  case VRAM_FILE_GGUF:
+    return vram__gguf_read(f, &r);
+  default:
+    return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
+                             "no GGUF, safetensors, config.json, ONNX or TFLite file");
+  }
+}
+
+/* The names of all tensors, each of which may be there once. */
+VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
+  static const vram_file_source nothing = {"", 0, NULL, NULL};
+  const vram_file_tensor *t;
+  vram__reader r;
+  if (vram__reader_begin(&r, f, &nothing, e))
+    return r.result;
+  if (f->format == VRAM_FILE_GGUF && vram__gguf_finish(f, e))
+    return VRAM_ERR_VALUE;
+  f->names = (vram__names *)vram__file_take(f, &r, sizeof *f->names);
+  if (!f->names)
+    return r.result;
+  vram__memory_zero(f->names, sizeof *f->names);
+  for (t = f->tensor_first; t; t = t->next)
+    if (!vram__names_add(f, &r, f->names, t->name, t->name_len, t)) {
+      if (!r.result) {
+        r.result = vram__error_begin(e, VRAM_ERR_NAME, 0, "two tensors are called ");
+        vram__error_quote(e, t->name, t->name_len);
+      }
+      return r.result;
+    }
+  return VRAM_OK;
+}
+
+#endif /* VRAM_NO_READ */
 
 #endif /* VRAM_IMPLEMENTATION */
 

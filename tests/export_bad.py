@@ -31,13 +31,15 @@ class Penalty(nn.Module):  # of the gradient, as WGAN-GP has it
         return torch.autograd.grad(self.fc(x).sum(), x, create_graph=True)[0].norm()
 
 class Teacher(nn.Module):
-    def __init__(self):
+    def __init__(self, times=1):
         super().__init__()
+        self.times = times
         self.student, self.teacher = nn.Linear(4, 5), nn.Linear(4, 5)
     def forward(self, x):
         with torch.no_grad():
             t = self.teacher(x)
-        self.last = self.student(x)
+        for _ in range(self.times):
+            self.last = self.student(x)
         return nn.functional.mse_loss(self.last, t)
 
 class Routed(nn.Module):  # an expert that is there for some, weights and statistics that are used twice
@@ -90,6 +92,7 @@ def branch(): return Branch(), torch.zeros(2, 4)
 def penalty(): return Penalty(), torch.zeros(2, 4, requires_grad=True)
 def compiled(): return torch.compile(nn.Linear(4, 4)), torch.zeros(2, 4)
 def teacher(): return Teacher(), torch.zeros(2, 4)
+def again(): return Teacher(2), torch.zeros(2, 4)
 def routed(): return Routed(), torch.zeros(2, 4, 8, 8)
 def short(): return Short(), torch.zeros(2, 4)
 def good(): return nn.Linear(4, 4), torch.zeros(2, 4)
@@ -191,6 +194,11 @@ def cases(folder):
             "student outlives the forward pass",
             "\nno_grad\nlinear teacher x out_features=5\nenable_grad\n"
             "linear student x out_features=5\norder teacher\nkeep student\nmse_loss loss student teacher\n",
+        ),
+        (
+            [f + ":again"],
+            "student_1 outlives the forward pass",
+            "\norder teacher\nkeep student\nlinear student_1 x out_features=5 weights=student\nkeep student_1 student\n",
         ),
         ([f + ":good", "--keep"], "^$", "\nkeep linear\n"),
         (

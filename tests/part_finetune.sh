@@ -29,9 +29,10 @@ refuse_finetune() { # refuse_finetune MESSAGE OPTIONS...
 refuse_finetune "no linear line has a name of targets (there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head)" \
   tests/finetune/llama.vram --lora r=4,targets=query
 refuse_finetune "adapters without a rank (found targets=q_proj, expected r=16)" tests/finetune/llama.vram --lora targets=q_proj
-refuse_finetune "an unknown quant= (expected nf4, fp4 or int8)" tests/finetune/llama.vram --quant nf5
+refuse_finetune "an unknown quant= (expected nf4, fp4, int8 or fp8)" tests/finetune/llama.vram --quant nf5
 refuse_finetune "an unknown word of this option (found rank=4, expected r, targets, dropout" tests/finetune/llama.vram --lora rank=4
 refuse_finetune "an unknown word of this option (found doubel=0, expected kind, double" tests/finetune/llama.vram --quant nf4,doubel=0
+refuse_finetune "dora asks for a weight that peft cannot dequantise" tests/finetune/llama.vram --lora r=4,dora=1 --quant fp8
 refuse_finetune "mxfp4 is of gpt_oss's experts, which transformers trains dequantised" tests/finetune/llama.vram --quant mxfp4
 # what peft's print_trainable_parameters says of this model and these adapters
 ./vram estimate llama3_8b --lora r=16 --quant nf4 --batch 1 --dim S=64 >build/part/finetune.out

@@ -1,5 +1,6 @@
-/* Steps with the last batch of an epoch and evaluations between steps: what holds for every model,
-   and what is refused. Rows of tests/golden/loops are what PyTorch was measured with. */
+/* Steps with the last batch of an epoch, evaluations between steps and a dry run before them: what
+   holds for every model, and what is refused. Rows of tests/golden/loops are what PyTorch was
+   measured with. */
 #include "play.h"
 
 static const char text[] =
@@ -88,6 +89,39 @@ static void evaluation(vram_step_options o, int64_t batch) {
   play_end(&other);
 }
 
+/* max_memory_reserved() of PyTorch 2.15 on a pretended H100 whose cuDNN takes no workspaces: four
+   steps, and four behind a forward pass of two samples. */
+static void dry_run(void) {
+  static const char net[] =
+      "dim N=12\ninput x f32 [N,3,108,108]\ninput t i64 [N]\n"
+      "conv2d c0 x out_channels=40 kernel_size=3 padding=1\nbatch_norm b0 c0\ngelu g0 b0\n"
+      "conv2d c1 g0 out_channels=61 kernel_size=3 padding=1\nbatch_norm b1 c1\ngelu g1 b1\n"
+      "conv2d c2 g1 out_channels=95 kernel_size=3 padding=1\nbatch_norm b2 c2\ngelu g2 b2\n"
+      "conv2d c3 g2 out_channels=148 kernel_size=3 padding=1\nbatch_norm b3 c3\ngelu g3 b3\n"
+      "adaptive_avg_pool2d pool g3 output_size=1\nflatten flat pool start_dim=1\n"
+      "linear fc flat out_features=104\nsoftmax s fc dim=1\ncross_entropy loss s t\n";
+  static const uint64_t reserved[2] = {702545920, 788529152};
+  vram_pool_options pool;
+  vram_step_options o;
+  play p, other;
+  int i;
+  memset(&pool, 0, sizeof pool);
+  memset(&o, 0, sizeof o);
+  o.train = 1;
+  o.optimizer = VRAM_OPTIM_adam;
+  o.cudnn = VRAM_CUDNN_NONE;
+  o.replay = &pool;
+  parse(&other, net, 2);
+  for (i = 0; i < 2; i++) {
+    o.dry_run = i ? &other.graph : NULL;
+    parse(&p, net, 12);
+    EQUAL(play_step(&p, &o), VRAM_OK);
+    EQUAL(p.report.peak_reserved_bytes, reserved[i]);
+    play_end(&p);
+  }
+  play_end(&other);
+}
+
 static void refuse(const vram_step_options *o, const char *why) {
   play p;
   parse(&p, text, 6);
@@ -117,6 +151,10 @@ static void refusals(void) {
   refuse(&o, "the model that is evaluated is not the one that is trained: its nodes or parameters "
              "differ");
   o.evaluation = NULL;
+  o.dry_run = &large.graph;
+  refuse(&o,
+         "a dry run goes with no `keep` and no `backward` line and no recurrent net with dropout");
+  o.dry_run = NULL;
   o.zero_grad_end = o.keep_grads = 1;
   refuse(&o, "zero_grad() behind the optimizer's step goes with no other zero_grad()");
   o.keep_grads = 0;
@@ -141,6 +179,7 @@ int main(void) {
     three_steps(o);
     evaluation(o, batches[i % 3]);
   }
+  dry_run();
   refusals();
   return test_done("test_epoch");
 }

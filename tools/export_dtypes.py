@@ -198,6 +198,7 @@ class Runs:
         rec.assigned = {
             first.text.get(n, n): first.at[k - 1] + 1 if k else 0 for n, k in rec.assigned.items()
         }
+        rec.instead = {first.text.get(b, b): first.text.get(a, a) for b, a in rec.instead.items()}
         for p in self.passages:
             for own, d in p.rec.dead.items():
                 name = p.text.get(own)

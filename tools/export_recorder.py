@@ -62,6 +62,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.given = []  # names of what the module itself gave
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
+        self.attributes = {}  # by module and attribute those that it took, in order
+        self.instead = {}  # the value that one took the place of
         self.dead = {}  # names of values, and the number of nodes when they died
         self.stats = set()  # ids of running statistics
         self.params_in_modules = set()  # ids of what lines of whole modules have
@@ -1244,7 +1246,24 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.loss("cosine_embedding_loss", a, r, [a["x1"], a["x2"], a["target"]])
 
     def op_triplet_margin_loss(self, a, r, _):
-        self.loss("triplet_margin_loss", a, r, [a["x"], a["positive"], a["negative"]])
+        if a.get("p", 2) != 2:
+            raise NoWord(f"triplet_margin_loss: p={a['p']}")
+        swap = {"swap": 1 if a.get("swap") else None}
+        self.loss("triplet_margin_loss", a, r, [a["x"], a["positive"], a["negative"]], swap)
+
+    def op_kl_div(self, a, r, _):
+        self.loss("kl_div", a, r, [a["x"], a["target"]], {"log_target": 1 if a.get("log_target") else None})
+
+    def op_margin_ranking_loss(self, a, r, _):
+        self.loss("margin_ranking_loss", a, r, [a["x1"], a["x2"], a["target"]])
+
+    def op_poisson_nll_loss(self, a, r, _):
+        keys = {"log_input": None if a.get("log_input", True) else 0, "full": 1 if a.get("full") else None}
+        self.loss("poisson_nll_loss", a, r, [a["x"], a["target"]], keys)
+
+    def op_multi_margin_loss(self, a, r, _):
+        p = a.get("p", 1)
+        self.loss("multi_margin_loss", a, r, [a["x"], a["target"]], {"p": None if p == 1 else p})
 
 
 for d in "123":
@@ -1286,7 +1305,9 @@ for k in (
     "huber_loss",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
-    "kl_div",
+    "hinge_embedding_loss",
+    "soft_margin_loss",
+    "multilabel_margin_loss",
 ):
     setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.loss(k, a, r, [a["x"], a["target"]]))
 for k in ("fft", "ifft", "rfft", "irfft"):

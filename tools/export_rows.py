@@ -173,6 +173,11 @@ kl_div x target reduction log_target
 ctc_loss x target input_lengths target_lengths blank reduction zero_infinity
 cosine_embedding_loss x1 x2 target margin reduction
 triplet_margin_loss x positive negative margin p eps swap reduction
+hinge_embedding_loss x target margin reduction
+margin_ranking_loss x1 x2 target margin reduction
+poisson_nll_loss x target log_input full eps reduction
+soft_margin_loss multilabel_margin_loss | x target reduction
+multi_margin_loss x target p margin weight reduction
 """.strip().split("\n"):
     names, args = (
         [p.split() for p in line.split("|")] if "|" in line else ([line.split()[0]], line.split()[1:])

@@ -91,8 +91,8 @@ def called(rec, module):
             rec.unit -= 1
 
     def by_kind(m, args, kwargs):
-        if isinstance(m, (nn.RNNBase, nn.RNNCellBase)):
-            rec.with_own_weights(m)
+        if isinstance(m, (nn.RNNBase, nn.RNNCellBase)) and rec.computes_weights(m):
+            return call(m, *args, **kwargs)  # a cell: what it calls has the weights
         if type(m).__name__ in RNN and type(m).__module__.startswith("torch.nn.") and not rec.unit:
             r = as_one(m, args, kwargs)
             rec.recurrent(m, args, kwargs, r)
@@ -128,7 +128,9 @@ def kept_by_modules(rec):
     def keeping(m, name, value):
         setattr_of(m, name, value)
         if isinstance(value, torch.Tensor) and id(value) in rec.names:
-            rec.assigned[rec.names[id(value)]] = len(rec.nodes)
+            of_value = rec.names[id(value)]
+            rec.assigned[of_value] = len(rec.nodes)
+            rec.attributes.setdefault((id(m), name), []).append(of_value)
 
     return (nn.Module, "__setattr__", keeping)
 
@@ -207,6 +209,14 @@ def ended(rec, out, past):
     order = {o: k for k, n in enumerate(rec.nodes) for o in n.outs}
     stays.sort(key=lambda s: order.get(s[0], 0))
     rec.assigned = past.places(stays) | rec.assigned
+    for values in rec.attributes.values():
+        if values[-1] in rec.kept:
+            rec.instead |= {b: a for a, b in zip(values, values[1:]) if gave_way(rec, a, b)}
+
+
+def gave_way(rec, a, b):
+    """whether an attribute held a until it took b: what the step before left there went where a came"""
+    return rec.dead.get(a) == rec.assigned[b] > rec.assigned[a] and a not in rec.leaves
 
 
 def run(module, forward, inputs, amp=None):

@@ -166,15 +166,21 @@ def write(rec, name, comment, keep=False):
                 last[i.name] = k
         for o in n.outs:
             last[o] = k
+    former = set()  # what attributes held before they took what they keep
+    for o in rec.kept:
+        while o in rec.instead:
+            o = rec.instead[o]
+            former.add(o)
     drops = {}
     for k, n in enumerate(rec.nodes):
         for o in n.outs:
             d = rec.dead.get(o)
-            if d is not None and d - 1 > last[o] and o not in rec.kept:
+            if d is not None and d - 1 > last[o] and o not in rec.kept | former:
                 drops.setdefault(d - 1, []).append(o)
     taken = {}
-    for o in sorted(rec.kept):
-        taken.setdefault(rec.assigned.get(o, len(rec.nodes)), []).append(o)
+    for o in sorted(rec.kept | former):
+        names = " ".join([o, rec.instead[o]] if o in rec.instead else [o])
+        taken.setdefault(rec.assigned.get(o, len(rec.nodes)), []).append(names)
     first_owner = {}
     quiet, is_quiet, autocast = without_grad(rec), False, None
     for k, n in enumerate(rec.nodes):

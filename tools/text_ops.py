@@ -202,6 +202,11 @@ def recurrent_cell(l):
     keys = {"nonlinearity": l.keys.get("nonlinearity", "tanh")} if l.op == "rnn_cell" else {}
     kind = {"lstm_cell": nn.LSTMCell, "gru_cell": nn.GRUCell, "rnn_cell": nn.RNNCell}[l.op]
     state = l.inputs[1:]
+    if len(state) > 2:  # the function below the module, with weights that were computed
+        states = 2 if l.op == "lstm_cell" else 1
+        name = f"rnn_{keys['nonlinearity']}_cell" if keys else l.op
+        y = getattr(torch, name)(l.x, tuple(state[:2]) if states == 2 else state[0], *state[states:])
+        return list(y) if states == 2 else y
     cell = l.module(lambda: kind(l.x.shape[-1], l.size("hidden_size"), l.flag("bias", 1), **keys))
     y = cell(l.x, *([tuple(state)] if l.op == "lstm_cell" and state else state))
     return list(y) if l.op == "lstm_cell" else y
@@ -724,6 +729,30 @@ def cosine_embedding_loss(l):
     other = l.inputs[1] if len(l.inputs) > 1 else torch.zeros_like(l.x)
     target = l.inputs[2] if len(l.inputs) > 2 else torch.ones(l.x.shape[:-1], dtype=l.x.dtype, device="cuda")
     return F.cosine_embedding_loss(l.x, other, target, l.number("margin", 0), reduction=l.keys.get("reduction", "mean"))
+
+
+@call("hinge_embedding_loss", "soft_margin_loss", "poisson_nll_loss")
+def element_loss(l):
+    target = l.inputs[1] if len(l.inputs) > 1 else torch.zeros_like(l.x)
+    keys = {k: l.number(k, 1) for k in ("margin",) if k in l.keys}
+    keys.update((k, l.flag(k, 0)) for k in ("log_input", "full") if k in l.keys)
+    return getattr(F, l.op)(l.x, target, reduction=l.keys.get("reduction", "mean"), **keys)
+
+
+@call("margin_ranking_loss")
+def margin_ranking_loss(l):
+    others = [l.inputs[i] if len(l.inputs) > i else torch.zeros_like(l.x) for i in (1, 2)]
+    return F.margin_ranking_loss(l.x, *others, l.number("margin", 0), reduction=l.keys.get("reduction", "mean"))
+
+
+@call("multi_margin_loss", "multilabel_margin_loss")
+def margin_loss_of_classes(l):
+    shape = l.x.shape if l.op[5] == "l" else l.x.shape[:-1]
+    target = l.inputs[1] if len(l.inputs) > 1 else torch.zeros(shape, dtype=torch.int64, device="cuda")
+    keys = {"weight": l.inputs[2]} if len(l.inputs) > 2 else {}
+    if "p" in l.keys:
+        keys["p"] = int(l.number("p", 1))
+    return getattr(F, l.op)(l.x, target, reduction=l.keys.get("reduction", "mean"), **keys)
 
 
 @call("triplet_margin_loss")

@@ -13,11 +13,12 @@ cmd_text help_fit = {
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
     "The answer and the next size, which does not fit, were both played.\n"
-    "\n" HELP_STEP "output\n"
-    "  --json                one JSON object on standard output, nothing else\n"
-    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
-    "\n"
-    "Exit status 3: not even the smallest size fits.\n",
+    "\n",
+    HELP_STEP "output\n"
+              "  --json                one JSON object on standard output, nothing else\n"
+              "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+              "\n"
+              "Exit status 3: not even the smallest size fits.\n",
     NULL};
 
 /* ---- fit ---- */
@@ -262,6 +263,7 @@ int fit_command(int argc, char **argv) {
   o.rank = j.rank;
   o.last_batch = j.last_batch;
   o.eval_batch = j.eval_batch;
+  o.dry_run_batch = j.dry_run_batch;
   o.set = j.dims;
   o.nset = j.ndims;
   o.checkpoint_nodes = j.checkpoint;

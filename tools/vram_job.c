@@ -17,8 +17,9 @@ static const char *not_of(const job *j) {
                "--events --html --snapshot --trace --solve"},
       {"diff", "--table --no-table --live --terms --explain --events --svg --html --snapshot "
                "--trace --solve --budget --context --cudnn --modules"},
-      {"arena", "--last-batch --eval-batch --prefetch --pinned --gpu --alloc-conf --context "
-                "--cudnn --modules"}};
+      {"arena",
+       "--last-batch --eval-batch --dry-run-batch --prefetch --pinned --gpu --alloc-conf --context "
+       "--cudnn --modules"}};
   size_t i;
   for (i = 0; i < sizeof without / sizeof *without; i++)
     if (is_command(j, without[i][0]))
@@ -98,11 +99,12 @@ static int set_accumulate(job *j, const char *a, const char *v) {
   return 1;
 }
 
-static int set_other_batch(job *j, const char *a, const char *v) { /* --last-batch, --eval-batch */
+/* --last-batch, --eval-batch, --dry-run-batch */
+static int set_other_batch(job *j, const char *a, const char *v) {
   int64_t n;
   if (!cmd_parse_count(v, 1, INT64_MAX, &n))
     return cmd_bad("not a batch", v, "1 or more"), 0;
-  *(a[2] == 'l' ? &j->last_batch : &j->eval_batch) = n;
+  *(a[2] == 'l' ? &j->last_batch : a[2] == 'e' ? &j->eval_batch : &j->dry_run_batch) = n;
   j->training = a;
   return 1;
 }
@@ -113,6 +115,7 @@ static int set_checkpoint(job *j, const char *a, const char *v) {
   j->training = a;
   if (!strcmp(v, "layers")) {
     j->checkpoint = v;
+    j->o.by_keyword = 1;
     return 1;
   }
   j->automatic = !strcmp(v, "auto") && !fit;
@@ -126,6 +129,7 @@ static int set_checkpoint(job *j, const char *a, const char *v) {
 
 static int set_checkpoint_nodes(job *j, const char *a, const char *v) {
   j->checkpoint = v;
+  j->o.by_keyword = 0;
   j->training = a;
   return 1;
 }
@@ -307,7 +311,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--galore-rank", set_galore_rank},
                 {"--step", set_step},
                 {"--accumulate", set_accumulate},
-                {"--last-batch --eval-batch", set_other_batch},
+                {"--last-batch --eval-batch --dry-run-batch", set_other_batch},
                 {"--checkpoint", set_checkpoint},
                 {"--checkpoint-nodes", set_checkpoint_nodes},
                 {"--prefetch --pinned", set_batches},
@@ -344,7 +348,7 @@ int job_option(job *j, const char *a, const char *v) {
 
 void job_mode(const job *j, char *to, size_t cap) {
   const vram_step_options *o = &j->o;
-  char count[16] = "", segments[16] = "", epoch[80] = "";
+  char count[16] = "", segments[16] = "", epoch[120] = "";
   const vram_dtype d = o->dtype ? o->dtype : j->own_dtype ? j->own_dtype : VRAM_F32;
   const char *dtype = o->amp && d == VRAM_F32 ? "" : vram_dtype_name(d);
   if (o->accumulate > 1)
@@ -357,6 +361,9 @@ void job_mode(const job *j, char *to, size_t cap) {
   if (j->eval_batch)
     snprintf(epoch + strlen(epoch), sizeof epoch - strlen(epoch), " eval-batch %" PRId64,
              j->eval_batch);
+  if (j->dry_run_batch)
+    snprintf(epoch + strlen(epoch), sizeof epoch - strlen(epoch), " dry-run-batch %" PRId64,
+             j->dry_run_batch);
   snprintf(
       to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
       o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "", dtype,
@@ -497,6 +504,7 @@ void model_unload(loaded *l) {
   free(l->scratch);
   free(l->other_mem[0]);
   free(l->other_mem[1]);
+  free(l->other_mem[2]);
   free(l->mem);
   free(l->text);
 }
@@ -520,19 +528,20 @@ static int graph_load(const job *j, const loaded *l, size_t len, const vram_dim 
   return vram_graph_parse(g, l->text, len, dims, ndims, &err) ? model_error(j, &err) : FITS;
 }
 
-/* The model with the batches of --last-batch and --eval-batch. */
+/* The model with the batches of --last-batch, --eval-batch and --dry-run-batch. */
 static int other_batches_load(loaded *l, job *j, size_t len) {
-  const int64_t batch[2] = {j->last_batch, j->eval_batch};
+  const int64_t batch[3] = {j->last_batch, j->eval_batch, j->dry_run_batch};
+  const vram_graph **const to[3] = {&j->o.last_batch, &j->o.evaluation, &j->o.dry_run};
   vram_dim dims[VRAM_MAX_DIMS + 1];
   int i, status = FITS;
-  for (i = 0; i < 2 && !status; i++) {
+  for (i = 0; i < 3 && !status; i++) {
     if (!batch[i])
       continue;
     memcpy(dims, j->dims, j->ndims * sizeof *dims);
     dims[j->ndims].name = NULL;
     dims[j->ndims].value = batch[i];
     status = graph_load(j, l, len, dims, j->ndims + 1, &l->other[i], &l->other_mem[i]);
-    *(i ? &j->o.evaluation : &j->o.last_batch) = &l->other[i];
+    *to[i] = &l->other[i];
   }
   return status;
 }

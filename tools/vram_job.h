@@ -21,6 +21,7 @@
   "  --last-batch N        the last batch of an epoch is one of N: what runs then,\n"              \
   "                        and the step behind it\n"                                               \
   "  --eval-batch N        between two steps a batch of N in eval mode and no_grad\n"              \
+  "  --dry-run-batch N     before the first step a forward pass of N (torchsummary: 2)\n"          \
   "  --clip-grad-norm foreach|loop\n"                                                              \
   "                        clip_grad_norm_() before the optimizer's step\n"                        \
   "  --optimizer-in-backward\n"                                                                    \
@@ -32,7 +33,7 @@
   "  --dtype bf16|f16|f32  the whole model in that dtype (default: its own)\n"                     \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --lora r=16,...       adapters learn, nothing else\n"                                         \
-  "  --quant nf4,...       linear weights in nf4, fp4 or int8\n"                                   \
+  "  --quant nf4,...       linear weights: nf4, fp4, int8, fp8\n"                                  \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint layers   checkpoint() around each layer, as\n"                                   \
   "                        gradient_checkpointing_enable() has it\n"                               \
@@ -74,7 +75,7 @@ typedef struct job {
   vram_dim dims[VRAM_MAX_DIMS];
   char dim_name[VRAM_MAX_DIMS][VRAM_MAX_NAME + 1];
   uint32_t ndims;
-  int64_t last_batch, eval_batch; /* 0: none */
+  int64_t last_batch, eval_batch, dry_run_batch; /* 0: none */
   uint64_t budget, gpu_bytes;
   int has_budget, json, csv, table, live, terms, explain;
   int automatic; /* --checkpoint auto, and what it found: */
@@ -90,8 +91,8 @@ typedef struct loaded { /* a model, ready for steps */
   vram_range *ranges;
   vram_graph g;
   /* the same with the last batch of an epoch, and with that of an evaluation between steps */
-  vram_graph other[2];
-  void *other_mem[2];
+  vram_graph other[3];
+  void *other_mem[3];
 } loaded;
 
 /* One option; returns how many arguments it took, 0: error printed. */

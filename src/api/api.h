@@ -9,6 +9,7 @@
 #include "api/op.h"
 #include "api/optim.h"
 #include "api/pool.h"
+#include "api/read.h"
 #include "api/runner.h"
 #include "api/schedule.h"
 #include "api/solve.h"

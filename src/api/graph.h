@@ -215,7 +215,8 @@ VRAM_API vram_result vram_graph_infer(vram_graph *g, vram_value *const *v, uint3
 VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* Here variables of the loop around the model take these values (out = model(x)), and hold them
-   until the next step comes here. */
+   until the next step comes here. A value that was kept before stands behind the one that takes its
+   place. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an

@@ -43,5 +43,6 @@
   X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
   X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
-  X(triplet_margin_loss) X(moe) X(custom)
+  X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
+  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(moe) X(custom)
 /* clang-format on */

@@ -18,6 +18,7 @@ typedef struct vram_solve_options {
   vram_step_options step; /* its graphs are unused: */
   int64_t last_batch;     /* of an epoch; of smaller ones that are tried it is all. 0: none */
   int64_t eval_batch;     /* of an evaluation between steps; 0: none */
+  int64_t dry_run_batch;  /* of a forward pass before the first step; 0: none */
   const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
 } vram_solve_options;
 

@@ -78,6 +78,8 @@ typedef struct vram_step_options {
                            outside. They may lie inside one another, outer ones first, if
                            not `reentrant` */
   int reentrant;        /* use_reentrant=True */
+  int by_keyword; /* reentrant ranges: what wants no gradient is no input but a keyword argument,
+                     which their functions refer to, as layers of transformers do */
   /* With train: the same text with other dims, or the same calls with other sizes. The report then
      tells of all that runs, the highest peak of each phase; events go on from one to the next. */
   const vram_graph *last_batch; /* of an epoch, smaller than the others: behind the step comes
@@ -86,6 +88,11 @@ typedef struct vram_step_options {
   const vram_graph *evaluation; /* behind the step (of the last batch) the model runs once in
                                           eval mode under no_grad: its inputs come to the device
                                           then, and they go with its results */
+  const vram_graph *dry_run;    /* before the first step: the model runs forward once as it is
+                                          trained, outside autocast, and all of it goes
+                                          (torchsummary's summary() does so with two samples, a
+                                          module with lazy parameters needs it). Only `replay` shows
+                                          what it leaves in the cache */
   uint32_t prefetch;            /* further batches of the inputs that wait on the device */
   uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;                  /* compute capability times ten; 0: 90 */

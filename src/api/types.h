@@ -65,7 +65,9 @@ typedef enum vram_result {
 typedef struct vram_error {
   vram_result code;
   uint32_t line, column;
-  char text[240]; /* one line, without the position; always terminated */
+  char text[240];  /* one line, without the position; always terminated */
+  uint64_t offset; /* of a byte in a file, if has_offset */
+  uint8_t has_offset;
 } vram_error;
 
 /* What a result means, in a few words. Never NULL. */

@@ -45,6 +45,7 @@
      >>runner    a schedule in one arena, run with the caller's functions
      >>net       a network for a microcontroller, line by line, at run time
      >>writer    steps and ledgers as pictures, files and text
+     >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite
    and in the implementation only
      >>text      what replaces libc        >>dims    sizes and strides
      >>rules     constants of PyTorch and the libraries that it calls

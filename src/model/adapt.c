@@ -11,6 +11,9 @@ enum {
   VRAM__ADAPT_KEY
 };
 
+/* What is said of prepare_model_for_kbit_training. */
+enum { VRAM__PREPARE_UNSAID, VRAM__PREPARE, VRAM__PREPARE_NOT };
+
 /* Which biases learn beside adapters (LoraConfig.bias). */
 enum { VRAM__BIAS_NONE, VRAM__BIAS_LORA_ONLY, VRAM__BIAS_ALL };
 
@@ -111,8 +114,10 @@ static int vram__adapt_word_read(vram__parser *p, vram__adapt *a, vram__span wor
     return a->biases || vram__text_is(value.text, value.len, "none") ||
            vram__adapt_key(p, words->key, value, keys);
   case VRAM__ADAPT_PREPARE:
-    a->unprepared = vram__text_is(value.text, value.len, "0") != 0;
-    if (a->unprepared || vram__text_is(value.text, value.len, "1"))
+    a->prepares = vram__text_is(value.text, value.len, "0")   ? VRAM__PREPARE_NOT
+                  : vram__text_is(value.text, value.len, "1") ? VRAM__PREPARE
+                                                              : VRAM__PREPARE_UNSAID;
+    if (a->prepares)
       return 1;
     vram__adapt_fail(p->g, "not a boolean", value, "0 or 1");
     return 0;
@@ -141,10 +146,16 @@ static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
   return vram__attr_find(keys->words, key, NULL) != NULL;
 }
 
+static int vram__adapt_is_fp8(const vram__keys *quant) {
+  const int64_t *kind = vram__attr_find(quant->words, VRAM__KEY_quant, NULL);
+  return kind && *kind == VRAM__WORD("fp8");
+}
+
 /* 4-bit weights compute in the dtype that they were loaded in. */
 static void vram__adapt_compute(vram__keys *keys) {
   const int64_t *kind = vram__attr_find(keys->words, VRAM__KEY_quant, NULL);
-  if (!kind || *kind == VRAM__WORD("int8") || vram__keys_hold(keys, VRAM__KEY_compute_dtype))
+  if (!kind || *kind == VRAM__WORD("int8") || vram__adapt_is_fp8(keys) ||
+      vram__keys_hold(keys, VRAM__KEY_compute_dtype))
     return;
   keys->words[keys->count++] = VRAM__KEY_compute_dtype | 1 << 8;
   keys->words[keys->count++] = VRAM_DTYPE_MODEL;
@@ -185,7 +196,8 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
   if (lora && !vram__keys_hold(a->lora_keys, VRAM__KEY_lora))
     vram__adapt_fail(g, "adapters without a rank", vram__span_all(lora), "r=16");
   else if (quant && !vram__keys_hold(a->quant_keys, VRAM__KEY_quant))
-    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant), "nf4, fp4 or int8");
+    vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant),
+                     "nf4, fp4, int8 or fp8");
   vram__adapt_compute(a->quant_keys);
   g->adapt = a;
   return g->error.code;
@@ -271,12 +283,21 @@ static void vram__adapt_candidate(vram__adapt *a, vram__span name) {
     a->candidate[a->ncandidate++] = name;
 }
 
+/* get_output_embeddings(): a layer that is called so, or the last one where it gives a number for
+   each row of the embedding. The head of anything else is a linear layer as the others are. */
+static int vram__adapt_is_output_embedding(const vram__adapt *a, const vram__keys *keys,
+                                           vram__span name, int last) {
+  const int64_t *out = vram__attr_find(keys->words, VRAM__KEY_out_features, NULL);
+  return vram__adapt_names(vram__span_all("lm_head"), name) ||
+         (last && a->table && a->table->d->ndim && out && *out == a->table->d->v[0]);
+}
+
 /* A linear line of this name gets the keys that the options give it. 0: no room for them. */
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name) {
   vram__adapt *a = g->adapt;
   vram__keys *keys = (vram__keys *)(uintptr_t)r->keys;
   vram__span all;
-  int head, good = 1;
+  int head, last, good = 1;
   if (!a)
     return 1;
   a->saves = vram__adapt_names(a->save, name) != 0;
@@ -284,10 +305,10 @@ VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span 
   if (r->op != VRAM_OP_linear || r->nin != 1 || vram__keys_hold(keys, VRAM__KEY_weights))
     return 1;
   all = vram__span_all("all-linear");
-  head = (name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len)) ||
-         vram__adapt_names(vram__span_all("lm_head"), name);
+  last = name.len == a->head.len && vram__text_equal(name.text, a->head.text, name.len);
+  head = vram__adapt_is_output_embedding(a, keys, name, last);
   vram__adapt_candidate(a, name);
-  if (a->quant_keys->count && !head && !vram__adapt_names(a->skip, name))
+  if (a->quant_keys->count && !head && !last && !vram__adapt_names(a->skip, name))
     good = vram__adapt_add(a->quant_keys, keys);
   if (!a->lora_keys->count || !good || a->saves)
     return good;
@@ -378,7 +399,10 @@ VRAM__FN int vram__adapt_learns_bias(const vram_graph *g, const vram_node *n, co
           (a->biases == VRAM__BIAS_LORA_ONLY && vram__node_list(n, VRAM__KEY_lora, NULL)));
 }
 
-/* prepare_model_for_kbit_training: what is not quantised becomes fp32. */
+/* prepare_model_for_kbit_training: what is not quantised becomes fp32. It is for weights of
+   bitsandbytes, and done to others where that is said. */
 VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
-  return vram__adapt_freezes(g) && g->adapt->quant_keys->count && !g->adapt->unprepared;
+  const vram__adapt *a = g->adapt;
+  return vram__adapt_freezes(g) && a->quant_keys->count &&
+         (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }

@@ -331,7 +331,7 @@ typedef struct vram__adapt {
   vram__keys lora_keys[1], quant_keys[1]; /* that lines get; no words: not asked for */
   vram__span targets, skip, save;         /* names with | between; no targets: all but the head */
   vram__span head;                        /* the last linear line of the text */
-  uint8_t unprepared;                     /* what is not quantised stays in its dtype */
+  uint8_t prepares;                       /* prepare_model_for_kbit_training, if it is said */
   uint8_t biases;                         /* which of them learn, too */
   uint8_t saves, names_bias;              /* what the name of the line that is read says */
   const vram_param *table;                /* of the first embedding */

@@ -19,7 +19,7 @@ enum {
 /* ---- shapes ---- */
 
 /* What every loss asks for. */
-static int vram__loss_check(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__loss_check(vram_graph *g, vram_node *n) {
   const int64_t reduction = VRAM__INT(n, reduction, VRAM__WORD("mean"));
   if (reduction != VRAM__WORD("none") && reduction != VRAM__WORD("mean") &&
       reduction != VRAM__WORD("sum") &&
@@ -31,8 +31,8 @@ static int vram__loss_check(vram_graph *g, vram_node *n) {
 }
 
 /* One number, or with reduction=none these sizes. count: the inputs that the dtype comes from */
-static int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
-                          uint32_t count) {
+VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
+                            uint32_t count) {
   const int none = VRAM__INT(n, reduction, 0) == VRAM__WORD("none");
   vram_dtype dt = n->in[0]->dtype;
   uint32_t i;
@@ -41,7 +41,7 @@ static int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int6
   return vram__node_out(g, n, 0, none ? ndim : 0, size, dt);
 }
 
-static int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size) {
+VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size) {
   uint32_t i;
   for (i = 0; i < ndim && d->ndim == ndim && d->v[i] == size[i];)
     i++;
@@ -131,8 +131,8 @@ static int vram__shape_binary_loss(vram_graph *g, vram_node *n) {
 }
 
 /* The first `count` inputs broadcast. */
-static int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
-                                int64_t *size) {
+VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
+                                  int64_t *size) {
   uint32_t i;
   *ndim = 0;
   for (i = 0; i < n->nin && i < count; i++)
@@ -142,7 +142,7 @@ static int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uin
 }
 
 /* Losses of two tensors, element by element. */
-static int vram__shape_loss(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
   if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
@@ -175,10 +175,8 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 /* ---- what losses share ---- */
 
-enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
-
 /* torch.nn.functional.kl_div divides by the batch where there is one. */
-static int vram__loss_reduction(const vram_node *n) {
+VRAM__FN int vram__loss_reduction(const vram_node *n) {
   const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
   if (word == VRAM__WORD("batchmean"))
     return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
@@ -188,7 +186,7 @@ static int vram__loss_reduction(const vram_node *n) {
 }
 
 /* Loss.cpp, apply_loss_reduction. Takes x. */
-static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
+VRAM__FN vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
   if (reduction == VRAM__REDUCTION_NONE)
     return x;
   vram__tensor_replace(
@@ -198,7 +196,7 @@ static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reducti
 }
 
 /* x.sum() without autograd */
-static vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x, vram_dtype dt) {
+VRAM__FN vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x, vram_dtype dt) {
   return vram__tensor_sum(s, x, (1u << x.d->ndim) - 1, 0, dt);
 }
 
@@ -215,8 +213,8 @@ static void vram__loss_expand(vram__step *s, vram__tensor *in, uint32_t count, u
 /* The inputs of a loss; targets that the model does not give are zeros like x. Expanded to each
    other, if they are to be, and on autocast's fp32 list: the last one is cast first. Behind these
    `count` stands what the Python function's variables hold of the targets of its own. Owned. */
-static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tensor *x,
-                            uint32_t count, int expand, vram__tensor *in) {
+VRAM__FN void vram__loss_args(vram__step *s, const vram_node *n, const vram__tensor *x,
+                              uint32_t count, int expand, vram__tensor *in) {
   uint32_t i;
   for (i = 0; i < count; i++)
     in[i] = i < n->nin ? vram__tensor_retain(s, x[i])
@@ -229,7 +227,7 @@ static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tenso
     vram__tensor_replace(s, &in[i], vram__autocast_cast(s, in[i], VRAM_F32));
 }
 
-static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
+VRAM__FN void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
   uint32_t i;
   for (i = 0; i < count / 2; i++)
     vram__tensor_release(s, in[i]);
@@ -238,7 +236,7 @@ static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t c
 }
 
 /* Weights have no derivative. */
-static void vram__loss_refuse_weight(vram__step *s, const vram_node *n, vram__tensor weight) {
+VRAM__FN void vram__loss_refuse_weight(vram__step *s, const vram_node *n, vram__tensor weight) {
   if (weight.d && s->grad && vram__tensor_wants_grad(s, weight))
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
                       "weights of a loss that want a gradient: PyTorch refuses");
@@ -513,7 +511,7 @@ static vram__tensor vram__cosine_sum(vram__step *s, vram__tensor a, vram__tensor
 }
 
 /* at::where(target == 1, value, zeros), and of -1 */
-static vram__tensor vram__cosine_where(vram__step *s, vram__tensor target, vram__tensor value,
+VRAM__FN vram__tensor vram__loss_where(vram__step *s, vram__tensor target, vram__tensor value,
                                        vram__tensor zeros) {
   vram__tensor in[3], y;
   in[0] = vram__tensor_empty(s, vram__dims_dense(s, target.d), VRAM_BOOL);
@@ -561,10 +559,8 @@ static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__t
   vram__op_call_in_place(s, VRAM_OP_sub, &v[VRAM__COSINE_POS], v[VRAM__COSINE_COS]);
   v[VRAM__COSINE_NEG] = vram__op_call_unary(s, VRAM_OP_sub, v[VRAM__COSINE_COS]);
   vram__op_call_in_place(s, VRAM_OP_clamp, &v[VRAM__COSINE_NEG], vram__tensor_none());
-  v[VRAM__COSINE_OUT_POS] =
-      vram__cosine_where(s, in[2], v[VRAM__COSINE_POS], v[VRAM__COSINE_ZEROS]);
-  v[VRAM__COSINE_OUT_NEG] =
-      vram__cosine_where(s, in[2], v[VRAM__COSINE_NEG], v[VRAM__COSINE_ZEROS]);
+  v[VRAM__COSINE_OUT_POS] = vram__loss_where(s, in[2], v[VRAM__COSINE_POS], v[VRAM__COSINE_ZEROS]);
+  v[VRAM__COSINE_OUT_NEG] = vram__loss_where(s, in[2], v[VRAM__COSINE_NEG], v[VRAM__COSINE_ZEROS]);
   y[0] = vram__op_call_binary(s, VRAM_OP_add, v[VRAM__COSINE_OUT_POS], v[VRAM__COSINE_OUT_NEG]);
   y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
   for (i = VRAM__COSINE_LOCALS; i-- > 0;)

@@ -133,6 +133,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 /* quantised.c */
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
@@ -209,6 +210,16 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
 #define VRAM__NORM_CAST 256u /* aux of a norm beside its axes: backward casts the operand */
 
 /* loss.c */
+enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
+VRAM__FN int vram__loss_reduction(const vram_node *n);
+VRAM__FN vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction);
+VRAM__FN vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x, vram_dtype dt);
+VRAM__FN vram__tensor vram__loss_where(vram__step *s, vram__tensor target, vram__tensor value,
+                                       vram__tensor zeros);
+VRAM__FN void vram__loss_args(vram__step *s, const vram_node *n, const vram__tensor *x,
+                              uint32_t count, int expand, vram__tensor *in);
+VRAM__FN void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count);
+VRAM__FN void vram__loss_refuse_weight(vram__step *s, const vram_node *n, vram__tensor weight);
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *to);

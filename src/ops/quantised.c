@@ -1,13 +1,16 @@
-/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes has them */
+/* >>ops/quantised    linear layers on quantised weights, as bitsandbytes and transformers have them
+ */
 #include "ops/ops.h"
 
-/* The words of quant=. */
+enum { VRAM__FP8_BLOCK = 128 }; /* rows and columns that share a scale (weight_block_size) */
+
+/* The words of quant=; bits 0: fp8. */
 static const struct {
   const char *name;
   uint8_t bits;
-} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}};
+} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}, {"fp8", 0}};
 
-/* What the keys of a linear line say of its weight; bits 0: it is not quantised. */
+/* What the keys of a linear line say of its weight; neither bits nor fp8: it is not quantised. */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int64_t *word = vram__node_list(n, VRAM__KEY_quant, NULL);
@@ -16,8 +19,10 @@ VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   vram__memory_zero(&q, sizeof q);
   for (i = 0; word && i < sizeof vram__quant_kinds / sizeof *vram__quant_kinds; i++) {
     const char *name = vram__quant_kinds[i].name;
-    if (*word == vram__word(name, vram__text_len(name)))
+    if (*word == vram__word(name, vram__text_len(name))) {
       q.bits = vram__quant_kinds[i].bits;
+      q.fp8 = !q.bits;
+    }
   }
   q.out = VRAM__INT(n, out_features, 0);
   q.in = x->v[x->ndim - 1];
@@ -44,17 +49,15 @@ static const struct {
 } vram__quantised_otherwise[] = {
     {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
               "bf16: the model without quant="},
-    {"fp8", "fp8 (FineGrainedFP8) takes a byte a value and 4 for each 128 x 128; what "
-            "its kernels need beside is not known"},
-    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; what "
-             "its kernels need beside is not known"},
+    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; which "
+             "kernel is chosen, what it packs anew and needs beside is not known"},
     {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
             "beside is not known"}};
 
 static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
   const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
   uint32_t i;
-  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4 or int8)");
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4, int8 or fp8)");
   for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
     if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
                                      vram__text_len(vram__quantised_otherwise[i].name))) {
@@ -64,21 +67,39 @@ static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
 }
 
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
-  if (!q->bits) {
+  if (!q->bits && !q->fp8) {
     vram__quantised_unknown(g, n);
     return 0;
   }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
     return vram__node_error(g, n,
                             "a quantised weight was f32, f16 or bf16, and so is what computes");
-  if (q->bits == 8 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
+  if (q->bits != 4 && (vram__node_list(n, VRAM__KEY_compute_dtype, NULL) ||
                        vram__node_list(n, VRAM__KEY_double_quant, NULL)))
-    return vram__node_error(g, n, "int8 has no compute_dtype and no double_quant");
-  if (q->bits == 4 && vram__node_list(n, VRAM__KEY_threshold, NULL))
+    return vram__node_error(g, n, "int8 and fp8 have no compute_dtype and no double_quant");
+  if (q->bits != 8 && vram__node_list(n, VRAM__KEY_threshold, NULL))
     return vram__node_error(g, n, "threshold is int8's");
+  if (q->fp8 && VRAM__INT(n, dora, 0))
+    return vram__node_error(g, n, "dora asks for a weight that peft cannot dequantise");
   if (q->bits == 8 && (n->in[0]->d->ndim < 2 || n->in[0]->d->ndim > 3))
     return vram__node_error(g, n, "int8 multiplies tensors of two or three axes");
   return 1;
+}
+
+static int64_t vram__fp8_blocks(int64_t size) {
+  return (size + VRAM__FP8_BLOCK - 1) / VRAM__FP8_BLOCK;
+}
+
+/* FP8Linear: both are parameters of the module */
+static int vram__fp8_own(vram_graph *g, vram_node *n, const vram__quantised *q) {
+  const uint8_t frozen = VRAM__FROZEN | VRAM__AS_IS;
+  int64_t size[2], blocks[2];
+  size[0] = q->out;
+  size[1] = q->in;
+  blocks[0] = vram__fp8_blocks(q->out);
+  blocks[1] = vram__fp8_blocks(q->in);
+  return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_F8E4M3FN, frozen) &&
+         vram__node_own(g, n, VRAM__LINEAR_SCALES, "weight_scale_inv", 2, blocks, VRAM_F32, frozen);
 }
 
 /* The weight as it is stored, and what says how to read it: it lies beside the parameters, which
@@ -94,6 +115,8 @@ VRAM__FN int vram__quantised_own(vram_graph *g, vram_node *n) {
   size[1] = q->in;
   g->holds += q->bits == 8;
   g->extra += 4096;
+  if (q->fp8)
+    return vram__fp8_own(g, n, q);
   if (q->bits == 8)
     return vram__node_own(g, n, VRAM__LINEAR_WEIGHT, "weight", 2, size, VRAM_I8, weight) &&
            vram__node_own(g, n, VRAM__LINEAR_SCALES, "SCB", 1, size, VRAM_F32, state);
@@ -393,11 +416,62 @@ VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__
   vram__python_gradient_release(s, f);
 }
 
+/* fp8_linear: the Triton kernel rounds x as it goes. DeepGEMM, where it is installed, takes rounded
+   rows and their scales, made of x with whole blocks, its absolute values and those in f32
+   (per_token_cast_to_fp8). */
+static vram__tensor vram__fp8_linear(vram__step *s, const vram_node *n, const vram__quantised *q,
+                                     vram__tensor x) {
+  const uint64_t rows = q->in ? x.d->numel / (uint64_t)q->in : 0;
+  const uint64_t blocks = rows * (uint64_t)vram__fp8_blocks(q->in);
+  const int rounds = x.dt == VRAM_BF16 || x.dt == VRAM_F16;
+  int64_t size[VRAM_MAX_AXES];
+  vram__grad_fn *f;
+  vram__tensor y;
+  uint32_t i;
+  if (!(x.d->flags & VRAM__CONTIG)) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "fp8 of a tensor that is not contiguous: the kernel stops with an error");
+    return vram__tensor_retain(s, x);
+  }
+  f = vram__tape_record(s, VRAM__K_fp8_linear, &x, 1, 1, 0);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = q->out;
+  if (rounds)
+    vram__upper_may_need(s, blocks * (2 * VRAM__FP8_BLOCK + 8));
+  y = vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+  if (rounds)
+    vram__upper_may_need(s, blocks * (VRAM__FP8_BLOCK / 4 + 2));
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* FP8LinearFunction.backward, _dequantize_fp8_weight: the weight and a scale for each block of its
+   rows in the gradient's dtype */
+VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__quantised q = vram__node_quantised(f->node);
+  vram__tensor scales, rows, w;
+  if (!vram__input_wanted(f, 0))
+    return;
+  scales = vram__tensor_to(s, s->param[f->node->param[VRAM__LINEAR_SCALES]->index], g.dt);
+  w = vram__tensor_empty(s, vram__dims_2d(s, q.out, q.in), g.dt);
+  rows = vram__tensor_empty(
+      s, vram__dims_2d(s, vram__fp8_blocks(q.out) * VRAM__FP8_BLOCK, vram__fp8_blocks(q.in)), g.dt);
+  vram__tensor_release(s, scales);
+  vram__tensor_release(s, rows);
+  to[0] = vram__torch_matmul(s, g, w);
+  vram__tensor_release(s, w);
+  vram__python_gradient_release(s, f);
+}
+
 /* Linear4bit.forward: x in the dtype that computes, and back; Linear8bitLt.forward */
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
                                             vram__tensor b) {
   const vram__quantised q = vram__node_quantised(n);
   vram__tensor a, y, cast;
+  if (q.fp8) /* the bias is added in place */
+    return vram__fp8_linear(s, n, &q, x);
   if (q.bits == 8)
     return vram__matmul_8bit(s, &q, x, b);
   a = q.compute ? vram__torch_cast(s, x, vram__quantised_dtype(s, q.compute))

@@ -46,7 +46,8 @@ enum {
 /* A quantised weight [out, in]. */
 typedef struct vram__quantised {
   int64_t out, in;
-  uint8_t bits;       /* of a value; 0: the weight is not quantised */
+  uint8_t bits;       /* of a value of bitsandbytes; 0: it is none of those */
+  uint8_t fp8;        /* transformers' FP8Linear */
   uint8_t nested;     /* its scales are quantised, too */
   uint8_t threshold;  /* columns of x with larger values are multiplied in x's dtype */
   vram_dtype from;    /* what it was quantised from and is dequantised to */
@@ -114,6 +115,15 @@ VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, i
 /* mha.c */
 VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_param *own,
                                    uint32_t count);
+
+/* loss.c */
+VRAM__FN int vram__loss_check(vram_graph *g, vram_node *n);
+VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
+                            uint32_t count);
+VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size);
+VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
+                                  int64_t *size);
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);

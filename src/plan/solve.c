@@ -43,7 +43,7 @@ typedef struct vram__solver {
   uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram__solve_graph g, other[2]; /* with the last batch of an epoch, with that of an evaluation */
+  vram__solve_graph g, other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
   vram_step_options step;
   vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
@@ -130,17 +130,18 @@ static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_
   return vram__solve_kind(v);
 }
 
-/* The same with the batch of an evaluation, or the last one of an epoch: none is larger than the
-   one that is tried. */
+/* The same with the batch of an evaluation, of a dry run, or the last one of an epoch: none is
+   larger than the one that is tried. */
 static int vram__solve_parse(vram__solver *v) {
   const vram_solve_options *o = v->o;
-  int64_t batch[2];
+  int64_t batch[3];
   int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
   batch[0] = o->last_batch;
   batch[1] = o->eval_batch;
+  batch[2] = o->dry_run_batch;
   if (kind == VRAM__FITS && v->solves_batch && v->g.graph.dim[0].value < batch[0])
     batch[0] = v->g.graph.dim[0].value;
-  for (i = 0; i < 2 && kind == VRAM__FITS; i++)
+  for (i = 0; i < 3 && kind == VRAM__FITS; i++)
     if (batch[i]) {
       v->set[v->nset].name = NULL;
       v->set[v->nset].value = batch[i];
@@ -591,7 +592,7 @@ static const char *vram__solve_misuse(const vram_solve_options *o) {
     return "more than 64 dims";
   if (o->most < 0 || o->most > INT32_MAX)
     return "most is not within 0 and 2^31-1";
-  if (o->last_batch < 0 || o->eval_batch < 0)
+  if (o->last_batch < 0 || o->eval_batch < 0 || o->dry_run_batch < 0)
     return "a batch is less than 1";
   if (o->rank && (!o->lora || o->dim || o->segments))
     return o->lora ? "the rank of adapters excludes a dim and segments"
@@ -648,6 +649,7 @@ static vram_result vram__solve_begin(vram__solver *v) {
   v->step.budget_bytes = o->budget_bytes;
   v->step.last_batch = o->last_batch ? &v->other[0].graph : NULL;
   v->step.evaluation = o->eval_batch ? &v->other[1].graph : NULL;
+  v->step.dry_run = o->dry_run_batch ? &v->other[2].graph : NULL;
   for (i = 0; i < o->nset; i++)
     v->set[i] = o->set[i];
   v->nset = o->nset;
@@ -695,6 +697,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   vram__solve_graph_free(&v, &v.g);
   vram__solve_graph_free(&v, v.other);
   vram__solve_graph_free(&v, v.other + 1);
+  vram__solve_graph_free(&v, v.other + 2);
   if (r)
     vram__memory_zero(solution, sizeof *solution);
   if (err) {

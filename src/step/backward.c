@@ -191,7 +191,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
     st->id = UINT32_MAX;
     if (s->replay && s->replay->taping)
       vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
-    else if (s->replay && s->replay->fresh) {
+    else if (s->replay && s->replay->fresh > (cat != VRAM_CATEGORY_INPUTS)) {
       vram__replay_tell(s, cat, NULL);
       st->block = vram__replay_get(s, st->bytes);
     }

@@ -115,7 +115,7 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh;
+  const int fresh = s->replay && s->replay->fresh == 2;
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;

@@ -299,7 +299,7 @@ VRAM__FN void vram__calls_find(vram__step *s) {
     if (r->narg > s->call.most_args)
       s->call.most_args = r->narg;
     if (r->flags & VRAM_CHECKPOINT_REENTRANT)
-      s->call.own_args += r->narg - r->nnamed;
+      s->call.own_args += r->block || !s->o->by_keyword ? r->narg - r->nnamed : r->narg;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");

@@ -375,6 +375,26 @@ static void vram__checkpoint_keep(vram__step *s, vram__frame *c) {
       s->failed = VRAM_ERR_MEMORY;
 }
 
+/* A layer of transformers gets by position what wants a gradient, as this form asks for, and the
+   rest by keyword: its function refers to that. */
+static void vram__range_split(vram__step *s, vram__range *r) {
+  uint32_t i, k, named = 0;
+  if (!s->o->by_keyword || r->block || !s->grad || !(r->flags & VRAM_CHECKPOINT_REENTRANT))
+    return;
+  for (i = 0; i < r->narg; i++) {
+    const vram_value *v = r->arg[i];
+    vram__tensor *t = &s->variable[s->name_of[v->index]].t;
+    vram__history_refresh(s, t);
+    if (!vram__tensor_fn(s, *t))
+      continue;
+    for (k = i; k > named; k--)
+      r->arg[k] = r->arg[k - 1];
+    r->arg[named++] = v;
+  }
+  if (named)
+    r->nnamed = named;
+}
+
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   vram__frame *const c = vram__frame_begin(s, r);
@@ -438,10 +458,11 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind) {
   while (at < behind && !s->failed) {
-    const vram__range *r = &s->call.range[at];
+    vram__range *r = &s->call.range[at];
     n = vram__forward_nodes(s, n, r->first);
     if (s->failed || s->call.mute)
       return n;
+    vram__range_split(s, r);
     vram__checkpoint_forward(s, r);
     if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */
       return r->flags & VRAM_CHECKPOINT_REENTRANT ? r->last->next : r->first;

@@ -28,7 +28,12 @@ static int vram__graphs_alike(const vram_graph *a, const vram_graph *b) {
 
 /* Why these options do not go together, or NULL. */
 VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o) {
-  const vram_graph *const other[2] = {o->last_batch, o->evaluation};
+  const vram_graph *const other[3] = {o->last_batch, o->evaluation, o->dry_run};
+  static const char *const differs[3] = {
+      "the last batch is not one of this model: its nodes or parameters differ",
+      "the model that is evaluated is not the one that is trained: its nodes or parameters differ",
+      "the model of the dry run is not the one that is trained: its nodes or parameters differ",
+  };
   uint32_t i;
   if (!o->train)
     return NULL;
@@ -38,11 +43,11 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
     return "an optimizer in backward leaves no gradients to zero";
   if (o->last_batch && o->first_step)
     return "a first step has no last batch of an epoch behind it (expected a steady step)";
-  for (i = 0; i < 2; i++)
+  if (o->dry_run && (g->nkept || g->nbackward || g->rnn_dropout))
+    return "a dry run goes with no `keep` and no `backward` line and no recurrent net with dropout";
+  for (i = 0; i < 3; i++)
     if (other[i] && (other[i]->error.code || !other[i]->root || !vram__graphs_alike(g, other[i])))
-      return i ? "the model that is evaluated is not the one that is trained: its nodes or "
-                 "parameters differ"
-               : "the last batch is not one of this model: its nodes or parameters differ";
+      return differs[i];
   for (i = 0; o->last_batch && i < g->ninput; i++)
     if (o->last_batch->input[i]->d->numel > g->input[i]->d->numel)
       return "the last batch of an epoch is larger than the others";
@@ -114,6 +119,20 @@ static void vram__evaluation_play(vram__step *s) {
     vram__evaluation_unname(s);
   if (s->leaf.nmade && !s->failed)
     vram__leaves_settle(s);
+}
+
+/* model(x) with what backward would need, which goes at once. */
+VRAM__FN void vram__dry_run(vram__step *s) {
+  s->phase = VRAM_PHASE_FORWARD;
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  s->tape.begin = s->used;
+  s->grad = 1;
+  vram__forward(s);
+  s->grad = 0;
+  if (s->failed)
+    return;
+  vram__evaluation_unname(s);
+  vram__held_release(s, 0, s->nheld);
 }
 
 /* Behind a step, whose inputs stay where they are. */

@@ -46,23 +46,65 @@ VRAM__FN void vram__keep_before(vram__step *s) {
   }
 }
 
-/* A `keep` line: its variables take their values, and what they held goes. Those of an evaluation
-   are others, which go at its end. */
+/* Does a `keep` line before n name the value, too? Then that of n gives it up. */
+static int vram__keep_before_line(const vram_graph *g, const vram_node *n, const vram_value *v) {
+  const vram_node *m;
+  uint32_t i;
+  for (m = g->first; m != n; m = m->next)
+    for (i = 0; m->op == VRAM__OP_keep && i < m->nin; i++)
+      if (m->in[i] == v)
+        return 1;
+  return 0;
+}
+
+/* The variables of an evaluation are others, which go at its end. */
+static void vram__keep_in_evaluation(vram__step *s, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (s->name_of[n->in[i]->index] != s->g->nvalue) { /* not left out */
+      vram__variable *v = s->variable + s->name_of[n->in[i]->index];
+      if (i && vram__keep_before_line(s->g, n, n->in[i]))
+        v->refs--;
+      else
+        v->refs++;
+    }
+}
+
+/* The variable that took the value before in this step has now the one that was kept last. 0: none
+   did. */
+static int vram__keep_instead(vram__step *s, const vram_value *value) {
+  vram__keeps *k = &s->keep;
+  vram__kept_value *v = k->now, *const last = k->now + k->count - 1;
+  while (v < last && v->value != value)
+    v++;
+  if (v == last)
+    return 0;
+  vram__tensor_release(s, v->t);
+  v->t = last->t;
+  v->value = last->value;
+  v->root = last->root;
+  k->count--;
+  return 1;
+}
+
+/* A `keep` line: its variables take their values, and what they held goes. */
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n) {
   vram__keeps *k = &s->keep;
   uint32_t i, left = 0;
   if (s->phase == VRAM_PHASE_BACKWARD || s->call.again)
     return;
-  for (i = 0; s->phase == VRAM_PHASE_EVALUATION && i < n->nin; i++)
-    if (s->name_of[n->in[i]->index] != s->g->nvalue) /* left out */
-      s->variable[s->name_of[n->in[i]->index]].refs++;
-  if (s->phase == VRAM_PHASE_EVALUATION)
+  if (s->phase == VRAM_PHASE_EVALUATION) {
+    vram__keep_in_evaluation(s, n);
     return;
+  }
   for (i = 0; i < n->nin; i++) {
     vram__kept_value *v = k->now + k->count;
     if (s->name_of[n->in[i]->index] == s->g->nvalue)
       continue; /* inference leaves it out */
+    if (i && k->count && vram__keep_instead(s, n->in[i]))
+      continue;
     k->count++;
+    v->value = n->in[i];
     v->root = n->in[i] == s->root;
     k->root |= v->root;
     v->t = vram__tensor_retain(s, s->variable[s->name_of[n->in[i]->index]].t);

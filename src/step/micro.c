@@ -74,7 +74,7 @@ static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
 /* One micro-batch after zero_grad or the one before, whose loss `loss` holds until it has a new
  * one.
  */
-static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
+static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   const uint32_t held = s->nheld;
   vram__tensor old = *loss;
   s->phase = VRAM_PHASE_FORWARD;
@@ -99,7 +99,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss, int first) {
     return;
   }
   vram__phase_end(s, VRAM_PHASE_BACKWARD);
-  if (s->o->zero_grad_late && first)
+  if (s->o->zero_grad_late && s->first_batch)
     vram__zero_grad_now(s);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   s->gin = vram__backward_room(s);
@@ -250,8 +250,10 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
   for (k = 0; k < count && !s->failed; k++) {
     if (k)
       vram__micro_batch_forget(s, tape, &loss);
-    vram__micro_batch(s, &loss, k == 0);
-    if (!fold || s->failed)
+    s->first_batch = k == 0;
+    s->last_batch = k + 1 == all;
+    vram__micro_batch(s, &loss);
+    if (!fold || s->failed || k + 1 == count)
       continue;
     for (i = known; i; i--) /* past[0] is now */
       past[i] = past[i - 1];
@@ -259,7 +261,7 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     for (i = 1; i <= known && past[i].state != past[0].state;)
       i++;
     if (i <= known) {
-      left = count - 1 - k;
+      left = count - 1 - k - (s->g->nstep != 0); /* those lines are run in the last one only */
       vram__rounds_count(s, &past[i], &past[0], left / i);
       k += left / i * i;
       fold = 0;
@@ -270,8 +272,10 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     if (count)
       vram__micro_batch_forget(s, tape, &loss);
     vram__epoch_batch(s, last);
+    s->first_batch = !count;
+    s->last_batch = 1;
     if (!s->failed)
-      vram__micro_batch(s, &loss, !count);
+      vram__micro_batch(s, &loss);
   }
   s->loss = loss;
 }

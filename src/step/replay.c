@@ -190,6 +190,20 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
   return VRAM_OK;
 }
 
+/* What comes before the first step; bits of VRAM__RUN_ for that. */
+static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch,
+                                          uint64_t scratch_bytes, vram_report *report,
+                                          vram__step *s, vram_result *r) {
+  const vram_graph *g = quiet.dry_run;
+  quiet.first_step = 1;
+  quiet.amp = (vram_dtype)0;
+  quiet.prefetch = 0;
+  quiet.ema = VRAM_EMA_NONE;
+  *r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_DRY);
+  s->replay->fresh = 1;
+  return s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
+}
+
 /* The whole run on a device with so much room. */
 static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_options *o,
                                         uint64_t room, int tight, void *scratch,
@@ -202,7 +216,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
   vram__replay run;
   vram_result r;
-  uint32_t i;
+  uint32_t i, left = 0;
   uint8_t *at = (uint8_t *)scratch + scratch_bytes;
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
   vram__memory_zero(&run, sizeof run);
@@ -217,7 +231,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
-  run.fresh = 1;
+  run.fresh = 2;
   run.tight = tight != 0;
   options.streams = 1;
   if (tight)
@@ -232,7 +246,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
                o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
                vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
-               (o->train && o->amp == VRAM_F16);
+               (o->train && (o->amp == VRAM_F16 || o->dry_run));
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
@@ -240,15 +254,17 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   quiet.event = NULL;
   quiet.nodes = NULL;
   quiet.first_step = 1;
+  if (!r && o->train && o->dry_run)
+    left = vram__replay_play_dry_run(quiet, scratch, scratch_bytes, report, s, &r);
   for (i = 0; i < before && !r; i++) {
     r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
-                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : 0));
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left));
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : left);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */

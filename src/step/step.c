@@ -105,8 +105,11 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     for (b = g->checkpoint_first; b; b = b->next)
       if (b->flags & VRAM_CHECKPOINT_REENTRANT)
         n += b->narg * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
-    for (m = g->first; m; m = m->next)
+    for (m = g->first; m; m = m->next) {
       n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
+      if (o->by_keyword)
+        n += depth * m->nin * (g->checkpoint_nested + UINT64_C(3)) * sizeof(vram__tensor);
+    }
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
@@ -136,6 +139,8 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
   if (o && o->train && o->evaluation)
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->evaluation, o));
+  if (o && o->train && o->dry_run && vram__step_graph_bytes(o->dry_run, o) > n)
+    n = vram__step_graph_bytes(o->dry_run, o);
   return n;
 }
 
@@ -314,7 +319,7 @@ static int vram__step_take_arrays(vram__step *s) {
 }
 
 /* Everything that is there before the first event. */
-static void vram__step_put_before(vram__step *s) {
+static void vram__step_put_before(vram__step *s, int dry) {
   vram__forward_leave_out(s);
   if (s->failed)
     return;
@@ -324,7 +329,8 @@ static void vram__step_put_before(vram__step *s) {
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
               s->leaf.parameters; /* it goes with an optimizer */
   s->watched |= s->scaler && s->found_inf;
-  vram__optim_before(s);
+  if (!dry)
+    vram__optim_before(s);
   if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
@@ -475,9 +481,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__step_set_options(s);
   s->failed = (uint8_t)vram__step_take_arrays(s);
   if (!s->failed)
-    vram__step_put_before(s);
+    vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
   if (s->failed)
     return (vram_result)s->failed;
+  if (how & VRAM__RUN_DRY) {
+    vram__dry_run(s);
+    return (vram_result)s->failed;
+  }
   vram__step_play(s, how);
   vram__step_report(s);
   return (vram_result)s->failed;

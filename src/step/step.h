@@ -43,7 +43,8 @@ enum {
   VRAM__RUN_RNN_RESET = 2,
   VRAM__RUN_AGAIN = 4,
   VRAM__RUN_RNN_CELLS = 8,
-  VRAM__RUN_WORKSPACES = 16 /* times vram__step.blas_workspaces */
+  VRAM__RUN_WORKSPACES = 16, /* times vram__step.blas_workspaces */
+  VRAM__RUN_DRY = 1 << 12
 };
 
 /* optim.c */
@@ -107,6 +108,7 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last);
 
 /* epoch.c */
 VRAM__FN void vram__epoch_batch(vram__step *s, const vram_graph *g);
+VRAM__FN void vram__dry_run(vram__step *s);
 VRAM__FN void vram__evaluate(vram__step *s);
 VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_options *o);
 

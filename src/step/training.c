@@ -7,8 +7,6 @@ VRAM__FN const char *vram__training_misuse(const vram_graph *g, const vram_step_
     return NULL;
   if (!g->nbackward)
     return g->nstep || g->nzero_grad ? "step or zero_grad lines without a backward line" : NULL;
-  if (o->accumulate > 1)
-    return "micro-batches of a text that has backward lines of its own";
   if (o->checkpoint_segments > 1 || o->ncheckpoint)
     return "checkpointed segments or ranges of a text that has backward lines (expected checkpoint "
            "blocks)";
@@ -147,6 +145,14 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   vram__saved_recount(s);
 }
 
+/* Does anything but ends of lifetimes follow the line? */
+static int vram__training_goes_on(const vram_node *n) {
+  do
+    n = n->next;
+  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
+  return n != NULL;
+}
+
 static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   const vram_param *p;
   uint32_t found = 0, at = 0;
@@ -161,15 +167,7 @@ static void vram__zero_grad_here(vram__step *s, const vram_node *n) {
   }
   if (!found)
     vram__step_refuse(s, VRAM_ERR_NAME, NULL, "a zero_grad line that names no trainable parameter");
-  vram__phase_end(s, VRAM_PHASE_FORWARD);
-}
-
-/* Does anything but ends of lifetimes follow the line? */
-static int vram__training_goes_on(const vram_node *n) {
-  do
-    n = n->next;
-  while (n && n->op >= VRAM_OP_COUNT && !vram__is_training_line(n));
-  return n != NULL;
+  vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
 /* GradScaler.update(): what it noted of each optimizer goes, the first one's last. */
@@ -205,9 +203,32 @@ static void vram__step_here(vram__step *s, const vram_node *n) {
   vram__phase_end(s, vram__training_goes_on(n) ? VRAM_PHASE_FORWARD : VRAM_PHASE_END);
 }
 
+/* Does the zero_grad line n stand behind a step of weights that it names? */
+static int vram__zero_grad_after_step(const vram__step *s, const vram_node *n) {
+  const vram_node *m;
+  const vram_param *p;
+  for (m = s->g->first; m != n; m = m->next)
+    for (p = m->op == VRAM__OP_step ? s->g->param_first : NULL; p; p = p->next)
+      if (p->kind == VRAM__PARAM && vram__line_names(m, p) && vram__line_names(n, p))
+        return 1;
+  return 0;
+}
+
+/* Of micro-batches, each of which runs the text, the last one makes the optimizers' steps. Their
+   gradients go with them: behind the last one's step, or before the first one. */
+static int vram__training_line_runs(const vram__step *s, const vram_node *n) {
+  if (s->first_batch && s->last_batch)
+    return 1;
+  if (n->op == VRAM__OP_zero_grad)
+    return vram__zero_grad_after_step(s, n) ? s->last_batch : s->first_batch;
+  return s->last_batch || (n->op != VRAM__OP_step && n->op != VRAM__OP_update);
+}
+
 /* One of these lines, in training. */
 VRAM__FN void vram__training_line(vram__step *s, const vram_node *n) {
   const uint8_t grad = s->grad, cat = s->cat;
+  if (!vram__training_line_runs(s, n))
+    return;
   if (n->op == VRAM__OP_zero_grad)
     vram__zero_grad_here(s, n);
   else if (n->op == VRAM__OP_step)

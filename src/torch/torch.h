@@ -150,7 +150,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -222,8 +222,9 @@ typedef struct vram__kept_storage {
 
 typedef struct vram__kept_value { /* taken by a variable in this forward pass */
   vram__tensor t;
-  uint32_t line;
-  uint8_t root; /* it is the loss */
+  const vram_value *value;
+  uint32_t line; /* where the variable took its first one, */
+  uint8_t root;  /* it is the loss */
 } vram__kept_value;
 
 /* What `keep` lines make variables hold. */
@@ -373,12 +374,13 @@ struct vram__step {
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
-  vram__tensor *gin;            /* gradients for the inputs of the running backward node */
-  vram__tensor *args, *results; /* inputs and outputs of the running node */
-  const vram_value *root;       /* what backward starts from, or the caller keeps */
-  uint32_t nbackward;           /* `backward` lines so far */
-  uint64_t saved_most;          /* saved bytes at one of them */
-  uint8_t *skip;                /* nodes that inference leaves out; NULL: none */
+  vram__tensor *gin;               /* gradients for the inputs of the running backward node */
+  vram__tensor *args, *results;    /* inputs and outputs of the running node */
+  const vram_value *root;          /* what backward starts from, or the caller keeps */
+  uint32_t nbackward;              /* `backward` lines so far */
+  uint64_t saved_most;             /* saved bytes at one of them */
+  uint8_t first_batch, last_batch; /* the micro-batch that runs is the step's first, its last */
+  uint8_t *skip;                   /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   uint64_t optim_held;   /* optimizer state from before the step */
   vram__total optim_all; /* a list like all trainable parameters */
@@ -397,7 +399,7 @@ struct vram__replay {
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
   uint32_t *gradient;   /* blocks of the leaves' gradients */
   uint32_t rnn_dropout; /* block of its state */
-  uint8_t fresh;        /* nothing is on the device yet */
+  uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
   uint8_t oom;          /* or that of the device: nothing more is played, */
   uint8_t tight;        /* and nobody asks about the rest */

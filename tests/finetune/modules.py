@@ -1,8 +1,9 @@
-"""Small modules with quantised layers (bitsandbytes) and adapters (peft): each function gives a module and its inputs."""
+"""Small modules with quantised layers (bitsandbytes, transformers) and adapters (peft): each function gives a module and its inputs."""
 
 import torch, torch.nn as nn, torch.nn.functional as F, bitsandbytes as bnb
 from peft import LoraConfig, get_peft_model
 from torch.utils.checkpoint import checkpoint
+from transformers.integrations import finegrained_fp8
 from transformers.pytorch_utils import Conv1D
 
 BF16 = torch.bfloat16
@@ -65,6 +66,31 @@ def net(
             if "first" in n and not {"bias", "modules_to_save"} & set(lora):
                 p.requires_grad = True
     return m.train(), dict(x=torch.randn(*shape, i))
+
+
+class Triton:
+    """the kernel of kernels-community/finegrained-fp8: it allocates its result and nothing else"""
+
+    @staticmethod
+    def matmul(x, weight, scales, block, dtype, activation_scale=None):
+        assert x.is_contiguous()
+        return x.new_empty(*x.shape[:-1], weight.shape[0], dtype=dtype)
+
+
+def fp8_net(i=128, o=256, shape=(2, 64), lora=None, bias=False):
+    torch.manual_seed(0)
+    finegrained_fp8.load_finegrained_fp8_kernel = lambda: Triton
+    layer = finegrained_fp8.FP8Linear(i, o, block_size=(128, 128), has_bias=bias)
+    if bias:
+        layer.bias.data = layer.bias.data.to(BF16)
+    layer.requires_grad_(False)
+    m = Net(nn.Linear(i, i, dtype=BF16), layer)
+    if lora is not None:
+        m = get_peft_model(m, LoraConfig(**{"r": 4, "lora_alpha": 8, "target_modules": ["layers.0"], **lora}))
+        for n, p in m.named_parameters():
+            if "first" in n:
+                p.requires_grad = True
+    return m.train(), dict(x=torch.randn(*shape, i, dtype=BF16))
 
 
 class Gated(nn.Module):
@@ -133,5 +159,14 @@ CASES = dict(
     qdora=dict(lora=DORA),
     dora_int8=dict(bits=8, lora=DORA),
 )
+FP8 = dict(
+    fp8=dict(),
+    fp8_odd=dict(i=192, o=200, shape=(3, 5)),
+    fp8_bias=dict(bias=True),
+    fp8_2d=dict(shape=(7,)),
+    fp8_lora_drop=dict(lora=DROP),
+)
 for name, keys in CASES.items():
     globals()[name] = (lambda keys: lambda: net(**keys))(keys)
+for name, keys in FP8.items():
+    globals()[name] = (lambda keys: lambda: fp8_net(**keys))(keys)

@@ -281,9 +281,10 @@ class Adversarial(nn.Module):
     def optimizers(self):
         self.optG, self.optD = torch.optim.Adam(self.G.parameters()), torch.optim.Adam(self.D.parameters())
 
-    def forward(self, real, noise, mark=lambda phase=None: None):
+    def forward(self, real, noise, mark=lambda phase=None: None, first=True, last=True):
         loss = F.binary_cross_entropy_with_logits
-        self.D.zero_grad()
+        if first:
+            self.D.zero_grad()
         mark()
         with autocast(self.amp):
             out = self.D(real)
@@ -298,9 +299,11 @@ class Adversarial(nn.Module):
         mark("forward")
         self.scaler.scale(fake_loss).backward()
         mark("backward")
-        self.scaler.step(self.optD)
-        mark("optimizer")
-        self.optG.zero_grad()
+        if last:
+            self.scaler.step(self.optD)
+            mark("optimizer")
+        if first:
+            self.optG.zero_grad()
         mark()
         with autocast(self.amp):
             out = self.D(fake)
@@ -308,25 +311,28 @@ class Adversarial(nn.Module):
         mark("forward")
         self.scaler.scale(fooled).backward()
         mark("backward")
-        self.scaler.step(self.optG)
-        self.scaler.update()
-        mark("optimizer")
+        if last:
+            self.scaler.step(self.optG)
+            self.scaler.update()
+            mark("optimizer")
         return fooled
 
 
 class Tasks(nn.Module):
-    """two losses of one body, one backward after the other"""
+    """two losses of one body, one backward after the other; after: zero_grad comes behind the step"""
 
-    def __init__(self):
+    def __init__(self, after=False):
         super().__init__()
+        self.after = after
         self.body = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())
         self.first, self.second = nn.Linear(256, 10), nn.Linear(256, 5)
 
     def optimizers(self):
         self.opt = torch.optim.AdamW(self.parameters())
 
-    def forward(self, x, target, mark=lambda phase=None: None):
-        self.opt.zero_grad()
+    def forward(self, x, target, mark=lambda phase=None: None, first=True, last=True):
+        if first and not self.after:
+            self.opt.zero_grad()
         mark()
         h = self.body(x)
         first, second = F.cross_entropy(self.first(h), target), F.cross_entropy(self.second(h), target)
@@ -334,8 +340,11 @@ class Tasks(nn.Module):
         first.backward(retain_graph=True)
         second.backward()
         mark("backward")
-        self.opt.step()
-        mark("optimizer")
+        if last:
+            self.opt.step()
+            mark("optimizer")
+        if last and self.after:
+            self.opt.zero_grad()
         return second
 
 
@@ -383,14 +392,17 @@ class Cyclic(nn.Module):
         return seen
 
 
-def training(kind, *shapes, **options):
-    """a module whose forward is a training step; tests/golden/loops has what export_torch.py makes of it"""
+def training(kind, *shapes, accumulate=1, **options):
+    """a module whose forward is a training step, or of many micro-batches a part of one; tests/golden/loops has what export_torch.py
+    makes of it"""
     net = kind(**options).cuda()
     net.optimizers()
     inputs = [torch.zeros(*s, dtype=torch.long if len(s) == 1 else None, device="cuda") for s in shapes]
     for _ in range(4):
         marks = Marks()
-        net(*inputs, marks)
+        for k in range(accumulate):
+            loss = net(*inputs, marks, *((k == 0, k == accumulate - 1) if accumulate > 1 else ()))
+        del loss
     return marks.rows
 
 
@@ -411,10 +423,52 @@ def cyclic():
     return net, {"a": torch.zeros(2, 3, 21, 21), "b": torch.zeros(2, 3, 21, 21)}
 
 
-def tasks():
-    net = Tasks()
+def tasks(after=False):
+    net = Tasks(after)
     net.optimizers()
     return net, {"x": torch.zeros(8, 64), "target": torch.zeros(8, dtype=torch.long)}
+
+
+def tasks_after():
+    return tasks(True)
+
+
+class Normed(nn.Module):
+    """a discriminator called twice, whose layers hold the weights that they computed last until they compute others"""
+
+    def __init__(self):
+        super().__init__()
+        norm = nn.utils.spectral_norm
+        layers = norm(nn.Conv2d(3, 8, 3, padding=1)), nn.ReLU(), nn.Flatten(), norm(nn.Linear(2048, 7))
+        self.net = nn.Sequential(*layers)
+
+    def forward(self, x, y):
+        return F.relu(1 - self.net(x)).mean() + F.relu(1 + self.net(y)).mean()
+
+
+def normed():
+    """for export_torch.py"""
+    return Normed(), {"x": torch.zeros(2, 3, 16, 16), "y": torch.zeros(2, 3, 16, 16)}
+
+
+def held_weights(amp=None):
+    net, inputs = normed()
+    net.cuda()
+    inputs = {k: t.cuda() for k, t in inputs.items()}
+    optimizer = torch.optim.AdamW(net.parameters())
+    for _ in range(4):
+        marks = Marks()
+        optimizer.zero_grad()
+        marks()
+        with autocast(amp):
+            loss = net(**inputs)
+        marks("forward")
+        loss.backward()
+        marks("backward")
+        optimizer.step()
+        marks("optimizer")
+        del loss
+    return marks.rows
 
 
 def in_backward(amp=None, accumulate=1, **chosen):
@@ -531,6 +585,25 @@ LOOPS = (
     ),
     ("cyclic --train adam", lambda: training(Cyclic, (2, 3, 21, 21), (2, 3, 21, 21)), {}),
     ("tasks --train adamw", lambda: training(Tasks, (8, 64), (8,)), {}),
+    (
+        "adversarial --train adam --accumulate 3",
+        lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1), accumulate=3),
+        {},
+    ),
+    (
+        "scaled --train adam --accumulate 2",
+        lambda: training(Adversarial, (4, 3, 8, 8), (4, 20, 1, 1), accumulate=2, amp=torch.float16),
+        {},
+    ),
+    ("tasks --train adamw --accumulate 4", lambda: training(Tasks, (8, 64), (8,), accumulate=4), {}),
+    ("tasks_after --train adamw", lambda: training(Tasks, (8, 64), (8,), after=True), {}),
+    (
+        "tasks_after --train adamw --accumulate 4",
+        lambda: training(Tasks, (8, 64), (8,), accumulate=4, after=True),
+        {},
+    ),
+    ("normed --train adamw", held_weights, {}),
+    ("normed --train adamw --amp bf16", held_weights, {"amp": torch.bfloat16}),
     ("leaf_reentrant --train adamw --accumulate 2", leaf, {"reentrant": True, "accumulate": 2}),
     ("decoder --train adamw --optimizer-in-backward", in_backward, {}),
     (

@@ -1,0 +1,142 @@
+#pragma once
+#include "api/dtype.h"
+#include "api/types.h"
+/* >>read ======================================================================================
+   Files of models: GGUF, safetensors, config.json, ONNX, TFLite. Only what describes the tensors is
+   read, never their values: the header of a file of 400 GB, in memory or through a function that
+   reads ranges. What is found lies in the caller's memory; nothing else is allocated, and nothing
+   is allocated because a file says that there will be much.
+
+     vram_file_source s = VRAM_ZERO_INIT;
+     vram_file f;
+     s.data = header, s.bytes = header_bytes;              or s.read, s.user
+     vram_file_init(&f, memory, memory_bytes);
+     while (vram_file_read(&f, &s, &e) ...)                once for each part, then
+     vram_file_finish(&f, &e)                              are all parts there?
+     f.tensor_first, f.ntensor, f.tensor_bytes, ...                                             */
+
+/* Where the bytes of a file come from. */
+typedef struct vram_file_source {
+  const void *data; /* all of them; NULL: `read` gives them */
+  uint64_t bytes;   /* how many there are: of the file, or of as much of it as there is */
+  /* Copies the bytes from offset on to `to`. Asked only for what lies within `bytes`. Anything but
+     VRAM_OK ends the reading with it. */
+  vram_result (*read)(void *user, uint64_t offset, void *to, uint64_t bytes);
+  void *user;
+} vram_file_source;
+
+typedef enum vram_file_format {
+  VRAM_FILE_NONE,        /* none of these */
+  VRAM_FILE_GGUF,        /* one part of one or of several */
+  VRAM_FILE_SAFETENSORS, /* one file, or a shard */
+  VRAM_FILE_INDEX,       /* model.safetensors.index.json: the names of shards */
+  VRAM_FILE_CONFIG,      /* config.json of a model of transformers */
+  VRAM_FILE_ONNX,
+  VRAM_FILE_TFLITE,
+  VRAM_FILE_COUNT
+} vram_file_format;
+
+/* A tensor as a file describes it. Sizes as PyTorch has them, the outermost first: a row of a
+   quantised type, ggml's ne[0], is size[ndim - 1]. */
+typedef struct vram_file_tensor vram_file_tensor;
+struct vram_file_tensor {
+  vram_file_tensor *next; /* in the order of the file's table */
+  const char *name;       /* not terminated */
+  uint64_t offset;        /* of its first byte, in its part */
+  uint64_t bytes;         /* without padding */
+  uint64_t numel;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t name_len;
+  uint32_t part; /* 0, 1, ... in the order in which parts were read */
+  vram_dtype dtype;
+  uint8_t ndim;
+};
+
+typedef enum vram_value_kind {
+  VRAM_VALUE_UINT,
+  VRAM_VALUE_INT,
+  VRAM_VALUE_FLOAT,
+  VRAM_VALUE_BOOL,
+  VRAM_VALUE_TEXT,
+  VRAM_VALUE_ARRAY /* `count` of `of`; elements of numbers are there, those of text are only
+                      counted */
+} vram_value_kind;
+
+/* What a file says about itself: a key of GGUF, of __metadata__, or a path of a config.json
+   ("text_config.num_hidden_layers"). */
+typedef struct vram_file_value vram_file_value;
+struct vram_file_value {
+  vram_file_value *next; /* in the order of the file */
+  const char *name;      /* not terminated */
+  const char *text;      /* of VRAM_VALUE_TEXT: `count` bytes, not terminated */
+  union {
+    uint64_t u;
+    int64_t i;
+    double f;
+  } number;          /* BOOL: u is 0 or 1 */
+  const void *array; /* uint64_t, int64_t or double each, as `of` says (BOOL: uint64_t) */
+  uint64_t count;    /* elements of an array, bytes of a text */
+  uint32_t name_len;
+  uint8_t kind, of; /* vram_value_kind */
+  uint8_t type;     /* as the file numbers it, of an array its elements' */
+};
+
+/* A part: one file of a split or sharded model, or the only one. */
+typedef struct vram_file_part vram_file_part;
+struct vram_file_part {
+  vram_file_part *next;
+  const char *name;        /* that an index gives it, not terminated; NULL: none */
+  uint64_t header_bytes;   /* up to where the tensors' data begins */
+  uint64_t expected_bytes; /* of the whole file, as its header has it */
+  uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
+  uint64_t ntensor;
+  uint32_t name_len;
+  uint8_t is_read; /* not only named by an index */
+};
+
+typedef struct vram_file {
+  uint8_t *mem;
+  uint64_t used, cap;
+  vram_file_format format; /* of the first part that was read, an index excepted */
+  vram_file_tensor *tensor_first, *tensor_last;
+  vram_file_value *value_first, *value_last;
+  vram_file_part *part_first, *part_last;
+  uint64_t ntensor, nvalue;
+  uint64_t tensor_bytes;               /* sum over tensors, without padding */
+  uint64_t numel;                      /* elements of all tensors */
+  uint64_t alignment;                  /* of data; 1 where the format has none */
+  uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
+  uint32_t npart, version;
+  struct vram__names *names; /* of tensors, for vram_file_find */
+} vram_file;
+
+/* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */
+#define VRAM_READ_WINDOW UINT64_C(65536)
+
+#ifndef VRAM_NO_READ
+/* What a file is, by its content and not by its name. */
+VRAM_API vram_file_format vram_file_sniff(const vram_file_source *s);
+
+/* "gguf", "safetensors", ...; "?" for what is no format. Never NULL. */
+VRAM_API const char *vram_file_format_name(vram_file_format format);
+
+/* An empty file in the caller's memory, which must outlive it. */
+VRAM_API void vram_file_init(vram_file *f, void *memory, uint64_t bytes);
+
+/* Reads one part. Its data may be missing, its header may not. After an error the file is not to be
+   used; e (may be NULL) says what is wrong and at which offset.
+     VRAM_ERR_MEMORY       the memory is too small: once more, with twice as much
+     VRAM_ERR_SYNTAX       what is there is malformed
+     VRAM_ERR_NAME         a tensor or key is there twice
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_VALUE, VRAM_ERR_OVERFLOW
+     VRAM_ERR_UNSUPPORTED  no such format, or a form of it that is not read
+     VRAM_ERR_CALL         source->read failed */
+VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vram_error *e);
+
+/* Checks what only the whole shows: that all parts are there, and no tensor is in two of them. */
+VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
+
+/* The tensor, the value of that name; NULL: there is none. Tensors: after vram_file_finish. */
+VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
+VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
+#endif

@@ -1,0 +1,132 @@
+/* >>read    files of models */
+#pragma once
+#include "core/core.h"
+
+/* What reads a source from front to back: what the next bytes are, and an error with an offset
+   where there are too few of them. After the first error everything fails. */
+typedef struct vram__reader {
+  const vram_file_source *source;
+  const uint8_t *at, *end; /* of the window: what comes next, and its end */
+  uint8_t *window;         /* NULL: the source is in memory */
+  uint64_t window_bytes;
+  uint64_t end_offset; /* in the file, of `end` */
+  vram_error *error;   /* may be NULL */
+  vram_result result;  /* of the first error */
+} vram__reader;
+
+/* Names that were seen: each with what it stands for. Open addressing; grown while reading. */
+typedef struct vram__name {
+  const char *name;
+  const void *what; /* NULL: a free place */
+  uint32_t len, hash;
+} vram__name;
+
+typedef struct vram__names {
+  vram__name *place;
+  uint64_t count, room; /* room: a power of two, 0 before the first */
+} vram__names;
+
+/* source.c */
+VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
+                                        vram_error *e);
+VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN vram_result vram__reader_copy(vram__reader *r, void *to, uint64_t bytes, const char *what);
+VRAM__COLD VRAM__FN vram_result vram__reader_fail(vram__reader *r, vram_result code,
+                                                  uint64_t offset, const char *text);
+
+/* Offset in the file of what comes next. */
+static inline uint64_t vram__reader_offset(const vram__reader *r) {
+  return r->end_offset - (uint64_t)(r->end - r->at);
+}
+
+/* Bytes of the file from here on. */
+static inline uint64_t vram__reader_left(const vram__reader *r) {
+  return r->source->bytes - vram__reader_offset(r);
+}
+
+/* The next bytes are in the window; at most VRAM_READ_WINDOW. */
+static inline int vram__reader_has(vram__reader *r, uint64_t bytes, const char *what) {
+  return (uint64_t)(r->end - r->at) >= bytes || !vram__reader_fill(r, bytes, what);
+}
+
+static inline uint64_t vram__bytes_u64(const uint8_t *b) {
+  return vram__text_eight((const char *)b);
+}
+
+static inline uint32_t vram__bytes_u32(const uint8_t *b) {
+  return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static inline uint16_t vram__bytes_u16(const uint8_t *b) { return (uint16_t)(b[0] | b[1] << 8); }
+
+/* Little-endian numbers; 0 after an error. */
+static inline uint64_t vram__reader_u64(vram__reader *r, const char *what) {
+  if (!vram__reader_has(r, 8, what))
+    return 0;
+  r->at += 8;
+  return vram__bytes_u64(r->at - 8);
+}
+
+static inline uint32_t vram__reader_u32(vram__reader *r, const char *what) {
+  if (!vram__reader_has(r, 4, what))
+    return 0;
+  r->at += 4;
+  return vram__bytes_u32(r->at - 4);
+}
+
+/* json.c: one token after the other. A text is unescaped into the file's memory behind `used`; who
+   wants to keep it calls vram__json_keep before the next token. */
+enum { VRAM__JSON_DEPTH = 128 };
+
+typedef enum vram__json_kind {
+  VRAM__JSON_END, /* of the document, or an error */
+  VRAM__JSON_OBJECT,
+  VRAM__JSON_OBJECT_END,
+  VRAM__JSON_ARRAY,
+  VRAM__JSON_ARRAY_END,
+  VRAM__JSON_KEY,
+  VRAM__JSON_TEXT,
+  VRAM__JSON_NUMBER,
+  VRAM__JSON_TRUE,
+  VRAM__JSON_FALSE,
+  VRAM__JSON_NULL
+} vram__json_kind;
+
+typedef struct vram__json {
+  vram__reader *r;
+  vram_file *f;
+  vram__json_kind kind;
+  uint64_t offset;  /* where the token begins */
+  const char *text; /* of KEY and TEXT */
+  uint64_t len;
+  double number;    /* of NUMBER */
+  uint64_t integer; /* its magnitude, if is_integer */
+  uint8_t is_integer, is_negative;
+  uint8_t after; /* a value has just ended: a comma or an end follows */
+  uint32_t depth;
+  uint8_t is_array[VRAM__JSON_DEPTH];
+} vram__json;
+
+VRAM__FN void vram__json_begin(vram__json *j, vram__reader *r, vram_file *f);
+VRAM__FN vram__json_kind vram__json_next(vram__json *j);
+VRAM__FN vram_result vram__json_keep(vram__json *j);
+VRAM__FN vram_result vram__json_skip(vram__json *j);
+VRAM__FN vram_result vram__json_finish(vram__json *j);
+VRAM__COLD VRAM__FN vram_result vram__json_fail(vram__json *j, vram_result code, const char *text);
+
+/* file.c */
+VRAM__FN void *vram__file_take(vram_file *f, vram__reader *r, uint64_t bytes);
+VRAM__FN const char *vram__file_text(vram_file *f, vram__reader *r, uint64_t bytes,
+                                     const char *what);
+VRAM__FN vram_file_part *vram__file_part(vram_file *f, vram__reader *r, const char *name,
+                                         uint32_t len);
+VRAM__FN vram_file_tensor *vram__file_tensor(vram_file *f, vram__reader *r);
+VRAM__FN vram_file_value *vram__file_value(vram_file *f, vram__reader *r);
+VRAM__FN const void *vram__names_find(const vram__names *n, const char *name, uint32_t len);
+VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, const char *name,
+                             uint32_t len, const void *what);
+
+/* gguf.c */
+VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e);
