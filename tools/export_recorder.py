@@ -571,7 +571,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def instance_norm_parts(self, x, weights, tracked, r):
         """of weights that are computed: a batch norm of all planes (Normalization.cpp, instance_norm)"""
         if tracked or any(w is None for w in weights):
-            raise NoWord("weights that are computed, beside running statistics or alone")
+            raise Problem("instance_norm: computed weights beside running statistics, or one alone, have no line")
         n, c = x.shape[:2]
         own = [self.made("repeat", [self.ref(w)], {"repeats": n}) for w in weights]
         planes = self.made("contiguous", [self.ref(x)], {})
@@ -606,7 +606,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     def op_bilinear(self, a, r, _):
         if any(a.get(k) is not None and self.ref(a[k]).own is None for k in ("weight", "bias")):
-            raise NoWord("weights that are computed")
+            raise Problem("bilinear: weights that are computed have no line")
         self.weighted(
             "bilinear",
             [a["x1"], a["x2"]],
@@ -1166,6 +1166,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.op_max(a, r, _, "min")
 
     def op_var(self, a, r, _, op="var"):
+        if isinstance(a.get("dim"), bool):  # var(x, unbiased)
+            a["correction"] = a.pop("dim")
         c = a.get("correction")
         self.reduce(op, a, r, {"correction": None if c in (None, True, 1) else int(c)})
 
