@@ -571,7 +571,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def instance_norm_parts(self, x, weights, tracked, r):
         """of weights that are computed: a batch norm of all planes (Normalization.cpp, instance_norm)"""
         if tracked or any(w is None for w in weights):
-            raise Problem("instance_norm: computed weights beside running statistics, or one alone, have no line")
+            raise Problem(
+                "instance_norm: computed weights beside running statistics, or one alone, have no line"
+            )
         n, c = x.shape[:2]
         own = [self.made("repeat", [self.ref(w)], {"repeats": n}) for w in weights]
         planes = self.made("contiguous", [self.ref(x)], {})
