@@ -2301,16 +2301,16 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
-  X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) X(erfc) \
-  X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
+  X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) \
+  X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
   X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) X(digamma) \
-  X(entr) X(cross) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
-  X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
-  X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) \
-  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
-  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
-  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) \
+  X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) \
+  X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) \
+  X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
+  X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) \
+  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
+  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
   X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
   X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
   X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
@@ -17270,6 +17270,8 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   y = vram__tensor_empty(s, d[0], dt);
   if (op == VRAM_OP_abs && dt != in[0].dt) /* the kernel gives complex numbers */
     vram__tensor_release(s, vram__tensor_empty(s, d[0], in[0].dt));
+  if (op == VRAM_OP_rpow) /* Pow.cpp: the number becomes a tensor */
+    vram__workspace_use(s, 8);
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
@@ -17722,6 +17724,8 @@ VRAM__OP_POINTWISE(expm1, "expm1", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP
                    "inplace", "x0: mul(grad, shifted(y))");
 VRAM__OP_POINTWISE(exp2, "exp2", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: scaled(mul(grad, y))");
+VRAM__OP_POINTWISE(rpow, "", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "",
+                   "x0: with(x0, mul(grad, scaled(y)))");
 VRAM__OP_POINTWISE(reciprocal, "reciprocal", 1, 1, same, FLOAT, fp32, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(neg(grad), mul(y, y))");
 VRAM__OP_POINTWISE(sinh, "sinh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -17787,6 +17791,201 @@ VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VR
                    "", "x0: mul(grad, neg(shifted(log(x0))))");
 VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
                    "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
+
+/* >>ops/clamp    clamp with bounds that are tensors */
+
+#ifndef VRAM_NO_STEP
+
+/* What gradients of clamp make: x and its bounds, the gradient, then what goes at the end of a
+   scope, the last one first. */
+typedef struct vram__clamp {
+  vram__step *s;
+  vram__tensor v[20];
+  uint32_t n;
+} vram__clamp;
+
+enum { VRAM__CLAMP_X, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX, VRAM__CLAMP_GRAD, VRAM__CLAMP_OWN };
+
+static uint32_t vram__clamp_put(vram__clamp *c, vram__tensor t) {
+  c->v[c->n] = t;
+  return c->n++;
+}
+
+/* A comparison of a and b, or the and or the or of two. */
+static uint32_t vram__clamp_mask(vram__clamp *c, uint32_t a, uint32_t b) {
+  const vram_dims *d[2];
+  d[0] = c->v[a].d;
+  d[1] = c->v[b].d;
+  return vram__clamp_put(c, vram__tensor_empty(c->s, vram__dims_pointwise(c->s, d, 2), VRAM_BOOL));
+}
+
+static uint32_t vram__clamp_half(vram__clamp *c) {
+  return vram__clamp_put(c, vram__pointwise_empty_number(c->s, c->v[VRAM__CLAMP_GRAD]));
+}
+
+static uint32_t vram__clamp_zero(vram__clamp *c) {
+  return vram__clamp_put(c, vram__tensor_empty(c->s, c->s->scalar, c->v[VRAM__CLAMP_GRAD].dt));
+}
+
+/* where(mask, grad, other): the gradient itself */
+static vram__tensor vram__clamp_where(vram__clamp *c, uint32_t mask, uint32_t other) {
+  const vram_dims *d[3];
+  d[0] = c->v[mask].d;
+  d[1] = c->v[VRAM__CLAMP_GRAD].d;
+  d[2] = c->v[other].d;
+  return vram__tensor_empty(c->s, vram__dims_pointwise(c->s, d, 3), c->v[VRAM__CLAMP_GRAD].dt);
+}
+
+/* What was made since n goes; the last of it stays where `last` says so. */
+static void vram__clamp_leave(vram__clamp *c, uint32_t n, int last) {
+  vram__tensor t = c->v[c->n - 1];
+  c->n -= (uint32_t)last;
+  while (c->n > n)
+    vram__tensor_release(c->s, c->v[--c->n]);
+  if (last)
+    vram__clamp_put(c, t);
+}
+
+/* One bound: either gradient is that of maximum. */
+static vram__tensor vram__clamp_one(vram__clamp *c) {
+  const uint32_t n = c->n;
+  const int halves = !(c->s->device.rules->does & VRAM__MASK_LAST);
+  uint32_t other;
+  vram__tensor y;
+  if (halves)
+    vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  other = halves ? vram__clamp_half(c) : vram__clamp_zero(c);
+  y = vram__clamp_where(c, vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN), other);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* x < min and min < max, or x equal to min; half of the gradient where equal */
+static vram__tensor vram__clamp_min_grad(vram__clamp *c, uint32_t order, uint32_t equal) {
+  const uint32_t n = c->n;
+  uint32_t below, at, half;
+  vram__tensor y;
+  below = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  below = vram__clamp_mask(c, below, order);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  at = vram__clamp_mask(c, at, equal);
+  vram__clamp_mask(c, below, at);
+  vram__clamp_leave(c, n, 1);
+  vram__clamp_mask(c, n, n);
+  half = vram__clamp_half(c);
+  vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  y = vram__clamp_where(c, n, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* The other bound counts also where it is the lower one. */
+static vram__tensor vram__clamp_max_grad(vram__clamp *c) {
+  const uint32_t n = c->n;
+  uint32_t order, above, at, half;
+  vram__tensor y;
+  order = vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  above = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  above = vram__clamp_mask(c, above, order);
+  above = vram__clamp_mask(c, above, order);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  at = vram__clamp_mask(c, at, order);
+  vram__clamp_mask(c, above, at);
+  vram__clamp_leave(c, n + 1, 1);
+  vram__clamp_mask(c, n + 1, n + 1);
+  half = vram__clamp_half(c);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  at = vram__clamp_mask(c, at, order);
+  y = vram__clamp_where(c, at, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+static vram__tensor vram__clamp_x_grad(vram__clamp *c) {
+  const uint32_t n = c->n;
+  const uint32_t order = vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  uint32_t i, low, high, half;
+  vram__tensor y;
+  for (i = 0; i < 2; i++) { /* inside, and at a bound */
+    low = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+    high = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+    high = vram__clamp_mask(c, low, high);
+    if (!i)
+      vram__clamp_mask(c, high, order);
+    vram__clamp_leave(c, n + 1 + i, 1);
+  }
+  half = vram__clamp_half(c);
+  y = vram__clamp_where(c, n + 1, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* Two bounds before 2.14: all of the gradient or nothing. The second comparison is written into
+   the first one with logical_and_. */
+static vram__tensor vram__clamp_either(vram__clamp *c, uint32_t bound, uint32_t zero) {
+  const uint32_t n = c->n, mask = vram__clamp_mask(c, VRAM__CLAMP_X, bound);
+  vram__tensor y;
+  vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  y = vram__clamp_where(c, mask, zero);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+static void vram__forward_clamp_tensor(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, n->nin, 1, 3);
+  const vram_dims *d[3];
+  uint32_t i;
+  for (i = n->nin; i-- > 0;) {
+    d[i] = x[i].d;
+    if (f)
+      vram__save_tensor(s, f, x[i]);
+  }
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, n->nin), n->out[0].dtype);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, clamp_backward and clamp_backward_min_max; in 2.14 and later as measured. */
+static void vram__backward_clamp_tensor(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int old = (s->device.rules->does & VRAM__MASK_LAST) != 0;
+  uint32_t i, first = 0, second = 0;
+  vram__clamp c;
+  c.s = s;
+  c.n = VRAM__CLAMP_OWN;
+  for (i = 0; i < f->nin; i++)
+    c.v[i] = VRAM__SAVED(f)[f->nin - 1u - i];
+  c.v[VRAM__CLAMP_GRAD] = VRAM__SLOTS(f)[0].g;
+  if (f->nin == 2) {
+    for (i = 2; i-- > 0;)
+      if (vram__input_wanted(f, i))
+        to[i] = vram__clamp_one(&c);
+    return;
+  }
+  if (vram__input_wanted(f, 1) || vram__input_wanted(f, 2)) {
+    first = old ? vram__clamp_zero(&c) : vram__clamp_mask(&c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+    second = old ? 0 : vram__clamp_mask(&c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+    if (vram__input_wanted(f, 1))
+      to[1] = old ? vram__clamp_either(&c, VRAM__CLAMP_MIN, first)
+                  : vram__clamp_min_grad(&c, first, second);
+    if (vram__input_wanted(f, 2))
+      to[2] = old ? vram__clamp_either(&c, VRAM__CLAMP_MAX, first) : vram__clamp_max_grad(&c);
+    vram__clamp_leave(&c, VRAM__CLAMP_OWN, 0);
+  }
+  if (!vram__input_wanted(f, 0))
+    return;
+  if (old) {
+    const uint32_t zero = vram__clamp_zero(&c), low = vram__clamp_mask(&c, 0, VRAM__CLAMP_MIN);
+    vram__clamp_mask(&c, 0, VRAM__CLAMP_MAX);
+    to[0] = vram__clamp_where(&c, low, zero);
+    vram__clamp_leave(&c, VRAM__CLAMP_OWN, 0);
+  } else
+    to[0] = vram__clamp_x_grad(&c);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(clamp_tensor, "", 2, 3, bcast, SAME, none, clamp_tensor, clamp_tensor, each, NONE, 0,
+         VRAM__OP_REAL, "");
 
 /* >>ops/view    ops whose output is a view */
 
@@ -18366,10 +18565,12 @@ VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, s
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_SELECT, 0, "dim! index!");
-VRAM__OP(split, "split split_with_sizes: x split_size_or_sections dim?", 1, 1, split, SAME, none,
-         split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
-VRAM__OP(chunk, "chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
-         "chunks! dim");
+VRAM__OP(
+    split,
+    "split split_with_sizes unsafe_split unsafe_split_with_sizes: x split_size_or_sections dim?", 1,
+    1, split, SAME, none, split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
+VRAM__OP(chunk, "chunk unsafe_chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none,
+         SLICE, 0, 0, "chunks! dim");
 VRAM__OP(unbind, "unbind: x dim?", 1, 1, unbind, SAME, none, split, split, none, SLICE,
          VRAM__VIEW_UNBIND, 0, "dim");
 VRAM__OP(detach, "", 1, 1, same, SAME, none, detach, none, none, SAME, 0,
@@ -19114,6 +19315,12 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
+static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
+  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
+    return vram__node_error(g, n, "p of a norm must be at least 1");
+  return vram__shape_reduce(g, n);
+}
+
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
   if (!vram__shape_reduce(g, n))
     return 0;
@@ -19556,7 +19763,7 @@ static void vram__backward_aminmax(vram__step *s, vram__grad_fn *f, vram__tensor
   }
 }
 
-/* torch.linalg.vector_norm with ord 2 */
+/* torch.linalg.vector_norm */
 
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
@@ -19585,18 +19792,51 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
+/* The 2-norm: x over the norm, 0 where that is 0. */
+static vram__tensor vram__norm_two(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor q = vram__pointwise_empty2(s, x, y);
+  const vram__tensor m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
+  const vram__tensor to = vram__pointwise_empty2(s, g, q);
+  vram__tensor_release(s, m);
+  vram__tensor_release(s, q);
+  return to;
+}
+
+/* Of others a power of x, signed, times grad over a power of the norm; the 1-norm has signs alone.
+ */
+static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                     vram__tensor y) {
+  vram__tensor sign = vram__tensor_none(), power = vram__pointwise_empty1(s, x), scaled, t, to;
+  if (p == VRAM__ONE) {
+    to = vram__pointwise_empty2(s, power, g);
+    vram__tensor_release(s, power);
+    return to;
+  }
+  if (p < 2 * VRAM__ONE)
+    sign = vram__pointwise_empty1(s, x);
+  scaled = vram__pointwise_empty2(s, sign.d ? sign : x, power);
+  vram__tensor_release(s, sign);
+  vram__tensor_release(s, power);
+  power = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, g, power);
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL));
+  to = vram__pointwise_empty2(s, scaled, t);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
+  const int64_t p =
+      f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  q = vram__pointwise_empty2(s, x, y);
-  m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
-  to[0] = vram__pointwise_empty2(s, g, q);
-  vram__tensor_release(s, m);
-  vram__tensor_release(s, q);
+  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
   vram__tensor_release(s, x);
 }
 
@@ -19672,8 +19912,8 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
-         "dim keepdim dtype");
+VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+         "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
 VRAM__OP(var_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, 0, 0,
@@ -22426,10 +22666,10 @@ VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE,
          "");
 VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
          VRAM__OP_FLOATS, "");
-VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
+VRAM__OP(addmm, "addmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
-VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,
-         VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(baddbmm, "baddbmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, none, addmm,
+         PRODUCT, 0, VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 

@@ -420,6 +420,16 @@ def clamp(l):
     return getattr(torch, "clamp_" if l.flag("inplace", 0) else "clamp")(l.x, **keys)
 
 
+@call("rpow")
+def rpow(l):
+    return 2.5**l.x
+
+
+@call("clamp_tensor")
+def clamp_tensor(l):
+    return torch.clamp(*l.inputs)
+
+
 @call("add", "sub", "mul", "div", "pow", "floor_divide", "maximum", "minimum", "remainder")
 def arithmetic(l):
     number = 3.0 if l.x.is_floating_point() or l.op == "pow" else 3
@@ -489,7 +499,7 @@ def along(l):
 
 @call("norm")
 def norm(l):
-    return torch.linalg.vector_norm(l.x, 2, dim=l.sizes("dim"), keepdim=l.flag("keepdim", 0), dtype=l.dtype())
+    return torch.linalg.vector_norm(l.x, l.number("p", 2), dim=l.sizes("dim"), keepdim=l.flag("keepdim", 0), dtype=l.dtype())
 
 
 @call("max", "min")

@@ -120,6 +120,8 @@ VRAM__OP_POINTWISE(expm1, "expm1", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP
                    "inplace", "x0: mul(grad, shifted(y))");
 VRAM__OP_POINTWISE(exp2, "exp2", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: scaled(mul(grad, y))");
+VRAM__OP_POINTWISE(rpow, "", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "",
+                   "x0: with(x0, mul(grad, scaled(y)))");
 VRAM__OP_POINTWISE(reciprocal, "reciprocal", 1, 1, same, FLOAT, fp32, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(neg(grad), mul(y, y))");
 VRAM__OP_POINTWISE(sinh, "sinh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
