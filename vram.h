@@ -2301,13 +2301,13 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
-  X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) \
-  X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
-  X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) X(digamma) \
-  X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) \
-  X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) \
-  X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) \
-  X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
+  X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(tan) X(atan2) X(cosh) X(asinh) \
+  X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
+  X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
+  X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \
+  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
+  X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) \
+  X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
   X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) \
   X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
   X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
@@ -17569,7 +17569,7 @@ VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(sin, "sin", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
@@ -17736,6 +17736,8 @@ VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_A
                    "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
 VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
+VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, shifted(powered(y)))");
 VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0,
          VRAM__OP_REAL, "");
 VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -17760,7 +17762,7 @@ VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATI
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: scaled(grad)");
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
+                   "x0: mul(grad, settled(mul_rtl(compare(x0, x0), compare_number(abs(x0)))))");
 VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
                    "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
 VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,

@@ -1202,8 +1202,11 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         else:
             self.laid_out(self.emit(op, [], r, {**keys, "dtype": DTYPES[r.dtype]}), r)
 
-    def op_fill(self, a, r, _):
-        self.emit("fill", [a[0][0]], r, {"inplace": 1})
+    def op_fill(self, a, r, inplace):
+        x = a[0][0]
+        if not inplace:  # torch.fill: a copy, which is then filled
+            x = self.made("clone", [self.ref(x)], {})
+        self.emit("fill", [x], r, {"inplace": 1})
 
     op_zero = op_fill
 
