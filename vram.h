@@ -4614,9 +4614,16 @@ typedef enum vram_value_kind {
   VRAM_VALUE_FLOAT,
   VRAM_VALUE_BOOL,
   VRAM_VALUE_TEXT,
-  VRAM_VALUE_ARRAY /* `count` of `of`; elements of numbers are there, those of text are only
-                      counted */
+  VRAM_VALUE_ARRAY, /* `count` of `of`; elements of numbers are there, those of text in JSON only,
+                       of GGUF they are counted; `array` is NULL where they are only counted */
+  VRAM_VALUE_NULL   /* null of JSON; of an array: elements that differ, or are arrays or objects */
 } vram_value_kind;
+
+/* An element of an array of texts. */
+typedef struct vram_file_text {
+  const char *text; /* not terminated */
+  uint64_t count;
+} vram_file_text;
 
 /* What a file says about itself: a key of GGUF, of __metadata__, or a path of a config.json
    ("text_config.num_hidden_layers"). */
@@ -4630,7 +4637,8 @@ struct vram_file_value {
     int64_t i;
     double f;
   } number;          /* BOOL: u is 0 or 1 */
-  const void *array; /* uint64_t, int64_t or double each, as `of` says (BOOL: uint64_t) */
+  const void *array; /* uint64_t, int64_t, double or vram_file_text each, as `of` says (BOOL:
+                        uint64_t) */
   uint64_t count;    /* elements of an array, bytes of a text */
   uint32_t name_len;
   uint8_t kind, of; /* vram_value_kind */
@@ -4664,6 +4672,7 @@ typedef struct vram_file {
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
   struct vram__names *names; /* of tensors, for vram_file_find */
+  struct vram__names *index; /* of tensors, with the parts that an index gives them */
 } vram_file;
 
 /* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */
@@ -4679,7 +4688,8 @@ VRAM_API const char *vram_file_format_name(vram_file_format format);
 /* An empty file in the caller's memory, which must outlive it. */
 VRAM_API void vram_file_init(vram_file *f, void *memory, uint64_t bytes);
 
-/* Reads one part. Its data may be missing, its header may not. After an error the file is not to be
+/* Reads one part; those that an index names in the order of f's parts. Its data may be missing, its
+   header may not (of safetensors: all of the data or nothing). After an error the file is not to be
    used; e (may be NULL) says what is wrong and at which offset.
      VRAM_ERR_MEMORY       the memory is too small: once more, with twice as much
      VRAM_ERR_SYNTAX       what is there is malformed
@@ -54440,7 +54450,8 @@ typedef struct vram__json {
   double number;    /* of NUMBER */
   uint64_t integer; /* its magnitude, if is_integer */
   uint8_t is_integer, is_negative;
-  uint8_t after; /* a value has just ended: a comma or an end follows */
+  uint8_t after;        /* a value has just ended: a comma or an end follows */
+  uint8_t has_infinity; /* NaN, Infinity and -Infinity are numbers, as Python's json writes them */
   uint32_t depth;
   uint8_t is_array[VRAM__JSON_DEPTH];
 } vram__json;
@@ -54467,6 +54478,17 @@ VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, cons
 /* gguf.c */
 VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r);
 VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e);
+
+/* safetensors.c */
+VRAM__FN vram_result vram__safetensors_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__index_finish(const vram_file *f, vram_error *e);
+
+/* config.c */
+typedef vram_result vram__values_handler(vram_file *f, vram__json *j);
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
+                                       vram__values_handler *handle);
+VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 
 /* >>read/source    the bytes of a file, from front to back */
 
@@ -54817,6 +54839,25 @@ static uint64_t vram__json_digits(vram__json *j, uint64_t *v, double *d) {
   return n;
 }
 
+static int vram__json_word(vram__json *j, const char *word) {
+  vram__reader *const r = j->r;
+  for (; *word; word++) {
+    if (vram__json_peek(r) != *word)
+      return vram__json_bad(j, "no JSON: a value was expected"), 0;
+    r->at++;
+  }
+  return !r->result;
+}
+
+/* NaN or Infinity: no number that anything is counted with. */
+static int vram__json_beyond(vram__json *j) {
+  const double infinity = 1e300 * 1e300;
+  const int is_nan = vram__json_peek(j->r) == 'N';
+  j->is_integer = 0;
+  j->number = is_nan ? infinity - infinity : j->is_negative ? -infinity : infinity;
+  return vram__json_word(j, is_nan ? "NaN" : "Infinity");
+}
+
 static int vram__json_number(vram__json *j) {
   vram__reader *const r = j->r;
   uint64_t v = 0, exponent = 0, n;
@@ -54824,6 +54865,8 @@ static int vram__json_number(vram__json *j) {
   double d = 0, ignored = 0;
   j->is_negative = *r->at == '-';
   r->at += j->is_negative;
+  if (j->has_infinity && vram__json_peek(r) == 'I')
+    return vram__json_beyond(j);
   if (vram__json_peek(r) == '0')
     n = 1, r->at++;
   else
@@ -54853,16 +54896,6 @@ static int vram__json_number(vram__json *j) {
 }
 
 /* ---- structure ---- */
-
-static int vram__json_word(vram__json *j, const char *word) {
-  vram__reader *const r = j->r;
-  for (; *word; word++) {
-    if (vram__json_peek(r) != *word)
-      return vram__json_bad(j, "no JSON: a value was expected"), 0;
-    r->at++;
-  }
-  return !r->result;
-}
 
 static vram__json_kind vram__json_open(vram__json *j, int is_array) {
   if (j->depth == VRAM__JSON_DEPTH)
@@ -54904,6 +54937,10 @@ static vram__json_kind vram__json_value(vram__json *j, uint8_t c) {
   }
   if (c == '-' || (c >= '0' && c <= '9'))
     return vram__json_number(j) ? VRAM__JSON_NUMBER : VRAM__JSON_END;
+  if (j->has_infinity && (c == 'N' || c == 'I')) {
+    j->is_negative = 0;
+    return vram__json_beyond(j) ? VRAM__JSON_NUMBER : VRAM__JSON_END;
+  }
   return vram__json_bad(j, c ? "no JSON: a value was expected" : "the file ends in JSON");
 }
 
@@ -55366,6 +55403,635 @@ VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e) {
   return VRAM_OK;
 }
 
+/* >>read/safetensors    safetensors (one file or a shard) and model.safetensors.index.json
+   Refuses what the package safetensors 0.8.0 refuses, and doubled names and blanks before the
+   header, which its description of the format forbids. */
+
+#define VRAM__SAFETENSORS_MAX UINT64_C(100000000) /* MAX_HEADER_SIZE */
+
+/* The fields of a tensor; each is there once. */
+enum { VRAM__ST_DTYPE = 1, VRAM__ST_SHAPE = 2, VRAM__ST_OFFSETS = 4, VRAM__ST_ALL = 7 };
+
+/* Fails at the token; the text goes on with the name of a tensor. */
+static vram_result vram__st_fail(vram__json *j, vram_result code, const char *text,
+                                 const vram_file_tensor *t) {
+  if (!j->r->result) {
+    vram__json_fail(j, code, text);
+    vram__error_text(j->r->error, " '");
+    vram__error_quote(j->r->error, t->name, t->name_len);
+    vram__error_text(j->r->error, "'");
+  }
+  return j->r->result;
+}
+
+/* ---- a tensor ---- */
+
+static vram_result vram__st_dtype(vram__json *j, vram_file_tensor *t) {
+  int32_t i;
+  if (vram__json_next(j) != VRAM__JSON_TEXT)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "a dtype that is no text, of tensor", t);
+  for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++) {
+    const char *name = vram_dtype_get_info((vram_dtype)i)->safetensors_name;
+    if (name && vram__text_is(j->text, (uint32_t)j->len, name)) {
+      t->dtype = (vram_dtype)i;
+      return VRAM_OK;
+    }
+  }
+  vram__st_fail(j, VRAM_ERR_DTYPE, "no such dtype of safetensors, of tensor", t);
+  vram__error_text(j->r->error, ": ");
+  vram__error_quote(j->r->error, j->text, (uint32_t)j->len);
+  return j->r->result;
+}
+
+/* The next element of an array of sizes or offsets; 0: its end, or an error. */
+static int vram__st_number(vram__json *j, const vram_file_tensor *t, uint64_t *v) {
+  const vram__json_kind kind = vram__json_next(j);
+  if (kind == VRAM__JSON_ARRAY_END)
+    return 0;
+  if (kind != VRAM__JSON_NUMBER || !j->is_integer || j->is_negative) {
+    vram__st_fail(j, VRAM_ERR_SYNTAX, "a size or offset that is no whole number, of tensor", t);
+    return 0;
+  }
+  *v = j->integer;
+  return 1;
+}
+
+static vram_result vram__st_shape(vram__json *j, vram_file_tensor *t) {
+  uint64_t n;
+  if (vram__json_next(j) != VRAM__JSON_ARRAY)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "a shape that is no array, of tensor", t);
+  t->numel = 1;
+  for (t->ndim = 0; vram__st_number(j, t, &n); t->ndim++) {
+    if (t->ndim == VRAM_MAX_AXES)
+      return vram__st_fail(j, VRAM_ERR_UNSUPPORTED, "too many axes of tensor", t);
+    if (n > (uint64_t)INT64_MAX)
+      return vram__st_fail(j, VRAM_ERR_OVERFLOW, "a size beyond 2^63-1 of tensor", t);
+    t->size[t->ndim] = (int64_t)n;
+    t->numel = vram__product_or_overflow(t->numel, n);
+    if (t->numel > (uint64_t)INT64_MAX)
+      return vram__st_fail(j, VRAM_ERR_OVERFLOW, "more than 2^63-1 elements in tensor", t);
+  }
+  return j->r->result;
+}
+
+/* From and to, in the data behind the header; `bytes` is their difference until it is checked. */
+static vram_result vram__st_offsets(vram__json *j, vram_file_tensor *t) {
+  uint64_t from = 0, to = 0, more;
+  if (vram__json_next(j) != VRAM__JSON_ARRAY)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "data_offsets that are no array, of tensor", t);
+  if (!vram__st_number(j, t, &from) || !vram__st_number(j, t, &to) ||
+      vram__st_number(j, t, &more) || j->r->result)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "data_offsets that are not two, of tensor", t);
+  if (to < from || to > (uint64_t)VRAM_MAX_BYTES)
+    return vram__st_fail(j, VRAM_ERR_VALUE, "data_offsets that end before they begin, of tensor",
+                         t);
+  t->offset = from;
+  t->bytes = to - from;
+  return VRAM_OK;
+}
+
+static uint32_t vram__st_field(const vram__json *j) {
+  return vram__text_is(j->text, (uint32_t)j->len, "dtype")          ? (uint32_t)VRAM__ST_DTYPE
+         : vram__text_is(j->text, (uint32_t)j->len, "shape")        ? (uint32_t)VRAM__ST_SHAPE
+         : vram__text_is(j->text, (uint32_t)j->len, "data_offsets") ? (uint32_t)VRAM__ST_OFFSETS
+                                                                    : 0u;
+}
+
+/* The fields of a tensor; others are passed over. */
+static vram_result vram__st_fields(vram__json *j, vram_file_tensor *t) {
+  uint32_t seen = 0;
+  if (vram__json_next(j) != VRAM__JSON_OBJECT)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "no object is tensor", t);
+  while (vram__json_next(j) == VRAM__JSON_KEY) {
+    const uint32_t field = vram__st_field(j);
+    if (seen & field)
+      return vram__st_fail(j, VRAM_ERR_NAME, "a field that is there twice, of tensor", t);
+    seen |= field;
+    if (field == VRAM__ST_DTYPE)
+      vram__st_dtype(j, t);
+    else if (field == VRAM__ST_SHAPE)
+      vram__st_shape(j, t);
+    else if (field == VRAM__ST_OFFSETS)
+      vram__st_offsets(j, t);
+    else {
+      vram__json_next(j);
+      vram__json_skip(j);
+    }
+  }
+  if (!j->r->result && seen != VRAM__ST_ALL)
+    vram__st_fail(j, VRAM_ERR_SYNTAX, "dtype, shape or data_offsets are missing, of tensor", t);
+  return j->r->result;
+}
+
+/* Its bytes are those of its sizes. */
+static vram_result vram__st_bytes(vram__json *j, const vram_file_tensor *t) {
+  const vram_dtype_info *const info = vram_dtype_get_info(t->dtype);
+  uint64_t bytes;
+  if (vram_dtype_bytes(t->dtype, t->numel, &bytes) || bytes > (uint64_t)VRAM_MAX_BYTES) {
+    if (t->numel % info->row_multiple)
+      return vram__st_fail(j, VRAM_ERR_BLOCK, "elements that make no whole bytes, of tensor", t);
+    return vram__st_fail(j, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes in tensor", t);
+  }
+  if (info->block_elements > 1 &&
+      t->numel % info->block_elements * info->block_bytes % info->block_elements)
+    return vram__st_fail(j, VRAM_ERR_BLOCK, "elements that make no whole bytes, of tensor", t);
+  if (bytes != t->bytes) {
+    vram__st_fail(j, VRAM_ERR_VALUE, "data_offsets and shape do not agree, of tensor", t);
+    vram__error_number(j->r->error, ": ", t->bytes);
+    vram__error_number(j->r->error, " bytes, expected ", bytes);
+  }
+  return j->r->result;
+}
+
+static vram_result vram__st_tensor(vram_file *f, vram__json *j, vram__names *names) {
+  const char *const name = j->text;
+  const uint32_t len = (uint32_t)j->len;
+  vram_file_tensor *t;
+  vram__json_keep(j);
+  t = vram__file_tensor(f, j->r);
+  if (!t)
+    return j->r->result;
+  t->name = name;
+  t->name_len = len;
+  if (!vram__names_add(f, j->r, names, name, len, t))
+    return vram__st_fail(j, VRAM_ERR_NAME, "two tensors are called", t);
+  return vram__st_fields(j, t) ? j->r->result : vram__st_bytes(j, t);
+}
+
+/* ---- the header ---- */
+
+/* __metadata__: texts. Those of a second shard say the same again and are not kept. */
+static vram_result vram__st_metadata(vram_file *f, vram__json *j, int is_kept) {
+  vram__names names = {NULL, 0, 0};
+  const vram__json_kind kind = vram__json_next(j);
+  if (kind == VRAM__JSON_NULL)
+    return VRAM_OK;
+  if (kind != VRAM__JSON_OBJECT)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "__metadata__ that is no object");
+  while (vram__json_next(j) == VRAM__JSON_KEY) {
+    vram_file_value other, *v = &other;
+    const char *const name = j->text;
+    const uint32_t len = (uint32_t)j->len;
+    vram__json_keep(j);
+    if (is_kept && (v = vram__file_value(f, j->r)) == NULL)
+      return j->r->result;
+    vram__memory_zero(v, sizeof *v);
+    v->name = name;
+    v->name_len = len;
+    if (!vram__names_add(f, j->r, &names, name, len, name))
+      return vram__json_fail(j, VRAM_ERR_NAME, "a key of __metadata__ that is there twice");
+    if (vram__json_next(j) != VRAM__JSON_TEXT)
+      return vram__json_fail(j, VRAM_ERR_SYNTAX, "a value of __metadata__ that is no text");
+    v->kind = VRAM_VALUE_TEXT;
+    v->text = j->text;
+    v->count = j->len;
+    if (is_kept)
+      vram__json_keep(j);
+  }
+  return j->r->result;
+}
+
+static int vram__st_is_before(const vram_file_tensor *a, const vram_file_tensor *b) {
+  return a->offset != b->offset ? a->offset < b->offset : a->bytes <= b->bytes;
+}
+
+static vram_file_tensor *vram__st_merge(vram_file_tensor *a, vram_file_tensor *b) {
+  vram_file_tensor *first = NULL, **end = &first;
+  while (a && b) {
+    vram_file_tensor **const least = vram__st_is_before(a, b) ? &a : &b;
+    *end = *least;
+    end = &(*least)->next;
+    *least = *end;
+  }
+  *end = a ? a : b;
+  return first;
+}
+
+/* By offset: a list of 2^i tensors waits at i for another one. */
+static vram_file_tensor *vram__st_sort(vram_file_tensor *t) {
+  vram_file_tensor *wait[32], *rest, *all = NULL;
+  uint32_t i;
+  vram__memory_zero(wait, sizeof wait);
+  for (; t; t = rest) {
+    rest = t->next;
+    t->next = NULL;
+    for (i = 0; i < 31 && wait[i]; i++) {
+      t = vram__st_merge(wait[i], t);
+      wait[i] = NULL;
+    }
+    wait[i] = wait[i] ? vram__st_merge(wait[i], t) : t;
+  }
+  for (i = 0; i < 32; i++)
+    all = vram__st_merge(wait[i], all);
+  return all;
+}
+
+/* The tensors of the part lie one behind the other from 0 on; offsets become those in the file. */
+static vram_result vram__st_place(vram_file *f, vram__json *j, vram_file_part *part,
+                                  vram_file_tensor *before) {
+  vram_file_tensor **const list = before ? &before->next : &f->tensor_first, *t;
+  uint64_t data = 0;
+  *list = vram__st_sort(*list);
+  for (t = *list; t; t = t->next) {
+    if (t->offset != data) {
+      vram__st_fail(j, VRAM_ERR_VALUE, "a hole or an overlap before tensor", t);
+      vram__error_number(j->r->error, ": offset ", t->offset);
+      vram__error_number(j->r->error, ", expected ", data);
+      return j->r->result;
+    }
+    data += t->bytes; /* the end that data_offsets said: no overflow */
+    t->offset += part->header_bytes;
+    f->numel = vram__sum_or_overflow(f->numel, t->numel);
+    part->ntensor++;
+    f->tensor_last = t;
+  }
+  f->tensor_bytes = vram__sum_or_overflow(f->tensor_bytes, data);
+  if (f->tensor_bytes > (uint64_t)VRAM_MAX_BYTES)
+    return vram__json_fail(j, VRAM_ERR_OVERFLOW, "tensors of more than 2^63-1 bytes");
+  part->expected_bytes = part->header_bytes + data;
+  return VRAM_OK;
+}
+
+/* From here on the reader ends where the header does. */
+static vram_result vram__st_limit(vram__reader *r, vram_file_source *header) {
+  const uint64_t n = vram__reader_u64(r, "the length of the header");
+  if (r->result)
+    return r->result;
+  if (n > VRAM__SAFETENSORS_MAX) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, 0, "a header of more than 100,000,000 bytes:");
+    vram__error_number(r->error, " ", n);
+    return r->result;
+  }
+  if (n > vram__reader_left(r)) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, 0, "a header that is longer than the file:");
+    vram__error_number(r->error, " ", n);
+    return r->result;
+  }
+  *header = *r->source;
+  header->bytes = 8 + n;
+  r->source = header;
+  if (r->end_offset > header->bytes) {
+    r->end -= r->end_offset - header->bytes;
+    r->end_offset = header->bytes;
+  }
+  return VRAM_OK;
+}
+
+static vram_result vram__st_entries(vram_file *f, vram__json *j, int is_first) {
+  vram__names names = {NULL, 0, 0};
+  int has_metadata = 0;
+  if (vram__json_next(j) != VRAM__JSON_OBJECT)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "a header that is no object");
+  while (vram__json_next(j) == VRAM__JSON_KEY) {
+    if (!vram__text_is(j->text, (uint32_t)j->len, "__metadata__"))
+      vram__st_tensor(f, j, &names);
+    else if (has_metadata)
+      vram__json_fail(j, VRAM_ERR_NAME, "__metadata__ that is there twice");
+    else {
+      has_metadata = 1;
+      vram__st_metadata(f, j, is_first);
+    }
+  }
+  return j->r->result ? j->r->result : vram__json_finish(j);
+}
+
+/* The place of a shard that an index names, in its order; a new one where there is no index. */
+static vram_file_part *vram__st_part(vram_file *f, vram__reader *r, uint32_t *number) {
+  vram_file_part *p = f->part_first;
+  *number = f->npart;
+  if (!f->index)
+    return vram__file_part(f, r, NULL, 0);
+  for (*number = 0; p && p->is_read; p = p->next)
+    ++*number;
+  if (!p)
+    vram__reader_fail(r, VRAM_ERR_VALUE, 0, "more shards than the index names");
+  return p;
+}
+
+VRAM__FN vram_result vram__safetensors_read(vram_file *f, vram__reader *r) {
+  vram_file_tensor *const before = f->tensor_last;
+  const uint64_t present = r->source->bytes;
+  vram_file_source header;
+  vram_file_tensor *t;
+  vram_file_part *part;
+  vram__json j;
+  uint32_t number = 0;
+  if (vram__st_limit(r, &header))
+    return r->result;
+  part = vram__st_part(f, r, &number);
+  if (!part)
+    return r->result;
+  part->is_read = 1;
+  part->present_bytes = present;
+  part->header_bytes = header.bytes;
+  vram__json_begin(&j, r, f);
+  if (vram__st_entries(f, &j, number == 0) || vram__st_place(f, &j, part, before))
+    return r->result;
+  for (t = before ? before->next : f->tensor_first; t; t = t->next)
+    t->part = number;
+  if (present != part->header_bytes && present != part->expected_bytes) {
+    vram__reader_fail(r, VRAM_ERR_VALUE, part->header_bytes,
+                      "data of other bytes than the header has:");
+    vram__error_number(r->error, " ", present - part->header_bytes);
+    vram__error_number(r->error, ", expected ", part->expected_bytes - part->header_bytes);
+  }
+  return r->result;
+}
+
+/* ---- model.safetensors.index.json ---- */
+
+/* Where a tensor is, as the index says: its part. Files are found by their names. */
+static vram_result vram__index_entry(vram_file *f, vram__json *j, vram__names *files) {
+  const char *name = j->text;
+  uint32_t len = (uint32_t)j->len;
+  const void *part;
+  vram__json_keep(j);
+  if (vram__json_next(j) != VRAM__JSON_TEXT || !j->len || j->len > UINT32_MAX)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "the name of a file was expected");
+  part = vram__names_find(files, j->text, (uint32_t)j->len);
+  if (!part) {
+    const char *const file = j->text;
+    const uint32_t file_len = (uint32_t)j->len;
+    vram__json_keep(j);
+    part = vram__file_part(f, j->r, file, file_len);
+    if (!part || !vram__names_add(f, j->r, files, file, file_len, part))
+      return j->r->result;
+  }
+  if (!vram__names_add(f, j->r, f->index, name, len, part))
+    return vram__json_fail(j, VRAM_ERR_NAME, "a tensor that is there twice in weight_map");
+  return j->r->result;
+}
+
+static vram_result vram__index_map(vram_file *f, vram__json *j) {
+  vram__names files = {NULL, 0, 0};
+  if (f->index)
+    return vram__json_fail(j, VRAM_ERR_NAME, "weight_map that is there twice");
+  if (vram__json_next(j) != VRAM__JSON_OBJECT)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "weight_map that is no object");
+  f->index = (vram__names *)vram__file_take(f, j->r, sizeof *f->index);
+  if (!f->index)
+    return j->r->result;
+  vram__memory_zero(f->index, sizeof *f->index);
+  while (vram__json_next(j) == VRAM__JSON_KEY)
+    vram__index_entry(f, j, &files);
+  return j->r->result;
+}
+
+VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r) {
+  vram__json j;
+  vram__json_begin(&j, r, f);
+  vram__values_read(f, &j, "weight_map", vram__index_map);
+  if (!vram__json_finish(&j) && !f->index)
+    vram__json_fail(&j, VRAM_ERR_SYNTAX, "an index without weight_map");
+  return r->result;
+}
+
+/* Every tensor is where the index says, and no other one. */
+VRAM__FN vram_result vram__index_finish(const vram_file *f, vram_error *e) {
+  const vram_file_part *p = f->part_first;
+  const vram_file_tensor *t;
+  uint32_t number = 0;
+  for (; p; p = p->next)
+    if (!p->is_read) {
+      vram__error_begin(e, VRAM_ERR_VALUE, 0, "a shard that the index names is missing: ");
+      vram__error_quote(e, p->name, p->name_len);
+      return VRAM_ERR_VALUE;
+    }
+  for (t = f->tensor_first, p = f->part_first; t; t = t->next) {
+    for (; number < t->part; number++)
+      p = p->next;
+    if (vram__names_find(f->index, t->name, t->name_len) != p) {
+      vram__error_begin(e, VRAM_ERR_VALUE, 0, "a tensor that the index has elsewhere or not: ");
+      vram__error_quote(e, t->name, t->name_len);
+      return VRAM_ERR_VALUE;
+    }
+  }
+  if (f->ntensor != f->index->count) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "an index of ");
+    vram__error_number(e, "", f->index->count);
+    vram__error_number(e, " tensors, of which there are ", f->ntensor);
+    return VRAM_ERR_VALUE;
+  }
+  return VRAM_OK;
+}
+
+/* >>read/config    JSON files as values, each named by its path: config.json of transformers */
+
+enum {
+  VRAM__CONFIG_FIRST = 16, /* elements for which an array gets room at first */
+  VRAM__CONFIG_KEPT = 8192 /* a longer array is only counted */
+};
+
+/* A number, text or truth value as it was read, before all of an array are of one kind. */
+typedef struct vram__values_item {
+  vram_file_text text;
+  union {
+    uint64_t u;
+    int64_t i;
+    double f;
+  } number;
+  uint8_t kind;
+} vram__values_item;
+
+typedef struct vram__values_path {
+  const char *text;
+  uint32_t len;
+} vram__values_path;
+
+/* The value of a token; the text of a text stays. */
+static void vram__values_scalar(vram__json *j, vram__values_item *v) {
+  vram__memory_zero(v, sizeof *v);
+  switch (j->kind) {
+  case VRAM__JSON_TEXT:
+    v->kind = VRAM_VALUE_TEXT;
+    v->text.text = j->text;
+    v->text.count = j->len;
+    vram__json_keep(j);
+    break;
+  case VRAM__JSON_NUMBER:
+    v->kind = VRAM_VALUE_FLOAT;
+    v->number.f = j->number;
+    if (j->is_integer && !j->is_negative) {
+      v->kind = VRAM_VALUE_UINT;
+      v->number.u = j->integer;
+    } else if (j->is_integer && j->integer <= (uint64_t)INT64_MAX) {
+      v->kind = VRAM_VALUE_INT;
+      v->number.i = -(int64_t)j->integer;
+    }
+    break;
+  case VRAM__JSON_TRUE:
+  case VRAM__JSON_FALSE:
+    v->kind = VRAM_VALUE_BOOL;
+    v->number.u = j->kind == VRAM__JSON_TRUE;
+    break;
+  default:
+    v->kind = VRAM_VALUE_NULL;
+    break;
+  }
+}
+
+/* ---- arrays ---- */
+
+static int vram__values_is_number(uint32_t kind) {
+  return kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_FLOAT;
+}
+
+/* What elements of two kinds are together. */
+static uint32_t vram__values_join(uint32_t a, uint32_t b) {
+  if (a == b)
+    return a;
+  if (!vram__values_is_number(a) || !vram__values_is_number(b))
+    return VRAM_VALUE_NULL;
+  return a == VRAM_VALUE_FLOAT || b == VRAM_VALUE_FLOAT ? VRAM_VALUE_FLOAT : VRAM_VALUE_INT;
+}
+
+static double vram__values_float(const vram__values_item *v) {
+  return v->kind == VRAM_VALUE_UINT  ? (double)v->number.u
+         : v->kind == VRAM_VALUE_INT ? (double)v->number.i
+                                     : v->number.f;
+}
+
+/* Items become elements of the array's kind, in their place: an element is no longer than an item.
+   A number beyond 2^63-1 beside a negative one makes floats of all. */
+static void vram__values_narrow(vram_file_value *v, vram__values_item *item) {
+  uint64_t i;
+  for (i = 0; i < v->count && v->of == VRAM_VALUE_INT; i++)
+    if (item[i].kind == VRAM_VALUE_UINT && item[i].number.u > (uint64_t)INT64_MAX)
+      v->of = VRAM_VALUE_FLOAT;
+  for (i = 0; i < v->count; i++) {
+    const vram__values_item one = item[i];
+    const double d = vram__values_float(&one);
+    if (v->of == VRAM_VALUE_TEXT)
+      vram__memory_copy((vram_file_text *)(void *)item + i, &one.text, sizeof one.text);
+    else if (v->of == VRAM_VALUE_FLOAT)
+      vram__memory_copy((double *)(void *)item + i, &d, sizeof d);
+    else
+      vram__memory_copy((uint64_t *)(void *)item + i, &one.number.u, sizeof one.number.u);
+  }
+  v->array = item;
+}
+
+/* Room for one more item; NULL: there is none, or it is not to be kept. */
+static vram__values_item *vram__values_room(vram_file *f, vram__json *j, vram__values_item *item,
+                                            uint64_t count, uint64_t *room) {
+  vram__values_item *wide;
+  if (count < *room)
+    return item;
+  *room = *room ? 2 * *room : (uint64_t)VRAM__CONFIG_FIRST;
+  wide = (vram__values_item *)vram__file_take(f, j->r, *room * sizeof *wide);
+  if (wide && count)
+    vram__memory_copy(wide, item, count * sizeof *wide);
+  return wide;
+}
+
+/* The elements behind a bracket: kept if all are numbers, texts or truth values. */
+static vram_result vram__values_array(vram_file *f, vram__json *j, vram_file_value *v) {
+  vram__values_item *item = NULL, one;
+  uint64_t room = 0;
+  v->kind = VRAM_VALUE_ARRAY;
+  while (vram__json_next(j) != VRAM__JSON_ARRAY_END && !j->r->result) {
+    const int is_plain = j->kind != VRAM__JSON_ARRAY && j->kind != VRAM__JSON_OBJECT;
+    if (is_plain)
+      vram__values_scalar(j, &one);
+    else if (vram__json_skip(j))
+      break;
+    v->of = (uint8_t)(!is_plain  ? (uint32_t)VRAM_VALUE_NULL
+                      : v->count ? vram__values_join(v->of, one.kind)
+                                 : one.kind);
+    if (v->of != VRAM_VALUE_NULL && v->count < VRAM__CONFIG_KEPT) {
+      item = vram__values_room(f, j, item, v->count, &room);
+      if (item)
+        item[v->count] = one;
+    }
+    v->count++;
+  }
+  if (!j->r->result && item && v->of != VRAM_VALUE_NULL && v->count <= VRAM__CONFIG_KEPT)
+    vram__values_narrow(v, item);
+  return j->r->result;
+}
+
+/* ---- values ---- */
+
+/* The name of the key that was just read: the path to it, a dot, and itself. */
+static int vram__values_name(vram_file *f, vram__json *j, const vram__values_path *above,
+                             vram__values_path *name) {
+  char *const to = (char *)f->mem + f->used;
+  const uint64_t before = above->len ? (uint64_t)above->len + 1 : 0, len = before + j->len;
+  uint64_t i;
+  if (len > f->cap - f->used || len > UINT32_MAX) {
+    vram__json_fail(j, VRAM_ERR_MEMORY, "the caller's memory is too small");
+    return 0;
+  }
+  for (i = j->len; before && i-- > 0;)
+    to[before + i] = to[i];
+  if (before) {
+    vram__memory_copy(to, above->text, above->len);
+    to[before - 1] = '.';
+  }
+  f->used += len;
+  name->text = to;
+  name->len = (uint32_t)len;
+  return 1;
+}
+
+/* The value whose first token this is. Its text is kept before more memory is taken. */
+static vram_result vram__values_value(vram_file *f, vram__json *j, const vram__values_path *name) {
+  vram__values_item one;
+  vram_file_value *v;
+  vram__values_scalar(j, &one);
+  v = j->r->result ? NULL : vram__file_value(f, j->r);
+  if (!v)
+    return j->r->result;
+  v->name = name->text;
+  v->name_len = name->len;
+  if (j->kind == VRAM__JSON_ARRAY)
+    return vram__values_array(f, j, v);
+  v->kind = one.kind;
+  v->text = one.text.text;
+  v->count = one.text.count;
+  v->number.u = one.number.u;
+  return VRAM_OK;
+}
+
+/* All values of an object. What stands outermost under the key `apart` (NULL: nothing) goes to
+   `handle`. */
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
+                                       vram__values_handler *handle) {
+  vram__values_path path[VRAM__JSON_DEPTH + 1], name;
+  vram__names names = {NULL, 0, 0};
+  j->has_infinity = 1;
+  if (vram__json_next(j) != VRAM__JSON_OBJECT)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "JSON that is no object");
+  vram__memory_zero(path, sizeof path);
+  while (j->depth && vram__json_next(j) != VRAM__JSON_END) {
+    const uint32_t depth = j->depth;
+    if (j->kind == VRAM__JSON_OBJECT_END)
+      continue;
+    if (!vram__values_name(f, j, &path[depth], &name))
+      break;
+    if (!vram__names_add(f, j->r, &names, name.text, name.len, name.text))
+      return vram__json_fail(j, VRAM_ERR_NAME, "a key that is there twice");
+    if (depth == 1 && apart && vram__text_is(name.text, name.len, apart))
+      handle(f, j);
+    else if (vram__json_next(j) == VRAM__JSON_OBJECT)
+      path[j->depth] = name;
+    else if (!j->r->result)
+      vram__values_value(f, j, &name);
+  }
+  return j->r->result;
+}
+
+VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r) {
+  vram_file_part *part = vram__file_part(f, r, NULL, 0);
+  vram__json j;
+  if (!part)
+    return r->result;
+  part->is_read = 1;
+  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
+  vram__json_begin(&j, r, f);
+  return vram__values_read(f, &j, NULL, NULL) ? r->result : vram__json_finish(&j);
+}
+
 /* >>read/file    tensors, values and parts of a file; what kind of file it is */
 
 /* ---- memory ---- */
@@ -55566,12 +56232,19 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
   vram__reader r;
   if (vram__reader_begin(&r, f, s, e))
     return r.result;
-  if (f->format && f->format != format)
+  if ((f->format && f->format != format) || (format == VRAM_FILE_INDEX && f->index))
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0, "a part of another format");
-  f->format = format;
+  if (format != VRAM_FILE_INDEX)
+    f->format = format;
   switch (format) {
   case VRAM_FILE_GGUF:
     return vram__gguf_read(f, &r);
+  case VRAM_FILE_SAFETENSORS:
+    return vram__safetensors_read(f, &r);
+  case VRAM_FILE_INDEX:
+    return vram__index_read(f, &r);
+  case VRAM_FILE_CONFIG:
+    return vram__config_read(f, &r);
   default:
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
                              "no GGUF, safetensors, config.json, ONNX or TFLite file");
@@ -55586,6 +56259,8 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
   if (vram__reader_begin(&r, f, &nothing, e))
     return r.result;
   if (f->format == VRAM_FILE_GGUF && vram__gguf_finish(f, e))
+    return VRAM_ERR_VALUE;
+  if (f->index && vram__index_finish(f, e))
     return VRAM_ERR_VALUE;
   f->names = (vram__names *)vram__file_take(f, &r, sizeof *f->names);
   if (!f->names)
