@@ -1889,6 +1889,7 @@
 #define vram_ledger_take VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_take)
 #define vram_line_args VRAM__JOIN(VRAM_NAMESPACE, vram_line_args)
 #define vram_line_name VRAM__JOIN(VRAM_NAMESPACE, vram_line_name)
+#define vram_llama VRAM__JOIN(VRAM_NAMESPACE, vram_llama)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
 #define vram_net_count VRAM__JOIN(VRAM_NAMESPACE, vram_net_count)
 #define vram_net_lower VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower)
@@ -4705,6 +4706,121 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 /* The tensor, the value of that name; NULL: there is none. Tensors: after vram_file_finish. */
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
+#endif
+
+/* >>llama =====================================================================================
+   What llama.cpp allocates for a GGUF file: weights, KV caches, recurrent states, output and
+   compute buffers, by buffer as llama.cpp names them (VRAM_LLAMA_RULES: the version whose rules
+   these are).
+
+     vram_llama_options o = VRAM_ZERO_INIT;          llama.cpp's defaults on one GPU
+     vram_llama_report r;
+     o.n_ctx = 16384;
+     vram_llama(&file, &o, memory, memory_bytes, &r, &e)
+     r.buffer[0 .. r.nbuffer - 1], r.output_bytes, r.device_bytes[0], ...                        */
+
+#define VRAM_LLAMA_RULES "0c1e57098" /* llama.cpp of 2026-10-01, ggml 0.25.3 */
+
+enum {
+  VRAM_LLAMA_MAX_DEVICES = 16, /* GGML_CUDA_MAX_DEVICES */
+  VRAM_LLAMA_MAX_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 4,
+  VRAM_LLAMA_MAX_CACHES = 4
+};
+
+typedef enum vram_llama_switch { /* of what llama.cpp decides when nobody says */
+                                 VRAM_LLAMA_AUTO,
+                                 VRAM_LLAMA_ON,
+                                 VRAM_LLAMA_OFF
+} vram_llama_switch;
+
+typedef enum vram_llama_split {
+  VRAM_LLAMA_SPLIT_LAYER, /* whole layers, and their cache, to one device or another */
+  VRAM_LLAMA_SPLIT_NONE,  /* all of it on main_gpu */
+  VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
+} vram_llama_split;
+
+/* --override-tensor PATTERN=BUFFER: tensors in whose name the pattern is found lie there. The first
+   that matches counts. Patterns are regular expressions of ECMAScript without look-ahead and back
+   references. */
+typedef struct vram_llama_override {
+  const char *pattern;
+  uint32_t pattern_len;
+  int32_t device; /* -1: CPU */
+} vram_llama_override;
+
+/* All zero: llama.cpp's defaults for one GPU. */
+typedef struct vram_llama_options {
+  uint32_t n_ctx;                    /* 0: that of the model's training */
+  uint32_t n_batch, n_ubatch;        /* 0: 2048, 512 */
+  uint32_t slots;                    /* sequences; 0: 1 */
+  uint32_t outputs;                  /* rows of logits at most; 0: n_batch */
+  uint32_t devices;                  /* equal GPUs, unless is_cpu; 0: 1 */
+  uint32_t main_gpu;                 /* with VRAM_LLAMA_SPLIT_NONE */
+  uint32_t layers;                   /* on the devices, with has_layers (--gpu-layers) */
+  uint32_t n_cpu_moe;                /* experts of the first layers lie on the host */
+  uint32_t cc;                       /* compute capability: 89 is 8.9; 0: 89 */
+  vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
+  vram_llama_switch flash_attention; /* auto */
+  vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
+  vram_llama_split split;            /* by layers */
+  const double *tensor_split;        /* shares of the devices; NULL: equal */
+  uint32_t ntensor_split;            /* of them; missing ones are 0 */
+  const vram_llama_override *override_tensor;
+  uint32_t noverride_tensor;
+  uint8_t has_layers;    /* 0: all of them */
+  uint8_t is_cpu;        /* no device */
+  uint8_t unified;       /* one cache for all sequences */
+  uint8_t no_kv_offload; /* the cache on the host */
+  uint8_t swa_full;      /* sliding layers keep all cells */
+  uint8_t embeddings;    /* the output has embeddings too */
+} vram_llama_options;
+
+typedef struct vram_llama_buffer {
+  char name[16];  /* CUDA0, CUDA_Host, CPU, CPU_REPACK */
+  int32_t device; /* -1: host memory */
+  uint64_t model_bytes, context_bytes, compute_bytes;
+} vram_llama_buffer;
+
+/* One KV cache: all layers that attend in the same way. */
+typedef struct vram_llama_cache {
+  uint64_t cells; /* of each stream */
+  uint64_t k_bytes, v_bytes;
+  uint32_t layers, streams;
+  vram_dtype k_type, v_type;
+  uint8_t slides;
+} vram_llama_cache;
+
+typedef enum vram_llama_known {
+  VRAM_LLAMA_UNKNOWN, /* not counted: 0 */
+  VRAM_LLAMA_FLOOR,   /* at least this */
+  VRAM_LLAMA_EXACT
+} vram_llama_known;
+
+typedef struct vram_llama_report {
+  uint32_t n_ctx, n_ctx_seq, n_batch, n_ubatch, slots;
+  uint32_t nbuffer, ncache, ndevice;
+  vram_llama_buffer buffer[VRAM_LLAMA_MAX_BUFFERS]; /* devices first */
+  vram_llama_cache cache[VRAM_LLAMA_MAX_CACHES];
+  uint64_t r_bytes, s_bytes; /* recurrent states, of all layers */
+  uint64_t output_bytes;     /* host memory, in no buffer above */
+  uint64_t model_bytes, context_bytes, compute_bytes;
+  uint64_t device_bytes[VRAM_LLAMA_MAX_DEVICES];
+  uint64_t host_bytes, total_bytes; /* output_bytes included */
+  vram_llama_known compute;
+  uint8_t flash_attention;
+  uint8_t architecture_is_known; /* 0: taken for a plain transformer */
+} vram_llama_report;
+
+#if !defined(VRAM_NO_READ)
+/* What llama.cpp allocates for f, a whole GGUF file (vram_file_finish). The memory is only used
+   while it works; VRAM_LLAMA_MEMORY bytes are enough for every model.
+     VRAM_ERR_UNSUPPORTED  no GGUF file; a combination of options that llama.cpp refuses
+     VRAM_ERR_VALUE        a hyperparameter is missing or out of range
+     VRAM_ERR_OVERFLOW     more than 2^63-1 bytes
+     VRAM_ERR_MEMORY       the memory is too small */
+#define VRAM_LLAMA_MEMORY (UINT64_C(1) << 22)
+VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o, void *memory,
+                                uint64_t bytes, vram_llama_report *r, vram_error *e);
 #endif
 
 #endif /* VRAM_MACROS_ONLY */
@@ -56275,6 +56391,111 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
       return r.result;
     }
   return VRAM_OK;
+}
+
+/* >>llama    a model and its context as llama.cpp sees them */
+
+enum {
+  VRAM__LLAMA_LAYERS = 512,  /* LLAMA_MAX_LAYERS */
+  VRAM__LLAMA_EXPERTS = 1024 /* LLAMA_MAX_EXPERTS */
+};
+
+/* What an architecture keeps from one token to the next (llama-model.cpp: create_memory). */
+typedef enum vram__llama_memory {
+  VRAM__LLAMA_KV,        /* a KV cache of each layer */
+  VRAM__LLAMA_NO_MEMORY, /* encoders and diffusion models */
+  VRAM__LLAMA_RECURRENT, /* a state of each layer */
+  VRAM__LLAMA_HYBRID     /* either, or both, as the layer is */
+} vram__llama_memory;
+
+/* Which layers of a hybrid model are recurrent. */
+typedef enum vram__llama_layers {
+  VRAM__LLAMA_LAYERS_NONE,
+  VRAM__LLAMA_LAYERS_ALL,
+  VRAM__LLAMA_LAYERS_NO_KV,       /* those without KV heads */
+  VRAM__LLAMA_LAYERS_NO_KV_NO_FF, /* those with neither KV heads nor a feed-forward width */
+  VRAM__LLAMA_LAYERS_INTERVAL     /* all but each full_attention_interval-th */
+} vram__llama_layers;
+
+/* Flags of an architecture. */
+enum {
+  VRAM__LLAMA_SWA_KEY = 1u,     /* slides if the file has a window */
+  VRAM__LLAMA_DENSE_FIRST = 2u, /* the first layer of a period attends to everything */
+  VRAM__LLAMA_SWA_OFF = 4u,     /* has a window and no layer that slides: phi3 */
+  VRAM__LLAMA_CHUNKED = 8u,     /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 16u,   /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 32u, /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 64u      /* recurrent layers have a KV cache too: falcon-h1 */
+};
+
+typedef struct vram__llama_architecture {
+  const char *name;
+  uint8_t memory;    /* vram__llama_memory */
+  uint8_t recurrent; /* vram__llama_layers */
+  uint8_t period;    /* of sliding layers, one of which attends to everything; 0: none slides */
+  uint8_t flags;
+} vram__llama_architecture;
+
+/* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
+typedef struct vram__llama_layer {
+  uint32_t n_head, n_head_kv, n_ff;
+  uint32_t head_k, head_v; /* elements of a head: of a sliding layer its own */
+  uint32_t n_rot;
+  int32_t device; /* of its weights; -1: host */
+  int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint8_t slides;
+  uint8_t is_recurrent;
+  uint8_t is_nextn; /* predicts tokens ahead: not loaded */
+} vram__llama_layer;
+
+/* A model as llama.cpp's hparams, and a context as its cparams. */
+typedef struct vram__llama {
+  const vram_file *file;
+  const vram_llama_options *options;
+  const vram__llama_architecture *row; /* that of plain transformers, if the name has none */
+  const char *arch;                    /* general.architecture, not terminated */
+  uint32_t arch_len;
+
+  uint32_t n_layer; /* block_count, MTP layers included */
+  uint32_t n_layer_nextn;
+  uint32_t n_layer_kv; /* the first ones that have a cache of their own; the others share theirs */
+  uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
+  uint32_t n_head_kv_max;
+  uint32_t n_swa; /* 0: no window */
+  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_exp, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
+  uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
+  uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
+  uint32_t full_attention_interval;
+  uint32_t n_embd_r, n_embd_s; /* elements of a recurrent layer's states, for each sequence */
+  uint8_t is_causal;
+  uint8_t is_tied; /* no output.weight */
+  vram__llama_layer layer[VRAM__LLAMA_LAYERS];
+
+  int32_t input_device, output_device; /* -1: host */
+  uint32_t ndevice;                    /* 0: CPU alone */
+  uint32_t n_gpu_layers;               /* as asked for, at most n_layer + 1 */
+
+  uint32_t n_ctx, n_ctx_seq, n_stream, n_seq, n_batch, n_ubatch;
+  uint32_t n_outputs; /* rows of logits at most (n_outputs_max) */
+  vram_dtype k_type, v_type;
+  uint8_t flash_attention;
+  uint8_t offloads_kv;
+
+  uint32_t ncache;
+  vram_llama_cache cache[VRAM_LLAMA_MAX_CACHES];
+} vram__llama;
+
+/* >>llama/llama    what llama.cpp allocates for a GGUF file */
+
+VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o, void *memory,
+                                uint64_t bytes, vram_llama_report *r, vram_error *e) {
+  (void)o;
+  (void)memory;
+  (void)bytes;
+  vram__memory_zero(r, sizeof *r);
+  return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0,
+                           f->format == VRAM_FILE_GGUF ? "not counted yet" : "no GGUF file");
 }
 
 #endif /* VRAM_NO_READ */

@@ -5,6 +5,7 @@
 #include "api/event.h"
 #include "api/graph.h"
 #include "api/ledger.h"
+#include "api/llama.h"
 #include "api/net.h"
 #include "api/op.h"
 #include "api/optim.h"
