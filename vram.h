@@ -667,6 +667,22 @@
    (layers)*VRAM_ROWS_BYTES(t, VRAM_SHAPE2(context, sequences), VRAM_U(1) * (kv_lora) + (d_rope)))
 /* tokens that pages of block tokens hold */
 #define VRAM_KV_PAGED_TOKENS(tokens, block) VRAM_ALIGN_UP(tokens, block)
+/* tokens that a layer with a window (sliding or chunked) holds of a sequence, ahead tokens of one
+   batch beside it, in pages of block tokens: the context of
+   VRAM_KV_CACHE_BYTES for these layers */
+#define VRAM_KV_WINDOW_TOKENS(tokens, window, ahead, block)                                        \
+  VRAM_ALIGN_UP(VRAM_U(1) * (tokens) < VRAM_U(1) * (window) + (ahead)                              \
+                    ? VRAM_U(1) * (tokens)                                                         \
+                    : VRAM_U(1) * (window) + (ahead),                                              \
+                block)
+/* heads of keys and values on each of tp ranks: fewer than ranks are copied */
+#define VRAM_KV_RANK_HEADS(kv_heads, tp)                                                           \
+  (VRAM_U(1) * (kv_heads) < VRAM_U(1) * (tp) ? VRAM_U(1) : VRAM_U(1) * (kv_heads) / (tp))
+/* one page of one layer, and whole pages in so many bytes */
+#define VRAM_KV_PAGE_BYTES(t, block, kv_heads, dk, dv)                                             \
+  VRAM_KV_CACHE2_BYTES(t, t, VRAM_U(1), kv_heads, dk, dv, block, VRAM_U(1))
+#define VRAM_KV_PAGES(bytes, layers, page_bytes)                                                   \
+  (VRAM_U(1) * (bytes) / (VRAM_U(1) * (layers) * (page_bytes)))
 /* state-space (Mamba) state, elements for each layer and sequence: (conv-1)(inner + 2 groups state)
    and state * inner */
 #define VRAM_SSM_STATE_ELEMS(d_conv, d_inner, d_state, n_group)                                    \
@@ -1873,6 +1889,9 @@
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
+#define vram_kv_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_bytes)
+#define vram_kv_layer_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_layer_bytes)
+#define vram_kv_tokens VRAM__JOIN(VRAM_NAMESPACE, vram_kv_tokens)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
 #define vram_ledger_category_at_peak VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_category_at_peak)
 #define vram_ledger_event VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_event)
@@ -4697,6 +4716,77 @@ VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
 #endif
 
+/* >>kv =======================================================================================
+   What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
+   (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
+   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
+   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
+   VRAM_MLA_CACHE_BYTES.
+
+     vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
+     vram_kv kv = {layer, 2, 256, 512};
+     layer[0].kind = VRAM_KV_FULL, layer[0].count = 5, layer[0].heads = 4, ...
+     layer[1].kind = VRAM_KV_SLIDING, layer[1].count = 29, ..., layer[1].window = 1024;
+     vram_kv_bytes(&kv, 16384, 4, &report, &e)                                                  */
+
+typedef enum vram_kv_kind {
+  VRAM_KV_NONE,    /* keeps nothing: no attention, or it reads the cache of an earlier layer */
+  VRAM_KV_FULL,    /* keys and values of all tokens */
+  VRAM_KV_SLIDING, /* of the last `window` tokens */
+  VRAM_KV_CHUNKED, /* of the tokens since the last multiple of `window` */
+  VRAM_KV_LATENT,  /* one row of k_dim elements a token, for all heads (MLA); no values */
+  VRAM_KV_STATE,   /* a state of constant size: state-space, linear attention, convolution */
+  VRAM_KV_KIND_COUNT
+} vram_kv_kind;
+
+enum { VRAM_KV_MAX_STATES = 4 };
+
+/* Layers that are alike. A layer with attention and a state is in two rows. */
+typedef struct vram_kv_layer {
+  vram_kv_kind kind;
+  uint32_t count;  /* of layers */
+  uint32_t heads;  /* of keys and values; VRAM_KV_LATENT: not read */
+  uint32_t k_dim;  /* elements of a key's head, or of the latent row */
+  uint32_t v_dim;  /* of a value's head */
+  vram_dtype k, v; /* ggml's quantised types too: a block must divide heads * dim */
+  uint64_t window; /* tokens; of VRAM_KV_SLIDING and VRAM_KV_CHUNKED */
+  uint32_t nstate; /* tensors of a VRAM_KV_STATE, */
+  vram_dtype state[VRAM_KV_MAX_STATES]; /* their dtypes and elements for a sequence */
+  uint64_t state_elements[VRAM_KV_MAX_STATES];
+} vram_kv_layer;
+
+typedef struct vram_kv {
+  const vram_kv_layer *layer;
+  uint32_t nlayer; /* rows */
+  uint64_t block;  /* tokens are held in multiples of it: pages, padding; 0: 1 */
+  uint64_t ahead;  /* tokens that windows hold beside theirs: those of one batch */
+} vram_kv;
+
+typedef struct vram_kv_report {
+  uint64_t token_bytes;    /* that a token adds where nothing is given up */
+  uint64_t state_bytes;    /* constant, of a sequence */
+  uint64_t sequence_bytes; /* of one sequence, states included */
+  uint64_t total_bytes;    /* of all sequences */
+  uint64_t layers;         /* that keep something */
+} vram_kv_report;
+
+#ifndef VRAM_NO_KV
+/* Tokens that a layer of this row holds for a sequence of `tokens`, a multiple of kv->block.
+   VRAM_OVERFLOW where it does not fit. */
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
+
+/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
+     VRAM_ERR_VALUE     no such kind, too many states
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
+   *bytes is VRAM_OVERFLOW then. */
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
+
+/* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
+   the row) all bytes of the report are VRAM_OVERFLOW. */
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e);
+#endif
+
 #endif /* VRAM_MACROS_ONLY */
 #endif /* VRAM_H_INCLUDED */
 
@@ -4710,7 +4800,8 @@ VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *na
 #ifndef VRAM__FN
 #if defined(__GNUC__) && (defined(VRAM_NO_MODEL) || defined(VRAM_NO_STEP) ||                       \
                           defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                            \
-                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ))
+                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ) ||                          \
+                          defined(VRAM_NO_KV))
 #define VRAM__FN static __attribute__((unused))
 #else
 #define VRAM__FN static
@@ -55313,6 +55404,128 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
 }
 
 #endif /* VRAM_NO_READ */
+
+#ifndef VRAM_NO_KV
+
+/* >>kv/kv    bytes of the caches of a model's layers */
+
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens) {
+  const uint64_t block = kv->block ? kv->block : 1;
+  uint64_t rest;
+  if (l->kind == VRAM_KV_SLIDING || l->kind == VRAM_KV_CHUNKED) {
+    const uint64_t most = vram__sum_or_overflow(l->window, kv->ahead);
+    if (tokens > most)
+      tokens = most;
+  }
+  rest = tokens % block;
+  return rest ? vram__sum_or_overflow(tokens, block - rest) : tokens;
+}
+
+static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *bytes) {
+  uint32_t i;
+  uint64_t sum = 0;
+  if (l->nstate > VRAM_KV_MAX_STATES)
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->nstate; i++) {
+    uint64_t one;
+    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], &one);
+    if (code)
+      return code;
+    sum = vram__sum_or_overflow(sum, one);
+  }
+  *bytes = sum;
+  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+}
+
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
+  const uint64_t heads = l->kind == VRAM_KV_LATENT ? 1 : l->heads;
+  uint64_t k, v = 0;
+  vram_result code;
+  *bytes = VRAM_OVERFLOW;
+  switch (l->kind) {
+  case VRAM_KV_NONE:
+    *bytes = 0;
+    return VRAM_OK;
+  case VRAM_KV_STATE:
+    return vram__kv_states(l, bytes);
+  case VRAM_KV_FULL:
+  case VRAM_KV_SLIDING:
+  case VRAM_KV_CHUNKED:
+    code = vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, &v);
+    if (code)
+      return code;
+    break;
+  case VRAM_KV_LATENT:
+    break;
+  case VRAM_KV_KIND_COUNT:
+  default:
+    return VRAM_ERR_VALUE;
+  }
+  code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, &k);
+  if (code)
+    return code;
+  *bytes = vram__sum_or_overflow(k, v);
+  return *bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+}
+
+/* One row into the report. */
+static vram_result vram__kv_row(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens,
+                                vram_kv_report *r) {
+  const uint64_t held = vram_kv_tokens(kv, l, tokens);
+  uint64_t one = 0, all;
+  vram_result code;
+  if (!l->count)
+    return VRAM_OK;
+  if (held == VRAM_OVERFLOW)
+    return VRAM_ERR_OVERFLOW;
+  code = vram_kv_layer_bytes(l, held, &all);
+  if (code)
+    return code;
+  if (l->kind != VRAM_KV_STATE) {
+    code = vram_kv_layer_bytes(l, 1, &one);
+    if (code)
+      return code;
+  }
+  all = vram__product_or_overflow(all, l->count);
+  one = vram__product_or_overflow(one, l->count);
+  r->token_bytes = vram__sum_or_overflow(r->token_bytes, one);
+  if (l->kind == VRAM_KV_STATE)
+    r->state_bytes = vram__sum_or_overflow(r->state_bytes, all);
+  r->sequence_bytes = vram__sum_or_overflow(r->sequence_bytes, all);
+  if (l->kind != VRAM_KV_NONE)
+    r->layers += l->count;
+  return r->sequence_bytes == VRAM_OVERFLOW || r->token_bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW
+                                                                               : VRAM_OK;
+}
+
+static VRAM__COLD vram_result vram__kv_fail(vram_kv_report *r, uint64_t row, vram_result code,
+                                            vram_error *e) {
+  r->token_bytes = r->state_bytes = r->sequence_bytes = r->total_bytes = VRAM_OVERFLOW;
+  vram__error_begin(e, code, 0, "KV cache");
+  if (row)
+    vram__error_number(e, ", row ", row);
+  vram__error_text(e, ": ");
+  vram__error_text(e, vram_result_text(code));
+  return code;
+}
+
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e) {
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  for (i = 0; i < kv->nlayer; i++) {
+    const vram_result code = vram__kv_row(kv, &kv->layer[i], tokens, r);
+    if (code)
+      return vram__kv_fail(r, (uint64_t)i + 1, code, e);
+  }
+  r->total_bytes = vram__product_or_overflow(r->sequence_bytes, sequences);
+  if (r->total_bytes == VRAM_OVERFLOW)
+    return vram__kv_fail(r, 0, VRAM_ERR_OVERFLOW, e);
+  return VRAM_OK;
+}
+
+#endif /* VRAM_NO_KV */
 
 #endif /* VRAM_IMPLEMENTATION */
 

@@ -4,6 +4,7 @@
 #include "api/dtype.h"
 #include "api/event.h"
 #include "api/graph.h"
+#include "api/kv.h"
 #include "api/ledger.h"
 #include "api/net.h"
 #include "api/op.h"
