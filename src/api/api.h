@@ -13,6 +13,7 @@
 #include "api/read.h"
 #include "api/runner.h"
 #include "api/schedule.h"
+#include "api/serve.h"
 #include "api/solve.h"
 #include "api/step.h"
 #include "api/types.h"
