@@ -667,6 +667,22 @@
    (layers)*VRAM_ROWS_BYTES(t, VRAM_SHAPE2(context, sequences), VRAM_U(1) * (kv_lora) + (d_rope)))
 /* tokens that pages of block tokens hold */
 #define VRAM_KV_PAGED_TOKENS(tokens, block) VRAM_ALIGN_UP(tokens, block)
+/* tokens that a layer with a window (sliding or chunked) holds of a sequence, ahead tokens of one
+   batch beside it, in pages of block tokens: the context of
+   VRAM_KV_CACHE_BYTES for these layers */
+#define VRAM_KV_WINDOW_TOKENS(tokens, window, ahead, block)                                        \
+  VRAM_ALIGN_UP(VRAM_U(1) * (tokens) < VRAM_U(1) * (window) + (ahead)                              \
+                    ? VRAM_U(1) * (tokens)                                                         \
+                    : VRAM_U(1) * (window) + (ahead),                                              \
+                block)
+/* heads of keys and values on each of tp ranks: fewer than ranks are copied */
+#define VRAM_KV_RANK_HEADS(kv_heads, tp)                                                           \
+  (VRAM_U(1) * (kv_heads) < VRAM_U(1) * (tp) ? VRAM_U(1) : VRAM_U(1) * (kv_heads) / (tp))
+/* one page of one layer, and whole pages in so many bytes */
+#define VRAM_KV_PAGE_BYTES(t, block, kv_heads, dk, dv)                                             \
+  VRAM_KV_CACHE2_BYTES(t, t, VRAM_U(1), kv_heads, dk, dv, block, VRAM_U(1))
+#define VRAM_KV_PAGES(bytes, layers, page_bytes)                                                   \
+  (VRAM_U(1) * (bytes) / (VRAM_U(1) * (layers) * (page_bytes)))
 /* state-space (Mamba) state, elements for each layer and sequence: (conv-1)(inner + 2 groups state)
    and state * inner */
 #define VRAM_SSM_STATE_ELEMS(d_conv, d_inner, d_state, n_group)                                    \
@@ -1840,6 +1856,9 @@
 #define vram_dtype_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_get_info)
 #define vram_dtype_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_name)
 #define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
+#define vram_engine_find VRAM__JOIN(VRAM_NAMESPACE, vram_engine_find)
+#define vram_engine_name VRAM__JOIN(VRAM_NAMESPACE, vram_engine_name)
+#define vram_engine_rules VRAM__JOIN(VRAM_NAMESPACE, vram_engine_rules)
 #define vram_file_find VRAM__JOIN(VRAM_NAMESPACE, vram_file_find)
 #define vram_file_finish VRAM__JOIN(VRAM_NAMESPACE, vram_file_finish)
 #define vram_file_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_file_format_name)
@@ -1873,6 +1892,9 @@
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
+#define vram_kv_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_bytes)
+#define vram_kv_layer_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_layer_bytes)
+#define vram_kv_tokens VRAM__JOIN(VRAM_NAMESPACE, vram_kv_tokens)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
 #define vram_ledger_category_at_peak VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_category_at_peak)
 #define vram_ledger_event VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_event)
@@ -1933,6 +1955,7 @@
 #define vram_schedule_svg_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_svg_bytes)
 #define vram_schedule_verify VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify)
 #define vram_schedule_verify_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify_bytes)
+#define vram_serve VRAM__JOIN(VRAM_NAMESPACE, vram_serve)
 #define vram_solve VRAM__JOIN(VRAM_NAMESPACE, vram_solve)
 #define vram_source_name VRAM__JOIN(VRAM_NAMESPACE, vram_source_name)
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
@@ -2302,16 +2325,16 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
-  X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) X(erfc) \
-  X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
-  X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) X(digamma) \
-  X(entr) X(cross) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
-  X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
-  X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) \
-  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
-  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
-  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(tan) X(atan2) X(cosh) X(asinh) \
+  X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
+  X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
+  X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \
+  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
+  X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) \
+  X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
+  X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) \
+  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
+  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
   X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
   X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
   X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
@@ -4615,9 +4638,16 @@ typedef enum vram_value_kind {
   VRAM_VALUE_FLOAT,
   VRAM_VALUE_BOOL,
   VRAM_VALUE_TEXT,
-  VRAM_VALUE_ARRAY /* `count` of `of`; elements of numbers are there, those of text are only
-                      counted */
+  VRAM_VALUE_ARRAY, /* `count` of `of`; elements of numbers are there, those of text in JSON only,
+                       of GGUF they are counted; `array` is NULL where they are only counted */
+  VRAM_VALUE_NULL   /* null of JSON; of an array: elements that differ, or are arrays or objects */
 } vram_value_kind;
+
+/* An element of an array of texts. */
+typedef struct vram_file_text {
+  const char *text; /* not terminated */
+  uint64_t count;
+} vram_file_text;
 
 /* What a file says about itself: a key of GGUF, of __metadata__, or a path of a config.json
    ("text_config.num_hidden_layers"). */
@@ -4631,7 +4661,8 @@ struct vram_file_value {
     int64_t i;
     double f;
   } number;          /* BOOL: u is 0 or 1 */
-  const void *array; /* uint64_t, int64_t or double each, as `of` says (BOOL: uint64_t) */
+  const void *array; /* uint64_t, int64_t, double or vram_file_text each, as `of` says (BOOL:
+                        uint64_t) */
   uint64_t count;    /* elements of an array, bytes of a text */
   uint32_t name_len;
   uint8_t kind, of; /* vram_value_kind */
@@ -4665,6 +4696,7 @@ typedef struct vram_file {
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
   struct vram__names *names; /* of tensors, for vram_file_find */
+  struct vram__names *index; /* of tensors, with the parts that an index gives them */
 } vram_file;
 
 /* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */
@@ -4680,7 +4712,8 @@ VRAM_API const char *vram_file_format_name(vram_file_format format);
 /* An empty file in the caller's memory, which must outlive it. */
 VRAM_API void vram_file_init(vram_file *f, void *memory, uint64_t bytes);
 
-/* Reads one part. Its data may be missing, its header may not. After an error the file is not to be
+/* Reads one part; those that an index names in the order of f's parts. Its data may be missing, its
+   header may not (of safetensors: all of the data or nothing). After an error the file is not to be
    used; e (may be NULL) says what is wrong and at which offset.
      VRAM_ERR_MEMORY       the memory is too small: once more, with twice as much
      VRAM_ERR_SYNTAX       what is there is malformed
@@ -4696,6 +4729,177 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 /* The tensor, the value of that name; NULL: there is none. Tensors: after vram_file_finish. */
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
+#endif
+
+/* >>kv =======================================================================================
+   What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
+   (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
+   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
+   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
+   VRAM_MLA_CACHE_BYTES.
+
+     vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
+     vram_kv kv = {layer, 2, 256, 512};
+     layer[0].kind = VRAM_KV_FULL, layer[0].count = 5, layer[0].heads = 4, ...
+     layer[1].kind = VRAM_KV_SLIDING, layer[1].count = 29, ..., layer[1].window = 1024;
+     vram_kv_bytes(&kv, 16384, 4, &report, &e)                                                  */
+
+typedef enum vram_kv_kind {
+  VRAM_KV_NONE,    /* keeps nothing: no attention, or it reads the cache of an earlier layer */
+  VRAM_KV_FULL,    /* keys and values of all tokens */
+  VRAM_KV_SLIDING, /* of the last `window` tokens */
+  VRAM_KV_CHUNKED, /* of the tokens since the last multiple of `window` */
+  VRAM_KV_LATENT,  /* one row of k_dim elements a token, for all heads (MLA); no values */
+  VRAM_KV_STATE,   /* a state of constant size: state-space, linear attention, convolution */
+  VRAM_KV_KIND_COUNT
+} vram_kv_kind;
+
+enum { VRAM_KV_MAX_STATES = 4 };
+
+/* Layers that are alike. A layer with attention and a state is in two rows. */
+typedef struct vram_kv_layer {
+  vram_kv_kind kind;
+  uint32_t count;  /* of layers */
+  uint32_t heads;  /* of keys and values; VRAM_KV_LATENT: not read */
+  uint32_t k_dim;  /* elements of a key's head, or of the latent row */
+  uint32_t v_dim;  /* of a value's head */
+  vram_dtype k, v; /* ggml's quantised types too: a block must divide heads * dim */
+  uint64_t window; /* tokens; of VRAM_KV_SLIDING and VRAM_KV_CHUNKED */
+  uint32_t nstate; /* tensors of a VRAM_KV_STATE, */
+  vram_dtype state[VRAM_KV_MAX_STATES]; /* their dtypes and elements for a sequence */
+  uint64_t state_elements[VRAM_KV_MAX_STATES];
+} vram_kv_layer;
+
+typedef struct vram_kv {
+  const vram_kv_layer *layer;
+  uint32_t nlayer; /* rows */
+  uint64_t block;  /* tokens are held in multiples of it: pages, padding; 0: 1 */
+  uint64_t ahead;  /* tokens that windows hold beside theirs: those of one batch */
+} vram_kv;
+
+typedef struct vram_kv_report {
+  uint64_t token_bytes;    /* that a token adds where nothing is given up */
+  uint64_t state_bytes;    /* constant, of a sequence */
+  uint64_t sequence_bytes; /* of one sequence, states included */
+  uint64_t total_bytes;    /* of all sequences */
+  uint64_t layers;         /* that keep something */
+} vram_kv_report;
+
+#ifndef VRAM_NO_KV
+/* Tokens that a layer of this row holds for a sequence of `tokens`, a multiple of kv->block.
+   VRAM_OVERFLOW where it does not fit. */
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
+
+/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
+     VRAM_ERR_VALUE     no such kind, too many states
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
+   *bytes is VRAM_OVERFLOW then. */
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
+
+/* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
+   the row) all bytes of the report are VRAM_OVERFLOW. */
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e);
+#endif
+
+/* >>serve ====================================================================================
+   How many tokens a serving engine keeps on a device: vLLM's and SGLang's budgets. Both take what
+   is left of a share of the device after weights and a trial run, and cut it into blocks. Blocks,
+   groups and tokens of so many bytes are exact; how much the trial run leaves is a range.
+
+     vram_serve_options o = VRAM_ZERO_INIT;
+     vram_serve_report r;
+     o.device_bytes = ..., o.weights_bytes = ..., o.max_model_len = 32768;
+     vram_serve(&kv, &o, &r, &e)                        r.low, r.high: blocks, tokens           */
+
+typedef enum vram_engine { VRAM_ENGINE_VLLM, VRAM_ENGINE_SGLANG, VRAM_ENGINE_COUNT } vram_engine;
+
+enum { VRAM_SERVE_MAX_GROUPS = 64, VRAM_SERVE_MAX_ROWS = 64 };
+
+/* All zero: the defaults of the newest rules. All bytes are those of one rank. */
+typedef struct vram_serve_options {
+  vram_engine engine;
+  const char *rules;      /* a version, "0.33.0"; NULL: the newest */
+  uint64_t device_bytes;  /* of the device as the driver reports it */
+  double utilization;     /* share of it: gpu_memory_utilization, mem_fraction_static; 0: default */
+  uint64_t kv_bytes;      /* known (--kv-cache-memory, a log): no range then; 0: not known */
+  uint64_t weights_bytes; /* of a rank */
+  uint64_t max_model_len; /* tokens of one request; needed */
+  uint64_t batched_tokens; /* max_num_batched_tokens; 0: by the size of the device */
+  uint64_t sequences;      /* max_num_seqs; 0: by the size of the device */
+  uint32_t tp;             /* ranks that share the heads; 0: 1 */
+  uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
+  uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
+  vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
+  uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
+  vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
+  uint8_t eager;                        /* no CUDA graphs */
+  uint8_t prefix_states; /* prefix caching of states (mamba_cache_mode align): two of them */
+  uint8_t no_hybrid;     /* windows take blocks for all tokens */
+} vram_serve_options;
+
+/* Layers that share a table of blocks. */
+typedef struct vram_serve_group {
+  vram_kv_kind kind;           /* of its first layer */
+  uint32_t layers;             /* the places of the block that it takes */
+  uint64_t block;              /* tokens; of states: not read */
+  uint64_t page_bytes;         /* of one layer and block, of the largest layer where they differ */
+  uint64_t bytes;              /* of one block, all layers */
+  uint64_t blocks_per_request; /* of max_model_len tokens */
+} vram_serve_group;
+
+/* What so many bytes for the cache give. */
+typedef struct vram_serve_result {
+  uint64_t kv_bytes;
+  uint64_t blocks;    /* one of them is vLLM's null block */
+  uint64_t tokens;    /* as the engine logs them ("GPU KV cache size") */
+  double concurrency; /* requests of max_model_len tokens */
+  uint8_t serves_one; /* a request of max_model_len tokens fits: else the engine does not start */
+} vram_serve_result;
+
+/* What beside weights and cache takes room. */
+typedef enum vram_serve_term {
+  VRAM_SERVE_ACTIVATIONS, /* peak of the trial run */
+  VRAM_SERVE_GRAPHS,      /* CUDA graphs */
+  VRAM_SERVE_CONTEXT,     /* CUDA context, modules, NCCL, libraries' workspaces */
+  VRAM_SERVE_TERM_COUNT
+} vram_serve_term;
+
+typedef struct vram_serve_range {
+  uint64_t low, high;
+  const char *why; /* what they rest on */
+} vram_serve_range;
+
+typedef struct vram_serve_report {
+  const char *rules;        /* the version whose rules these are */
+  uint64_t requested_bytes; /* share of the device */
+  uint64_t block_bytes;     /* of one block, all layers */
+  uint64_t batched_tokens, sequences;
+  double utilization;
+  uint32_t ngroup;
+  vram_serve_group group[VRAM_SERVE_MAX_GROUPS]; /* the first of them, if there are more */
+  uint64_t groups, blocks_per_request;           /* of all groups */
+  vram_serve_range term[VRAM_SERVE_TERM_COUNT];
+  vram_serve_result low, high; /* equal where kv_bytes was given */
+} vram_serve_report;
+
+#ifndef VRAM_NO_KV
+/* The name of an engine and of its newest rules. */
+VRAM_API const char *vram_engine_name(vram_engine engine);
+
+/* The engine of a name (a zero-terminated text), and its i-th version of rules, the newest first;
+   NULL: there are no more. */
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine);
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i);
+
+/* What the engine makes of the model's caches. kv->block and kv->ahead are not read.
+     VRAM_ERR_VALUE        no max_model_len, a utilization above 1, neither device nor kv_bytes
+     VRAM_ERR_UNSUPPORTED  caches that the engine refuses; unknown rules
+     VRAM_ERR_DTYPE        a cache in blocks of ggml
+     VRAM_ERR_LIMIT        more than VRAM_SERVE_MAX_ROWS kinds of layers
+     VRAM_ERR_OVERFLOW     sizes that do not fit */
+VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
+                                vram_serve_report *r, vram_error *e);
 #endif
 
 /* >>llama =====================================================================================
@@ -4825,8 +5029,8 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
    (-DVRAM__FN=). Where parts are left out, not all of it is used. */
 #ifndef VRAM__FN
 #if defined(__GNUC__) && (defined(VRAM_NO_MODEL) || defined(VRAM_NO_STEP) ||                       \
-                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                            \
-                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ))
+                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                         \
+                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ) || defined(VRAM_NO_KV))
 #define VRAM__FN static __attribute__((unused))
 #else
 #define VRAM__FN static
@@ -17386,6 +17590,8 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   y = vram__tensor_empty(s, d[0], dt);
   if (op == VRAM_OP_abs && dt != in[0].dt) /* the kernel gives complex numbers */
     vram__tensor_release(s, vram__tensor_empty(s, d[0], in[0].dt));
+  if (op == VRAM_OP_rpow) /* Pow.cpp: the number becomes a tensor */
+    vram__workspace_use(s, 8);
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
@@ -17683,7 +17889,7 @@ VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(sin, "sin", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
@@ -17838,6 +18044,8 @@ VRAM__OP_POINTWISE(expm1, "expm1", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP
                    "inplace", "x0: mul(grad, shifted(y))");
 VRAM__OP_POINTWISE(exp2, "exp2", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: scaled(mul(grad, y))");
+VRAM__OP_POINTWISE(rpow, "", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "",
+                   "x0: with(x0, mul(grad, scaled(y)))");
 VRAM__OP_POINTWISE(reciprocal, "reciprocal", 1, 1, same, FLOAT, fp32, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(neg(grad), mul(y, y))");
 VRAM__OP_POINTWISE(sinh, "sinh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -17848,6 +18056,8 @@ VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_A
                    "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
 VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
+VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, shifted(powered(y)))");
 VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0,
          VRAM__OP_REAL, "");
 VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -17872,7 +18082,7 @@ VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATI
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: scaled(grad)");
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
+                   "x0: mul(grad, settled(mul_rtl(compare(x0, x0), compare_number(abs(x0)))))");
 VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
                    "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
 VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,
@@ -17903,6 +18113,201 @@ VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VR
                    "", "x0: mul(grad, neg(shifted(log(x0))))");
 VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
                    "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
+
+/* >>ops/clamp    clamp with bounds that are tensors */
+
+#ifndef VRAM_NO_STEP
+
+/* What gradients of clamp make: x and its bounds, the gradient, then what goes at the end of a
+   scope, the last one first. */
+typedef struct vram__clamp {
+  vram__step *s;
+  vram__tensor v[20];
+  uint32_t n;
+} vram__clamp;
+
+enum { VRAM__CLAMP_X, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX, VRAM__CLAMP_GRAD, VRAM__CLAMP_OWN };
+
+static uint32_t vram__clamp_put(vram__clamp *c, vram__tensor t) {
+  c->v[c->n] = t;
+  return c->n++;
+}
+
+/* A comparison of a and b, or the and or the or of two. */
+static uint32_t vram__clamp_mask(vram__clamp *c, uint32_t a, uint32_t b) {
+  const vram_dims *d[2];
+  d[0] = c->v[a].d;
+  d[1] = c->v[b].d;
+  return vram__clamp_put(c, vram__tensor_empty(c->s, vram__dims_pointwise(c->s, d, 2), VRAM_BOOL));
+}
+
+static uint32_t vram__clamp_half(vram__clamp *c) {
+  return vram__clamp_put(c, vram__pointwise_empty_number(c->s, c->v[VRAM__CLAMP_GRAD]));
+}
+
+static uint32_t vram__clamp_zero(vram__clamp *c) {
+  return vram__clamp_put(c, vram__tensor_empty(c->s, c->s->scalar, c->v[VRAM__CLAMP_GRAD].dt));
+}
+
+/* where(mask, grad, other): the gradient itself */
+static vram__tensor vram__clamp_where(vram__clamp *c, uint32_t mask, uint32_t other) {
+  const vram_dims *d[3];
+  d[0] = c->v[mask].d;
+  d[1] = c->v[VRAM__CLAMP_GRAD].d;
+  d[2] = c->v[other].d;
+  return vram__tensor_empty(c->s, vram__dims_pointwise(c->s, d, 3), c->v[VRAM__CLAMP_GRAD].dt);
+}
+
+/* What was made since n goes; the last of it stays where `last` says so. */
+static void vram__clamp_leave(vram__clamp *c, uint32_t n, int last) {
+  vram__tensor t = c->v[c->n - 1];
+  c->n -= (uint32_t)last;
+  while (c->n > n)
+    vram__tensor_release(c->s, c->v[--c->n]);
+  if (last)
+    vram__clamp_put(c, t);
+}
+
+/* One bound: either gradient is that of maximum. */
+static vram__tensor vram__clamp_one(vram__clamp *c) {
+  const uint32_t n = c->n;
+  const int halves = !(c->s->device.rules->does & VRAM__MASK_LAST);
+  uint32_t other;
+  vram__tensor y;
+  if (halves)
+    vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  other = halves ? vram__clamp_half(c) : vram__clamp_zero(c);
+  y = vram__clamp_where(c, vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN), other);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* x < min and min < max, or x equal to min; half of the gradient where equal */
+static vram__tensor vram__clamp_min_grad(vram__clamp *c, uint32_t order, uint32_t equal) {
+  const uint32_t n = c->n;
+  uint32_t below, at, half;
+  vram__tensor y;
+  below = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  below = vram__clamp_mask(c, below, order);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  at = vram__clamp_mask(c, at, equal);
+  vram__clamp_mask(c, below, at);
+  vram__clamp_leave(c, n, 1);
+  vram__clamp_mask(c, n, n);
+  half = vram__clamp_half(c);
+  vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  y = vram__clamp_where(c, n, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* The other bound counts also where it is the lower one. */
+static vram__tensor vram__clamp_max_grad(vram__clamp *c) {
+  const uint32_t n = c->n;
+  uint32_t order, above, at, half;
+  vram__tensor y;
+  order = vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  above = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  above = vram__clamp_mask(c, above, order);
+  above = vram__clamp_mask(c, above, order);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  at = vram__clamp_mask(c, at, order);
+  vram__clamp_mask(c, above, at);
+  vram__clamp_leave(c, n + 1, 1);
+  vram__clamp_mask(c, n + 1, n + 1);
+  half = vram__clamp_half(c);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  at = vram__clamp_mask(c, at, order);
+  y = vram__clamp_where(c, at, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+static vram__tensor vram__clamp_x_grad(vram__clamp *c) {
+  const uint32_t n = c->n;
+  const uint32_t order = vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  uint32_t i, low, high, half;
+  vram__tensor y;
+  for (i = 0; i < 2; i++) { /* inside, and at a bound */
+    low = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+    high = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+    high = vram__clamp_mask(c, low, high);
+    if (!i)
+      vram__clamp_mask(c, high, order);
+    vram__clamp_leave(c, n + 1 + i, 1);
+  }
+  half = vram__clamp_half(c);
+  y = vram__clamp_where(c, n + 1, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* Two bounds before 2.14: all of the gradient or nothing. The second comparison is written into
+   the first one with logical_and_. */
+static vram__tensor vram__clamp_either(vram__clamp *c, uint32_t bound, uint32_t zero) {
+  const uint32_t n = c->n, mask = vram__clamp_mask(c, VRAM__CLAMP_X, bound);
+  vram__tensor y;
+  vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  y = vram__clamp_where(c, mask, zero);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+static void vram__forward_clamp_tensor(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, n->nin, 1, 3);
+  const vram_dims *d[3];
+  uint32_t i;
+  for (i = n->nin; i-- > 0;) {
+    d[i] = x[i].d;
+    if (f)
+      vram__save_tensor(s, f, x[i]);
+  }
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, n->nin), n->out[0].dtype);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, clamp_backward and clamp_backward_min_max; in 2.14 and later as measured. */
+static void vram__backward_clamp_tensor(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int old = (s->device.rules->does & VRAM__MASK_LAST) != 0;
+  uint32_t i, first = 0, second = 0;
+  vram__clamp c;
+  c.s = s;
+  c.n = VRAM__CLAMP_OWN;
+  for (i = 0; i < f->nin; i++)
+    c.v[i] = VRAM__SAVED(f)[f->nin - 1u - i];
+  c.v[VRAM__CLAMP_GRAD] = VRAM__SLOTS(f)[0].g;
+  if (f->nin == 2) {
+    for (i = 2; i-- > 0;)
+      if (vram__input_wanted(f, i))
+        to[i] = vram__clamp_one(&c);
+    return;
+  }
+  if (vram__input_wanted(f, 1) || vram__input_wanted(f, 2)) {
+    first = old ? vram__clamp_zero(&c) : vram__clamp_mask(&c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+    second = old ? 0 : vram__clamp_mask(&c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+    if (vram__input_wanted(f, 1))
+      to[1] = old ? vram__clamp_either(&c, VRAM__CLAMP_MIN, first)
+                  : vram__clamp_min_grad(&c, first, second);
+    if (vram__input_wanted(f, 2))
+      to[2] = old ? vram__clamp_either(&c, VRAM__CLAMP_MAX, first) : vram__clamp_max_grad(&c);
+    vram__clamp_leave(&c, VRAM__CLAMP_OWN, 0);
+  }
+  if (!vram__input_wanted(f, 0))
+    return;
+  if (old) {
+    const uint32_t zero = vram__clamp_zero(&c), low = vram__clamp_mask(&c, 0, VRAM__CLAMP_MIN);
+    vram__clamp_mask(&c, 0, VRAM__CLAMP_MAX);
+    to[0] = vram__clamp_where(&c, low, zero);
+    vram__clamp_leave(&c, VRAM__CLAMP_OWN, 0);
+  } else
+    to[0] = vram__clamp_x_grad(&c);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(clamp_tensor, "", 2, 3, bcast, SAME, none, clamp_tensor, clamp_tensor, each, NONE, 0,
+         VRAM__OP_REAL, "");
 
 /* >>ops/view    ops whose output is a view */
 
@@ -18482,10 +18887,12 @@ VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, s
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_SELECT, 0, "dim! index!");
-VRAM__OP(split, "split split_with_sizes: x split_size_or_sections dim?", 1, 1, split, SAME, none,
-         split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
-VRAM__OP(chunk, "chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
-         "chunks! dim");
+VRAM__OP(
+    split,
+    "split split_with_sizes unsafe_split unsafe_split_with_sizes: x split_size_or_sections dim?", 1,
+    1, split, SAME, none, split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
+VRAM__OP(chunk, "chunk unsafe_chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none,
+         SLICE, 0, 0, "chunks! dim");
 VRAM__OP(unbind, "unbind: x dim?", 1, 1, unbind, SAME, none, split, split, none, SLICE,
          VRAM__VIEW_UNBIND, 0, "dim");
 VRAM__OP(detach, "", 1, 1, same, SAME, none, detach, none, none, SAME, 0,
@@ -19230,6 +19637,12 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
+static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
+  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
+    return vram__node_error(g, n, "p of a norm must be at least 1");
+  return vram__shape_reduce(g, n);
+}
+
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
   if (!vram__shape_reduce(g, n))
     return 0;
@@ -19672,7 +20085,7 @@ static void vram__backward_aminmax(vram__step *s, vram__grad_fn *f, vram__tensor
   }
 }
 
-/* torch.linalg.vector_norm with ord 2 */
+/* torch.linalg.vector_norm */
 
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
@@ -19701,18 +20114,51 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
+/* The 2-norm: x over the norm, 0 where that is 0. */
+static vram__tensor vram__norm_two(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor q = vram__pointwise_empty2(s, x, y);
+  const vram__tensor m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
+  const vram__tensor to = vram__pointwise_empty2(s, g, q);
+  vram__tensor_release(s, m);
+  vram__tensor_release(s, q);
+  return to;
+}
+
+/* Of others a power of x, signed, times grad over a power of the norm; the 1-norm has signs alone.
+ */
+static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                     vram__tensor y) {
+  vram__tensor sign = vram__tensor_none(), power = vram__pointwise_empty1(s, x), scaled, t, to;
+  if (p == VRAM__ONE) {
+    to = vram__pointwise_empty2(s, power, g);
+    vram__tensor_release(s, power);
+    return to;
+  }
+  if (p < 2 * VRAM__ONE)
+    sign = vram__pointwise_empty1(s, x);
+  scaled = vram__pointwise_empty2(s, sign.d ? sign : x, power);
+  vram__tensor_release(s, sign);
+  vram__tensor_release(s, power);
+  power = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, g, power);
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL));
+  to = vram__pointwise_empty2(s, scaled, t);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
+  const int64_t p =
+      f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  q = vram__pointwise_empty2(s, x, y);
-  m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
-  to[0] = vram__pointwise_empty2(s, g, q);
-  vram__tensor_release(s, m);
-  vram__tensor_release(s, q);
+  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
   vram__tensor_release(s, x);
 }
 
@@ -19788,8 +20234,8 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
-         "dim keepdim dtype");
+VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+         "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
 VRAM__OP(var_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, 0, 0,
@@ -22542,10 +22988,10 @@ VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE,
          "");
 VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
          VRAM__OP_FLOATS, "");
-VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
+VRAM__OP(addmm, "addmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
-VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,
-         VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(baddbmm, "baddbmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, none, addmm,
+         PRODUCT, 0, VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
@@ -31865,12 +32311,35 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim + 1, size, dt);
 }
 
+/* Inputs of a cell: x, all states or none, and behind states also its weights and biases, where the
+   program computes them. How many are weights; -1: not as said. */
+static int vram__cell_weights_given(const vram_node *n, const vram__rnn *r) {
+  const uint32_t states = r->kind == VRAM__RNN_LSTM ? 2 : 1;
+  if (n->nin == 1 || n->nin == 1 + states)
+    return 0;
+  return n->nin == 1 + states + r->params ? (int)r->params : -1;
+}
+
+/* The weights are of the sizes that the cell's own would have. */
+static int vram__cell_weights_fit(vram_graph *g, const vram_node *n, const vram__rnn *r) {
+  const int64_t units = r->gates * r->hidden_size;
+  uint32_t i;
+  for (i = 0; i < r->params; i++) {
+    const vram_dims *d = n->in[n->nin - r->params + i]->d;
+    const int64_t in = i ? r->hidden_size : r->input_size;
+    if (d->ndim != (i < 2 ? 2u : 1u) || d->v[0] != units || (i < 2 && d->v[1] != in))
+      return vram__node_error(g, n, "a weight or bias of another shape");
+  }
+  return 1;
+}
+
 static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const vram_dtype dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[2];
   uint32_t ndim = 0;
+  int given;
   if (x->ndim != 1 && x->ndim != 2)
     return vram__node_error(g, n, "an input of other than one or two axes");
   vram__rnn_units_of(n, &r);
@@ -31879,13 +32348,20 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "hidden_size must be at least 1");
   if (r.kind == VRAM__RNN_LSTM && n->nin == 2)
     return vram__node_error(g, n, "lstm_cell with a hidden state and no cell state");
-  if (!vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
+  given = vram__cell_weights_given(n, &r);
+  if (given < 0)
+    return vram__node_error(g, n,
+                            "wrong number of inputs (expected x, its states or none, and behind "
+                            "states every weight and bias or none)");
+  if (given ? !vram__cell_weights_fit(g, n, &r)
+            : !vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
     return 0;
   if (x->ndim == 2)
     size[ndim++] = x->v[0];
   size[ndim++] = r.hidden_size;
   g->extra += 4096;
-  if (!vram__rnn_state(g, n, 1, ndim, size) || !vram__rnn_state(g, n, 2, ndim, size))
+  if (!vram__rnn_state(g, n, 1, ndim, size) ||
+      (r.kind == VRAM__RNN_LSTM && !vram__rnn_state(g, n, 2, ndim, size)))
     return 0;
   if (n->nout > 1 && r.kind == VRAM__RNN_LSTM && !vram__node_out(g, n, 1, ndim, size, dt))
     return 0;
@@ -31895,6 +32371,16 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
 static uint64_t vram__flops_rnn(const vram_node *n) {
   return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)),
                                    vram__matrix_elements(n));
+}
+
+static uint64_t vram__flops_rnn_cell(const vram_node *n) {
+  uint64_t elements = vram__matrix_elements(n);
+  uint32_t i;
+  vram__rnn r;
+  vram__rnn_units_of(n, &r);
+  for (i = 0; i < 2 && vram__cell_weights_given(n, &r) > 0; i++)
+    elements = vram__sum_or_overflow(elements, n->in[n->nin - r.params + i]->d->numel);
+  return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)), elements);
 }
 
 #ifndef VRAM_NO_STEP
@@ -32272,19 +32758,19 @@ enum { VRAM__CELL_W_IH, VRAM__CELL_W_HH, VRAM__CELL_B_IH, VRAM__CELL_B_HH, VRAM_
 typedef struct vram__rnn_cell {
   int kind, unbatched;
   int64_t hidden_size;
+  uint32_t inputs;    /* beside weights */
   vram__tensor in[3]; /* input, hx, cx */
   vram__tensor zeros; /* the states, where none is given */
   vram__tensor w[VRAM__CELL_PARAMS];
 } vram__rnn_cell;
 
 /* torch.nn.LSTMCell.forward: a batch of one where there is none, zeros for states. */
-static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__tensor *x,
-                              vram__rnn_cell *c) {
+static void vram__cell_inputs(vram__step *s, const vram__tensor *x, vram__rnn_cell *c) {
   uint32_t i;
   c->zeros = c->in[1] = c->in[2] = vram__tensor_none();
-  for (i = 0; i < n->nin; i++)
+  for (i = 0; i < c->inputs; i++)
     c->in[i] = c->unbatched ? vram__torch_unsqueeze(s, x[i], 0) : vram__tensor_retain(s, x[i]);
-  if (n->nin > 1)
+  if (c->inputs > 1)
     return;
   c->zeros = vram__tensor_empty(s, vram__dims_2d(s, c->in[0].d->v[0], c->hidden_size), x[0].dt);
   c->in[1] = vram__tensor_retain(s, c->zeros);
@@ -32293,12 +32779,12 @@ static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__ten
 }
 
 /* Autocast's lower precision: the last argument is cast first, the states in their order. */
-static void vram__cell_autocast(vram__step *s, const vram_node *n, vram__rnn_cell *c) {
+static void vram__cell_autocast(vram__step *s, vram__rnn_cell *c) {
   static const uint8_t order[] = {1, 2, 0}; /* state, cell state, input */
   uint32_t i;
   for (i = VRAM__CELL_PARAMS; i-- > 0;)
-    c->w[i] =
-        i < n->nparam ? vram__autocast_low(s, s->param[n->param[i]->index]) : vram__tensor_none();
+    if (c->w[i].d)
+      c->w[i] = vram__autocast_low(s, c->w[i]);
   for (i = 0; s->amp && i < 3; i++) {
     vram__tensor *in = c->in + order[i];
     if (in->d)
@@ -32394,13 +32880,21 @@ static uint32_t vram__cell_nonlinearity(const vram_node *n) {
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   vram__rnn_cell c;
+  vram__rnn r;
   vram__tensor out[2];
-  uint32_t i;
+  uint32_t i, given;
   c.kind = vram__op_at(n->op)->kind;
   c.unbatched = x[0].d->ndim == 1;
   c.hidden_size = VRAM__INT(n, hidden_size, 0);
-  vram__cell_inputs(s, n, x, &c);
-  vram__cell_autocast(s, n, &c);
+  vram__rnn_units_of(n, &r);
+  given = (uint32_t)vram__cell_weights_given(n, &r);
+  c.inputs = n->nin - given;
+  vram__cell_inputs(s, x, &c);
+  for (i = 0; i < VRAM__CELL_PARAMS; i++)
+    c.w[i] = i < given       ? x[c.inputs + i]
+             : i < n->nparam ? s->param[n->param[i]->index]
+                             : vram__tensor_none();
+  vram__cell_autocast(s, &c);
   if (c.kind == VRAM__RNN_PLAIN)
     vram__forward_simple_cell(s, &c, vram__cell_nonlinearity(n), out);
   else
@@ -32678,12 +33172,12 @@ VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN,
          VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, "", 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM,
-         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU,
-         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN,
-         VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");
+VRAM__OP(lstm_cell, "", 1, 7, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_LSTM, VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, "", 1, 6, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_GRU, VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(rnn_cell, "", 1, 6, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_PLAIN, VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");
 
 /* >>ops/loss    losses */
 
@@ -54266,7 +54760,8 @@ typedef struct vram__json {
   double number;    /* of NUMBER */
   uint64_t integer; /* its magnitude, if is_integer */
   uint8_t is_integer, is_negative;
-  uint8_t after; /* a value has just ended: a comma or an end follows */
+  uint8_t after;        /* a value has just ended: a comma or an end follows */
+  uint8_t has_infinity; /* NaN, Infinity and -Infinity are numbers, as Python's json writes them */
   uint32_t depth;
   uint8_t is_array[VRAM__JSON_DEPTH];
 } vram__json;
@@ -54293,6 +54788,17 @@ VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, cons
 /* gguf.c */
 VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r);
 VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e);
+
+/* safetensors.c */
+VRAM__FN vram_result vram__safetensors_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__index_finish(const vram_file *f, vram_error *e);
+
+/* config.c */
+typedef vram_result vram__values_handler(vram_file *f, vram__json *j);
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
+                                       vram__values_handler *handle);
+VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 
 /* >>read/source    the bytes of a file, from front to back */
 
@@ -54643,6 +55149,25 @@ static uint64_t vram__json_digits(vram__json *j, uint64_t *v, double *d) {
   return n;
 }
 
+static int vram__json_word(vram__json *j, const char *word) {
+  vram__reader *const r = j->r;
+  for (; *word; word++) {
+    if (vram__json_peek(r) != *word)
+      return vram__json_bad(j, "no JSON: a value was expected"), 0;
+    r->at++;
+  }
+  return !r->result;
+}
+
+/* NaN or Infinity: no number that anything is counted with. */
+static int vram__json_beyond(vram__json *j) {
+  const double infinity = 1e300 * 1e300;
+  const int is_nan = vram__json_peek(j->r) == 'N';
+  j->is_integer = 0;
+  j->number = is_nan ? infinity - infinity : j->is_negative ? -infinity : infinity;
+  return vram__json_word(j, is_nan ? "NaN" : "Infinity");
+}
+
 static int vram__json_number(vram__json *j) {
   vram__reader *const r = j->r;
   uint64_t v = 0, exponent = 0, n;
@@ -54650,6 +55175,8 @@ static int vram__json_number(vram__json *j) {
   double d = 0, ignored = 0;
   j->is_negative = *r->at == '-';
   r->at += j->is_negative;
+  if (j->has_infinity && vram__json_peek(r) == 'I')
+    return vram__json_beyond(j);
   if (vram__json_peek(r) == '0')
     n = 1, r->at++;
   else
@@ -54679,16 +55206,6 @@ static int vram__json_number(vram__json *j) {
 }
 
 /* ---- structure ---- */
-
-static int vram__json_word(vram__json *j, const char *word) {
-  vram__reader *const r = j->r;
-  for (; *word; word++) {
-    if (vram__json_peek(r) != *word)
-      return vram__json_bad(j, "no JSON: a value was expected"), 0;
-    r->at++;
-  }
-  return !r->result;
-}
 
 static vram__json_kind vram__json_open(vram__json *j, int is_array) {
   if (j->depth == VRAM__JSON_DEPTH)
@@ -54730,6 +55247,10 @@ static vram__json_kind vram__json_value(vram__json *j, uint8_t c) {
   }
   if (c == '-' || (c >= '0' && c <= '9'))
     return vram__json_number(j) ? VRAM__JSON_NUMBER : VRAM__JSON_END;
+  if (j->has_infinity && (c == 'N' || c == 'I')) {
+    j->is_negative = 0;
+    return vram__json_beyond(j) ? VRAM__JSON_NUMBER : VRAM__JSON_END;
+  }
   return vram__json_bad(j, c ? "no JSON: a value was expected" : "the file ends in JSON");
 }
 
@@ -55192,6 +55713,635 @@ VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e) {
   return VRAM_OK;
 }
 
+/* >>read/safetensors    safetensors (one file or a shard) and model.safetensors.index.json
+   Refuses what the package safetensors 0.8.0 refuses, and doubled names and blanks before the
+   header, which its description of the format forbids. */
+
+#define VRAM__SAFETENSORS_MAX UINT64_C(100000000) /* MAX_HEADER_SIZE */
+
+/* The fields of a tensor; each is there once. */
+enum { VRAM__ST_DTYPE = 1, VRAM__ST_SHAPE = 2, VRAM__ST_OFFSETS = 4, VRAM__ST_ALL = 7 };
+
+/* Fails at the token; the text goes on with the name of a tensor. */
+static vram_result vram__st_fail(vram__json *j, vram_result code, const char *text,
+                                 const vram_file_tensor *t) {
+  if (!j->r->result) {
+    vram__json_fail(j, code, text);
+    vram__error_text(j->r->error, " '");
+    vram__error_quote(j->r->error, t->name, t->name_len);
+    vram__error_text(j->r->error, "'");
+  }
+  return j->r->result;
+}
+
+/* ---- a tensor ---- */
+
+static vram_result vram__st_dtype(vram__json *j, vram_file_tensor *t) {
+  int32_t i;
+  if (vram__json_next(j) != VRAM__JSON_TEXT)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "a dtype that is no text, of tensor", t);
+  for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++) {
+    const char *name = vram_dtype_get_info((vram_dtype)i)->safetensors_name;
+    if (name && vram__text_is(j->text, (uint32_t)j->len, name)) {
+      t->dtype = (vram_dtype)i;
+      return VRAM_OK;
+    }
+  }
+  vram__st_fail(j, VRAM_ERR_DTYPE, "no such dtype of safetensors, of tensor", t);
+  vram__error_text(j->r->error, ": ");
+  vram__error_quote(j->r->error, j->text, (uint32_t)j->len);
+  return j->r->result;
+}
+
+/* The next element of an array of sizes or offsets; 0: its end, or an error. */
+static int vram__st_number(vram__json *j, const vram_file_tensor *t, uint64_t *v) {
+  const vram__json_kind kind = vram__json_next(j);
+  if (kind == VRAM__JSON_ARRAY_END)
+    return 0;
+  if (kind != VRAM__JSON_NUMBER || !j->is_integer || j->is_negative) {
+    vram__st_fail(j, VRAM_ERR_SYNTAX, "a size or offset that is no whole number, of tensor", t);
+    return 0;
+  }
+  *v = j->integer;
+  return 1;
+}
+
+static vram_result vram__st_shape(vram__json *j, vram_file_tensor *t) {
+  uint64_t n;
+  if (vram__json_next(j) != VRAM__JSON_ARRAY)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "a shape that is no array, of tensor", t);
+  t->numel = 1;
+  for (t->ndim = 0; vram__st_number(j, t, &n); t->ndim++) {
+    if (t->ndim == VRAM_MAX_AXES)
+      return vram__st_fail(j, VRAM_ERR_UNSUPPORTED, "too many axes of tensor", t);
+    if (n > (uint64_t)INT64_MAX)
+      return vram__st_fail(j, VRAM_ERR_OVERFLOW, "a size beyond 2^63-1 of tensor", t);
+    t->size[t->ndim] = (int64_t)n;
+    t->numel = vram__product_or_overflow(t->numel, n);
+    if (t->numel > (uint64_t)INT64_MAX)
+      return vram__st_fail(j, VRAM_ERR_OVERFLOW, "more than 2^63-1 elements in tensor", t);
+  }
+  return j->r->result;
+}
+
+/* From and to, in the data behind the header; `bytes` is their difference until it is checked. */
+static vram_result vram__st_offsets(vram__json *j, vram_file_tensor *t) {
+  uint64_t from = 0, to = 0, more;
+  if (vram__json_next(j) != VRAM__JSON_ARRAY)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "data_offsets that are no array, of tensor", t);
+  if (!vram__st_number(j, t, &from) || !vram__st_number(j, t, &to) ||
+      vram__st_number(j, t, &more) || j->r->result)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "data_offsets that are not two, of tensor", t);
+  if (to < from || to > (uint64_t)VRAM_MAX_BYTES)
+    return vram__st_fail(j, VRAM_ERR_VALUE, "data_offsets that end before they begin, of tensor",
+                         t);
+  t->offset = from;
+  t->bytes = to - from;
+  return VRAM_OK;
+}
+
+static uint32_t vram__st_field(const vram__json *j) {
+  return vram__text_is(j->text, (uint32_t)j->len, "dtype")          ? (uint32_t)VRAM__ST_DTYPE
+         : vram__text_is(j->text, (uint32_t)j->len, "shape")        ? (uint32_t)VRAM__ST_SHAPE
+         : vram__text_is(j->text, (uint32_t)j->len, "data_offsets") ? (uint32_t)VRAM__ST_OFFSETS
+                                                                    : 0u;
+}
+
+/* The fields of a tensor; others are passed over. */
+static vram_result vram__st_fields(vram__json *j, vram_file_tensor *t) {
+  uint32_t seen = 0;
+  if (vram__json_next(j) != VRAM__JSON_OBJECT)
+    return vram__st_fail(j, VRAM_ERR_SYNTAX, "no object is tensor", t);
+  while (vram__json_next(j) == VRAM__JSON_KEY) {
+    const uint32_t field = vram__st_field(j);
+    if (seen & field)
+      return vram__st_fail(j, VRAM_ERR_NAME, "a field that is there twice, of tensor", t);
+    seen |= field;
+    if (field == VRAM__ST_DTYPE)
+      vram__st_dtype(j, t);
+    else if (field == VRAM__ST_SHAPE)
+      vram__st_shape(j, t);
+    else if (field == VRAM__ST_OFFSETS)
+      vram__st_offsets(j, t);
+    else {
+      vram__json_next(j);
+      vram__json_skip(j);
+    }
+  }
+  if (!j->r->result && seen != VRAM__ST_ALL)
+    vram__st_fail(j, VRAM_ERR_SYNTAX, "dtype, shape or data_offsets are missing, of tensor", t);
+  return j->r->result;
+}
+
+/* Its bytes are those of its sizes. */
+static vram_result vram__st_bytes(vram__json *j, const vram_file_tensor *t) {
+  const vram_dtype_info *const info = vram_dtype_get_info(t->dtype);
+  uint64_t bytes;
+  if (vram_dtype_bytes(t->dtype, t->numel, &bytes) || bytes > (uint64_t)VRAM_MAX_BYTES) {
+    if (t->numel % info->row_multiple)
+      return vram__st_fail(j, VRAM_ERR_BLOCK, "elements that make no whole bytes, of tensor", t);
+    return vram__st_fail(j, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes in tensor", t);
+  }
+  if (info->block_elements > 1 &&
+      t->numel % info->block_elements * info->block_bytes % info->block_elements)
+    return vram__st_fail(j, VRAM_ERR_BLOCK, "elements that make no whole bytes, of tensor", t);
+  if (bytes != t->bytes) {
+    vram__st_fail(j, VRAM_ERR_VALUE, "data_offsets and shape do not agree, of tensor", t);
+    vram__error_number(j->r->error, ": ", t->bytes);
+    vram__error_number(j->r->error, " bytes, expected ", bytes);
+  }
+  return j->r->result;
+}
+
+static vram_result vram__st_tensor(vram_file *f, vram__json *j, vram__names *names) {
+  const char *const name = j->text;
+  const uint32_t len = (uint32_t)j->len;
+  vram_file_tensor *t;
+  vram__json_keep(j);
+  t = vram__file_tensor(f, j->r);
+  if (!t)
+    return j->r->result;
+  t->name = name;
+  t->name_len = len;
+  if (!vram__names_add(f, j->r, names, name, len, t))
+    return vram__st_fail(j, VRAM_ERR_NAME, "two tensors are called", t);
+  return vram__st_fields(j, t) ? j->r->result : vram__st_bytes(j, t);
+}
+
+/* ---- the header ---- */
+
+/* __metadata__: texts. Those of a second shard say the same again and are not kept. */
+static vram_result vram__st_metadata(vram_file *f, vram__json *j, int is_kept) {
+  vram__names names = {NULL, 0, 0};
+  const vram__json_kind kind = vram__json_next(j);
+  if (kind == VRAM__JSON_NULL)
+    return VRAM_OK;
+  if (kind != VRAM__JSON_OBJECT)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "__metadata__ that is no object");
+  while (vram__json_next(j) == VRAM__JSON_KEY) {
+    vram_file_value other, *v = &other;
+    const char *const name = j->text;
+    const uint32_t len = (uint32_t)j->len;
+    vram__json_keep(j);
+    if (is_kept && (v = vram__file_value(f, j->r)) == NULL)
+      return j->r->result;
+    vram__memory_zero(v, sizeof *v);
+    v->name = name;
+    v->name_len = len;
+    if (!vram__names_add(f, j->r, &names, name, len, name))
+      return vram__json_fail(j, VRAM_ERR_NAME, "a key of __metadata__ that is there twice");
+    if (vram__json_next(j) != VRAM__JSON_TEXT)
+      return vram__json_fail(j, VRAM_ERR_SYNTAX, "a value of __metadata__ that is no text");
+    v->kind = VRAM_VALUE_TEXT;
+    v->text = j->text;
+    v->count = j->len;
+    if (is_kept)
+      vram__json_keep(j);
+  }
+  return j->r->result;
+}
+
+static int vram__st_is_before(const vram_file_tensor *a, const vram_file_tensor *b) {
+  return a->offset != b->offset ? a->offset < b->offset : a->bytes <= b->bytes;
+}
+
+static vram_file_tensor *vram__st_merge(vram_file_tensor *a, vram_file_tensor *b) {
+  vram_file_tensor *first = NULL, **end = &first;
+  while (a && b) {
+    vram_file_tensor **const least = vram__st_is_before(a, b) ? &a : &b;
+    *end = *least;
+    end = &(*least)->next;
+    *least = *end;
+  }
+  *end = a ? a : b;
+  return first;
+}
+
+/* By offset: a list of 2^i tensors waits at i for another one. */
+static vram_file_tensor *vram__st_sort(vram_file_tensor *t) {
+  vram_file_tensor *wait[32], *rest, *all = NULL;
+  uint32_t i;
+  vram__memory_zero(wait, sizeof wait);
+  for (; t; t = rest) {
+    rest = t->next;
+    t->next = NULL;
+    for (i = 0; i < 31 && wait[i]; i++) {
+      t = vram__st_merge(wait[i], t);
+      wait[i] = NULL;
+    }
+    wait[i] = wait[i] ? vram__st_merge(wait[i], t) : t;
+  }
+  for (i = 0; i < 32; i++)
+    all = vram__st_merge(wait[i], all);
+  return all;
+}
+
+/* The tensors of the part lie one behind the other from 0 on; offsets become those in the file. */
+static vram_result vram__st_place(vram_file *f, vram__json *j, vram_file_part *part,
+                                  vram_file_tensor *before) {
+  vram_file_tensor **const list = before ? &before->next : &f->tensor_first, *t;
+  uint64_t data = 0;
+  *list = vram__st_sort(*list);
+  for (t = *list; t; t = t->next) {
+    if (t->offset != data) {
+      vram__st_fail(j, VRAM_ERR_VALUE, "a hole or an overlap before tensor", t);
+      vram__error_number(j->r->error, ": offset ", t->offset);
+      vram__error_number(j->r->error, ", expected ", data);
+      return j->r->result;
+    }
+    data += t->bytes; /* the end that data_offsets said: no overflow */
+    t->offset += part->header_bytes;
+    f->numel = vram__sum_or_overflow(f->numel, t->numel);
+    part->ntensor++;
+    f->tensor_last = t;
+  }
+  f->tensor_bytes = vram__sum_or_overflow(f->tensor_bytes, data);
+  if (f->tensor_bytes > (uint64_t)VRAM_MAX_BYTES)
+    return vram__json_fail(j, VRAM_ERR_OVERFLOW, "tensors of more than 2^63-1 bytes");
+  part->expected_bytes = part->header_bytes + data;
+  return VRAM_OK;
+}
+
+/* From here on the reader ends where the header does. */
+static vram_result vram__st_limit(vram__reader *r, vram_file_source *header) {
+  const uint64_t n = vram__reader_u64(r, "the length of the header");
+  if (r->result)
+    return r->result;
+  if (n > VRAM__SAFETENSORS_MAX) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, 0, "a header of more than 100,000,000 bytes:");
+    vram__error_number(r->error, " ", n);
+    return r->result;
+  }
+  if (n > vram__reader_left(r)) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, 0, "a header that is longer than the file:");
+    vram__error_number(r->error, " ", n);
+    return r->result;
+  }
+  *header = *r->source;
+  header->bytes = 8 + n;
+  r->source = header;
+  if (r->end_offset > header->bytes) {
+    r->end -= r->end_offset - header->bytes;
+    r->end_offset = header->bytes;
+  }
+  return VRAM_OK;
+}
+
+static vram_result vram__st_entries(vram_file *f, vram__json *j, int is_first) {
+  vram__names names = {NULL, 0, 0};
+  int has_metadata = 0;
+  if (vram__json_next(j) != VRAM__JSON_OBJECT)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "a header that is no object");
+  while (vram__json_next(j) == VRAM__JSON_KEY) {
+    if (!vram__text_is(j->text, (uint32_t)j->len, "__metadata__"))
+      vram__st_tensor(f, j, &names);
+    else if (has_metadata)
+      vram__json_fail(j, VRAM_ERR_NAME, "__metadata__ that is there twice");
+    else {
+      has_metadata = 1;
+      vram__st_metadata(f, j, is_first);
+    }
+  }
+  return j->r->result ? j->r->result : vram__json_finish(j);
+}
+
+/* The place of a shard that an index names, in its order; a new one where there is no index. */
+static vram_file_part *vram__st_part(vram_file *f, vram__reader *r, uint32_t *number) {
+  vram_file_part *p = f->part_first;
+  *number = f->npart;
+  if (!f->index)
+    return vram__file_part(f, r, NULL, 0);
+  for (*number = 0; p && p->is_read; p = p->next)
+    ++*number;
+  if (!p)
+    vram__reader_fail(r, VRAM_ERR_VALUE, 0, "more shards than the index names");
+  return p;
+}
+
+VRAM__FN vram_result vram__safetensors_read(vram_file *f, vram__reader *r) {
+  vram_file_tensor *const before = f->tensor_last;
+  const uint64_t present = r->source->bytes;
+  vram_file_source header;
+  vram_file_tensor *t;
+  vram_file_part *part;
+  vram__json j;
+  uint32_t number = 0;
+  if (vram__st_limit(r, &header))
+    return r->result;
+  part = vram__st_part(f, r, &number);
+  if (!part)
+    return r->result;
+  part->is_read = 1;
+  part->present_bytes = present;
+  part->header_bytes = header.bytes;
+  vram__json_begin(&j, r, f);
+  if (vram__st_entries(f, &j, number == 0) || vram__st_place(f, &j, part, before))
+    return r->result;
+  for (t = before ? before->next : f->tensor_first; t; t = t->next)
+    t->part = number;
+  if (present != part->header_bytes && present != part->expected_bytes) {
+    vram__reader_fail(r, VRAM_ERR_VALUE, part->header_bytes,
+                      "data of other bytes than the header has:");
+    vram__error_number(r->error, " ", present - part->header_bytes);
+    vram__error_number(r->error, ", expected ", part->expected_bytes - part->header_bytes);
+  }
+  return r->result;
+}
+
+/* ---- model.safetensors.index.json ---- */
+
+/* Where a tensor is, as the index says: its part. Files are found by their names. */
+static vram_result vram__index_entry(vram_file *f, vram__json *j, vram__names *files) {
+  const char *name = j->text;
+  uint32_t len = (uint32_t)j->len;
+  const void *part;
+  vram__json_keep(j);
+  if (vram__json_next(j) != VRAM__JSON_TEXT || !j->len || j->len > UINT32_MAX)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "the name of a file was expected");
+  part = vram__names_find(files, j->text, (uint32_t)j->len);
+  if (!part) {
+    const char *const file = j->text;
+    const uint32_t file_len = (uint32_t)j->len;
+    vram__json_keep(j);
+    part = vram__file_part(f, j->r, file, file_len);
+    if (!part || !vram__names_add(f, j->r, files, file, file_len, part))
+      return j->r->result;
+  }
+  if (!vram__names_add(f, j->r, f->index, name, len, part))
+    return vram__json_fail(j, VRAM_ERR_NAME, "a tensor that is there twice in weight_map");
+  return j->r->result;
+}
+
+static vram_result vram__index_map(vram_file *f, vram__json *j) {
+  vram__names files = {NULL, 0, 0};
+  if (f->index)
+    return vram__json_fail(j, VRAM_ERR_NAME, "weight_map that is there twice");
+  if (vram__json_next(j) != VRAM__JSON_OBJECT)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "weight_map that is no object");
+  f->index = (vram__names *)vram__file_take(f, j->r, sizeof *f->index);
+  if (!f->index)
+    return j->r->result;
+  vram__memory_zero(f->index, sizeof *f->index);
+  while (vram__json_next(j) == VRAM__JSON_KEY)
+    vram__index_entry(f, j, &files);
+  return j->r->result;
+}
+
+VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r) {
+  vram__json j;
+  vram__json_begin(&j, r, f);
+  vram__values_read(f, &j, "weight_map", vram__index_map);
+  if (!vram__json_finish(&j) && !f->index)
+    vram__json_fail(&j, VRAM_ERR_SYNTAX, "an index without weight_map");
+  return r->result;
+}
+
+/* Every tensor is where the index says, and no other one. */
+VRAM__FN vram_result vram__index_finish(const vram_file *f, vram_error *e) {
+  const vram_file_part *p = f->part_first;
+  const vram_file_tensor *t;
+  uint32_t number = 0;
+  for (; p; p = p->next)
+    if (!p->is_read) {
+      vram__error_begin(e, VRAM_ERR_VALUE, 0, "a shard that the index names is missing: ");
+      vram__error_quote(e, p->name, p->name_len);
+      return VRAM_ERR_VALUE;
+    }
+  for (t = f->tensor_first, p = f->part_first; t; t = t->next) {
+    for (; number < t->part; number++)
+      p = p->next;
+    if (vram__names_find(f->index, t->name, t->name_len) != p) {
+      vram__error_begin(e, VRAM_ERR_VALUE, 0, "a tensor that the index has elsewhere or not: ");
+      vram__error_quote(e, t->name, t->name_len);
+      return VRAM_ERR_VALUE;
+    }
+  }
+  if (f->ntensor != f->index->count) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "an index of ");
+    vram__error_number(e, "", f->index->count);
+    vram__error_number(e, " tensors, of which there are ", f->ntensor);
+    return VRAM_ERR_VALUE;
+  }
+  return VRAM_OK;
+}
+
+/* >>read/config    JSON files as values, each named by its path: config.json of transformers */
+
+enum {
+  VRAM__CONFIG_FIRST = 16, /* elements for which an array gets room at first */
+  VRAM__CONFIG_KEPT = 8192 /* a longer array is only counted */
+};
+
+/* A number, text or truth value as it was read, before all of an array are of one kind. */
+typedef struct vram__values_item {
+  vram_file_text text;
+  union {
+    uint64_t u;
+    int64_t i;
+    double f;
+  } number;
+  uint8_t kind;
+} vram__values_item;
+
+typedef struct vram__values_path {
+  const char *text;
+  uint32_t len;
+} vram__values_path;
+
+/* The value of a token; the text of a text stays. */
+static void vram__values_scalar(vram__json *j, vram__values_item *v) {
+  vram__memory_zero(v, sizeof *v);
+  switch (j->kind) {
+  case VRAM__JSON_TEXT:
+    v->kind = VRAM_VALUE_TEXT;
+    v->text.text = j->text;
+    v->text.count = j->len;
+    vram__json_keep(j);
+    break;
+  case VRAM__JSON_NUMBER:
+    v->kind = VRAM_VALUE_FLOAT;
+    v->number.f = j->number;
+    if (j->is_integer && !j->is_negative) {
+      v->kind = VRAM_VALUE_UINT;
+      v->number.u = j->integer;
+    } else if (j->is_integer && j->integer <= (uint64_t)INT64_MAX) {
+      v->kind = VRAM_VALUE_INT;
+      v->number.i = -(int64_t)j->integer;
+    }
+    break;
+  case VRAM__JSON_TRUE:
+  case VRAM__JSON_FALSE:
+    v->kind = VRAM_VALUE_BOOL;
+    v->number.u = j->kind == VRAM__JSON_TRUE;
+    break;
+  default:
+    v->kind = VRAM_VALUE_NULL;
+    break;
+  }
+}
+
+/* ---- arrays ---- */
+
+static int vram__values_is_number(uint32_t kind) {
+  return kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_FLOAT;
+}
+
+/* What elements of two kinds are together. */
+static uint32_t vram__values_join(uint32_t a, uint32_t b) {
+  if (a == b)
+    return a;
+  if (!vram__values_is_number(a) || !vram__values_is_number(b))
+    return VRAM_VALUE_NULL;
+  return a == VRAM_VALUE_FLOAT || b == VRAM_VALUE_FLOAT ? VRAM_VALUE_FLOAT : VRAM_VALUE_INT;
+}
+
+static double vram__values_float(const vram__values_item *v) {
+  return v->kind == VRAM_VALUE_UINT  ? (double)v->number.u
+         : v->kind == VRAM_VALUE_INT ? (double)v->number.i
+                                     : v->number.f;
+}
+
+/* Items become elements of the array's kind, in their place: an element is no longer than an item.
+   A number beyond 2^63-1 beside a negative one makes floats of all. */
+static void vram__values_narrow(vram_file_value *v, vram__values_item *item) {
+  uint64_t i;
+  for (i = 0; i < v->count && v->of == VRAM_VALUE_INT; i++)
+    if (item[i].kind == VRAM_VALUE_UINT && item[i].number.u > (uint64_t)INT64_MAX)
+      v->of = VRAM_VALUE_FLOAT;
+  for (i = 0; i < v->count; i++) {
+    const vram__values_item one = item[i];
+    const double d = vram__values_float(&one);
+    if (v->of == VRAM_VALUE_TEXT)
+      vram__memory_copy((vram_file_text *)(void *)item + i, &one.text, sizeof one.text);
+    else if (v->of == VRAM_VALUE_FLOAT)
+      vram__memory_copy((double *)(void *)item + i, &d, sizeof d);
+    else
+      vram__memory_copy((uint64_t *)(void *)item + i, &one.number.u, sizeof one.number.u);
+  }
+  v->array = item;
+}
+
+/* Room for one more item; NULL: there is none, or it is not to be kept. */
+static vram__values_item *vram__values_room(vram_file *f, vram__json *j, vram__values_item *item,
+                                            uint64_t count, uint64_t *room) {
+  vram__values_item *wide;
+  if (count < *room)
+    return item;
+  *room = *room ? 2 * *room : (uint64_t)VRAM__CONFIG_FIRST;
+  wide = (vram__values_item *)vram__file_take(f, j->r, *room * sizeof *wide);
+  if (wide && count)
+    vram__memory_copy(wide, item, count * sizeof *wide);
+  return wide;
+}
+
+/* The elements behind a bracket: kept if all are numbers, texts or truth values. */
+static vram_result vram__values_array(vram_file *f, vram__json *j, vram_file_value *v) {
+  vram__values_item *item = NULL, one;
+  uint64_t room = 0;
+  v->kind = VRAM_VALUE_ARRAY;
+  while (vram__json_next(j) != VRAM__JSON_ARRAY_END && !j->r->result) {
+    const int is_plain = j->kind != VRAM__JSON_ARRAY && j->kind != VRAM__JSON_OBJECT;
+    if (is_plain)
+      vram__values_scalar(j, &one);
+    else if (vram__json_skip(j))
+      break;
+    v->of = (uint8_t)(!is_plain  ? (uint32_t)VRAM_VALUE_NULL
+                      : v->count ? vram__values_join(v->of, one.kind)
+                                 : one.kind);
+    if (v->of != VRAM_VALUE_NULL && v->count < VRAM__CONFIG_KEPT) {
+      item = vram__values_room(f, j, item, v->count, &room);
+      if (item)
+        item[v->count] = one;
+    }
+    v->count++;
+  }
+  if (!j->r->result && item && v->of != VRAM_VALUE_NULL && v->count <= VRAM__CONFIG_KEPT)
+    vram__values_narrow(v, item);
+  return j->r->result;
+}
+
+/* ---- values ---- */
+
+/* The name of the key that was just read: the path to it, a dot, and itself. */
+static int vram__values_name(vram_file *f, vram__json *j, const vram__values_path *above,
+                             vram__values_path *name) {
+  char *const to = (char *)f->mem + f->used;
+  const uint64_t before = above->len ? (uint64_t)above->len + 1 : 0, len = before + j->len;
+  uint64_t i;
+  if (len > f->cap - f->used || len > UINT32_MAX) {
+    vram__json_fail(j, VRAM_ERR_MEMORY, "the caller's memory is too small");
+    return 0;
+  }
+  for (i = j->len; before && i-- > 0;)
+    to[before + i] = to[i];
+  if (before) {
+    vram__memory_copy(to, above->text, above->len);
+    to[before - 1] = '.';
+  }
+  f->used += len;
+  name->text = to;
+  name->len = (uint32_t)len;
+  return 1;
+}
+
+/* The value whose first token this is. Its text is kept before more memory is taken. */
+static vram_result vram__values_value(vram_file *f, vram__json *j, const vram__values_path *name) {
+  vram__values_item one;
+  vram_file_value *v;
+  vram__values_scalar(j, &one);
+  v = j->r->result ? NULL : vram__file_value(f, j->r);
+  if (!v)
+    return j->r->result;
+  v->name = name->text;
+  v->name_len = name->len;
+  if (j->kind == VRAM__JSON_ARRAY)
+    return vram__values_array(f, j, v);
+  v->kind = one.kind;
+  v->text = one.text.text;
+  v->count = one.text.count;
+  v->number.u = one.number.u;
+  return VRAM_OK;
+}
+
+/* All values of an object. What stands outermost under the key `apart` (NULL: nothing) goes to
+   `handle`. */
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
+                                       vram__values_handler *handle) {
+  vram__values_path path[VRAM__JSON_DEPTH + 1], name;
+  vram__names names = {NULL, 0, 0};
+  j->has_infinity = 1;
+  if (vram__json_next(j) != VRAM__JSON_OBJECT)
+    return vram__json_fail(j, VRAM_ERR_SYNTAX, "JSON that is no object");
+  vram__memory_zero(path, sizeof path);
+  while (j->depth && vram__json_next(j) != VRAM__JSON_END) {
+    const uint32_t depth = j->depth;
+    if (j->kind == VRAM__JSON_OBJECT_END)
+      continue;
+    if (!vram__values_name(f, j, &path[depth], &name))
+      break;
+    if (!vram__names_add(f, j->r, &names, name.text, name.len, name.text))
+      return vram__json_fail(j, VRAM_ERR_NAME, "a key that is there twice");
+    if (depth == 1 && apart && vram__text_is(name.text, name.len, apart))
+      handle(f, j);
+    else if (vram__json_next(j) == VRAM__JSON_OBJECT)
+      path[j->depth] = name;
+    else if (!j->r->result)
+      vram__values_value(f, j, &name);
+  }
+  return j->r->result;
+}
+
+VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r) {
+  vram_file_part *part = vram__file_part(f, r, NULL, 0);
+  vram__json j;
+  if (!part)
+    return r->result;
+  part->is_read = 1;
+  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
+  vram__json_begin(&j, r, f);
+  return vram__values_read(f, &j, NULL, NULL) ? r->result : vram__json_finish(&j);
+}
+
 /* >>read/file    tensors, values and parts of a file; what kind of file it is */
 
 /* ---- memory ---- */
@@ -55392,12 +56542,19 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
   vram__reader r;
   if (vram__reader_begin(&r, f, s, e))
     return r.result;
-  if (f->format && f->format != format)
+  if ((f->format && f->format != format) || (format == VRAM_FILE_INDEX && f->index))
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0, "a part of another format");
-  f->format = format;
+  if (format != VRAM_FILE_INDEX)
+    f->format = format;
   switch (format) {
   case VRAM_FILE_GGUF:
     return vram__gguf_read(f, &r);
+  case VRAM_FILE_SAFETENSORS:
+    return vram__safetensors_read(f, &r);
+  case VRAM_FILE_INDEX:
+    return vram__index_read(f, &r);
+  case VRAM_FILE_CONFIG:
+    return vram__config_read(f, &r);
   default:
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
                              "no GGUF, safetensors, config.json, ONNX or TFLite file");
@@ -55412,6 +56569,8 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
   if (vram__reader_begin(&r, f, &nothing, e))
     return r.result;
   if (f->format == VRAM_FILE_GGUF && vram__gguf_finish(f, e))
+    return VRAM_ERR_VALUE;
+  if (f->index && vram__index_finish(f, e))
     return VRAM_ERR_VALUE;
   f->names = (vram__names *)vram__file_take(f, &r, sizeof *f->names);
   if (!f->names)
@@ -56936,6 +58095,710 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
 }
 
 #endif /* VRAM_NO_READ */
+
+#ifndef VRAM_NO_KV
+
+/* >>kv/kv    bytes of the caches of a model's layers */
+
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens) {
+  const uint64_t block = kv->block ? kv->block : 1;
+  uint64_t rest;
+  if (l->kind == VRAM_KV_SLIDING || l->kind == VRAM_KV_CHUNKED) {
+    const uint64_t most = vram__sum_or_overflow(l->window, kv->ahead);
+    if (tokens > most)
+      tokens = most;
+  }
+  rest = tokens % block;
+  return rest ? vram__sum_or_overflow(tokens, block - rest) : tokens;
+}
+
+static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *bytes) {
+  uint32_t i;
+  uint64_t sum = 0;
+  if (l->nstate > VRAM_KV_MAX_STATES)
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->nstate; i++) {
+    uint64_t one;
+    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], &one);
+    if (code)
+      return code;
+    sum = vram__sum_or_overflow(sum, one);
+  }
+  *bytes = sum;
+  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+}
+
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
+  const uint64_t heads = l->kind == VRAM_KV_LATENT ? 1 : l->heads;
+  uint64_t k, v = 0;
+  vram_result code;
+  *bytes = VRAM_OVERFLOW;
+  switch (l->kind) {
+  case VRAM_KV_NONE:
+    *bytes = 0;
+    return VRAM_OK;
+  case VRAM_KV_STATE:
+    return vram__kv_states(l, bytes);
+  case VRAM_KV_FULL:
+  case VRAM_KV_SLIDING:
+  case VRAM_KV_CHUNKED:
+    code = vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, &v);
+    if (code)
+      return code;
+    break;
+  case VRAM_KV_LATENT:
+    break;
+  case VRAM_KV_KIND_COUNT:
+  default:
+    return VRAM_ERR_VALUE;
+  }
+  code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, &k);
+  if (code)
+    return code;
+  *bytes = vram__sum_or_overflow(k, v);
+  return *bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+}
+
+/* One row into the report. */
+static vram_result vram__kv_row(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens,
+                                vram_kv_report *r) {
+  const uint64_t held = vram_kv_tokens(kv, l, tokens);
+  uint64_t one = 0, all;
+  vram_result code;
+  if (!l->count)
+    return VRAM_OK;
+  if (held == VRAM_OVERFLOW)
+    return VRAM_ERR_OVERFLOW;
+  code = vram_kv_layer_bytes(l, held, &all);
+  if (code)
+    return code;
+  if (l->kind != VRAM_KV_STATE) {
+    code = vram_kv_layer_bytes(l, 1, &one);
+    if (code)
+      return code;
+  }
+  all = vram__product_or_overflow(all, l->count);
+  one = vram__product_or_overflow(one, l->count);
+  r->token_bytes = vram__sum_or_overflow(r->token_bytes, one);
+  if (l->kind == VRAM_KV_STATE)
+    r->state_bytes = vram__sum_or_overflow(r->state_bytes, all);
+  r->sequence_bytes = vram__sum_or_overflow(r->sequence_bytes, all);
+  if (l->kind != VRAM_KV_NONE)
+    r->layers += l->count;
+  return r->sequence_bytes == VRAM_OVERFLOW || r->token_bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW
+                                                                               : VRAM_OK;
+}
+
+static VRAM__COLD vram_result vram__kv_fail(vram_kv_report *r, uint64_t row, vram_result code,
+                                            vram_error *e) {
+  r->token_bytes = r->state_bytes = r->sequence_bytes = r->total_bytes = VRAM_OVERFLOW;
+  vram__error_begin(e, code, 0, "KV cache");
+  if (row)
+    vram__error_number(e, ", row ", row);
+  vram__error_text(e, ": ");
+  vram__error_text(e, vram_result_text(code));
+  return code;
+}
+
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e) {
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  for (i = 0; i < kv->nlayer; i++) {
+    const vram_result code = vram__kv_row(kv, &kv->layer[i], tokens, r);
+    if (code)
+      return vram__kv_fail(r, (uint64_t)i + 1, code, e);
+  }
+  r->total_bytes = vram__product_or_overflow(r->sequence_bytes, sequences);
+  if (r->total_bytes == VRAM_OVERFLOW)
+    return vram__kv_fail(r, 0, VRAM_ERR_OVERFLOW, e);
+  return VRAM_OK;
+}
+
+/* >>kv/serve    vLLM's and SGLang's budgets: groups, blocks, tokens */
+
+/* What differs between versions. */
+typedef struct vram__serve_rules {
+  vram_engine engine;
+  const char *version;
+  double utilization;
+  uint32_t block;        /* tokens */
+  uint32_t batches;      /* on their way at once */
+  uint8_t even_groups;   /* the largest kind is the size of a group if below 1.5 of the smallest */
+  uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
+  uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
+  double window_share;   /* SGLang: tokens of the pool of windows, of those of the full one */
+} vram__serve_rules;
+
+/* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
+   config/cache.py, v1/worker/gpu_worker.py. 0.19: tokens are blocks / groups * the smallest block
+   (kv_cache_utils.py), one batch more since scheduling became asynchronous. 0.10: commit bbf906a.
+   SGLang: srt/model_executor/pool_configurator.py, server_args.py (commit 003fca8). */
+static const vram__serve_rules vram__serve_versions[] = {
+    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 16, 2, 1, 1, 1, 0},
+    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 16, 1, 1, 0, 0, 0},
+    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 16, 1, 0, 0, 0, 0},
+    {VRAM_ENGINE_SGLANG, "0.5.8", 0.88, 1, 1, 0, 0, 0, 0.8},
+};
+enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
+
+/* A kind of layer as the engine sees it: rows that are alike, of one rank. */
+typedef struct vram__spec {
+  vram_kv_layer row;
+  uint64_t count, block, page;
+} vram__spec;
+
+typedef struct vram__serve {
+  const vram_serve_options *o;
+  const vram__serve_rules *rules;
+  vram_serve_report *r;
+  vram_error *e;
+  uint64_t tp, block;
+  uint32_t nspec;
+  vram__spec spec[VRAM_SERVE_MAX_ROWS];
+} vram__serve;
+
+/* Sizes above this are nobody's; products of two of them cannot wrap. */
+#define VRAM__SERVE_MOST (UINT64_C(1) << 31)
+#define VRAM__SERVE_LAYERS 65536
+
+static VRAM__COLD vram_result vram__serve_fail(vram__serve *s, vram_result code, const char *text) {
+  vram__error_begin(s->e, code, 0, vram_engine_name(s->o->engine));
+  vram__error_text(s->e, ": ");
+  vram__error_text(s->e, text);
+  return code;
+}
+
+VRAM_API const char *vram_engine_name(vram_engine engine) {
+  return engine == VRAM_ENGINE_VLLM ? "vllm" : engine == VRAM_ENGINE_SGLANG ? "sglang" : "?";
+}
+
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine) {
+  for (*engine = VRAM_ENGINE_VLLM; *engine < VRAM_ENGINE_COUNT;
+       *engine = (vram_engine)(*engine + 1))
+    if (vram__text_is(name, vram__text_len(name), vram_engine_name(*engine)))
+      return VRAM_OK;
+  return VRAM_ERR_NAME;
+}
+
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
+  uint32_t k;
+  for (k = 0; k < VRAM__SERVE_VERSIONS; k++)
+    if (vram__serve_versions[k].engine == engine && !i--)
+      return vram__serve_versions[k].version;
+  return NULL;
+}
+
+static int vram__kv_has_window(vram_kv_kind kind) {
+  return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
+}
+
+/* ---- kinds of layers ------------------------------------------------------------------------ */
+
+/* Bytes of one block of one layer. */
+static vram_result vram__spec_page(vram__serve *s, vram__spec *p) {
+  const vram_result code = vram_kv_layer_bytes(&p->row, p->block, &p->page);
+  if (code)
+    return vram__serve_fail(s, code, vram_result_text(code));
+  return p->page ? VRAM_OK : vram__serve_fail(s, VRAM_ERR_VALUE, "a layer that keeps no bytes");
+}
+
+/* They take the same blocks. */
+static int vram__spec_is_equal(const vram__spec *a, const vram__spec *b) {
+  const vram_kv_layer *x = &a->row, *y = &b->row;
+  uint32_t i;
+  if (x->kind != y->kind || a->block != b->block || a->page != b->page)
+    return 0;
+  if (x->kind == VRAM_KV_STATE) {
+    if (x->nstate != y->nstate)
+      return 0;
+    for (i = 0; i < x->nstate; i++)
+      if (x->state[i] != y->state[i] || x->state_elements[i] != y->state_elements[i])
+        return 0;
+    return 1;
+  }
+  return x->heads == y->heads && x->k_dim == y->k_dim && x->v_dim == y->v_dim && x->k == y->k &&
+         x->v == y->v && (!vram__kv_has_window(x->kind) || x->window == y->window);
+}
+
+static void vram__spec_merge(vram__serve *s) {
+  uint32_t i, j, n = 0;
+  for (i = 0; i < s->nspec; i++) {
+    for (j = 0; j < n && !vram__spec_is_equal(&s->spec[j], &s->spec[i]); j++) {
+    }
+    if (j < n)
+      s->spec[j].count += s->spec[i].count;
+    else
+      s->spec[n++] = s->spec[i];
+  }
+  s->nspec = n;
+}
+
+static int vram__dtype_is_plain(vram_dtype dtype) {
+  const vram_dtype_info *info = vram_dtype_get_info(dtype);
+  return info && info->block_elements == 1;
+}
+
+/* A row of the model as one rank has it: heads are shared, and copied where there are fewer of them
+   than ranks; latent rows are copied; states are shared. */
+static vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
+  vram__spec *p;
+  uint32_t i;
+  if (l->kind == VRAM_KV_NONE || !l->count)
+    return VRAM_OK;
+  if (s->nspec == VRAM_SERVE_MAX_ROWS || l->count > VRAM__SERVE_LAYERS)
+    return vram__serve_fail(s, VRAM_ERR_LIMIT, "too many layers or kinds of them");
+  p = &s->spec[s->nspec];
+  p->row = *l;
+  p->count = l->count;
+  p->block = l->kind == VRAM_KV_STATE ? 0 : s->block;
+  if (l->kind == VRAM_KV_STATE) {
+    for (i = 0; i < l->nstate && i < VRAM_KV_MAX_STATES; i++)
+      p->row.state_elements[i] = vram__div_up_u64(l->state_elements[i], s->tp);
+  } else {
+    p->row.heads = l->heads > s->tp ? (uint32_t)(l->heads / s->tp) : 1;
+    if (s->o->cache != VRAM_DTYPE_NONE)
+      p->row.k = p->row.v = s->o->cache;
+    if (!vram__dtype_is_plain(p->row.k) ||
+        (l->kind != VRAM_KV_LATENT && !vram__dtype_is_plain(p->row.v)))
+      return vram__serve_fail(s, VRAM_ERR_DTYPE, "keeps caches in plain dtypes only");
+  }
+  s->nspec++;
+  return vram__spec_page(s, p);
+}
+
+/* ---- vLLM ----------------------------------------------------------------------------------- */
+
+/* Attention beside states: the block grows until a page of attention holds a state, and states are
+   padded to that page (platforms/interface.py, _align_hybrid_block_size). */
+static vram_result vram__vllm_align_states(vram__serve *s) {
+  uint64_t state = 0, token = 0, align = s->block > 16 ? s->block : 16, block;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    if (p->row.kind == VRAM_KV_STATE)
+      state = p->page > state ? p->page : state;
+    else if (!token) {
+      vram_kv_layer one = p->row;
+      if (one.kind == VRAM_KV_LATENT && align < 128)
+        align = 128;
+      one.v_dim = one.k_dim;
+      if (vram_kv_layer_bytes(&one, 1, &token))
+        return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a token's bytes");
+    }
+  }
+  if (!state || !token)
+    return VRAM_OK;
+  block = vram__product_or_overflow(align, token);
+  if (block == VRAM_OVERFLOW)
+    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a page of attention and states");
+  block = align * vram__div_up_u64(state, block);
+  if (block > s->block)
+    s->block = block;
+  for (i = 0; i < s->nspec; i++) {
+    vram__spec *p = &s->spec[i];
+    if (p->row.kind == VRAM_KV_STATE)
+      p->page = vram__product_or_overflow(s->block, token);
+    else {
+      vram_result code;
+      p->block = s->block;
+      code = vram__spec_page(s, p);
+      if (code)
+        return code;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* All layers need the same number of blocks (UniformTypeKVCacheSpecs). */
+static int vram__vllm_is_uniform(const vram__serve *s) {
+  uint32_t i;
+  for (i = 1; i < s->nspec; i++) {
+    const vram__spec *a = &s->spec[0], *b = &s->spec[i];
+    const vram_kv_kind x = a->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : a->row.kind,
+                       y = b->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : b->row.kind;
+    if (x != y || a->block != b->block || (x == VRAM_KV_STATE && a->page != b->page) ||
+        (vram__kv_has_window(x) && a->row.window != b->row.window))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__vllm_has(const vram__serve *s, vram_kv_kind kind) {
+  uint32_t i;
+  for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
+  }
+  return i < s->nspec;
+}
+
+/* Windows take blocks for all tokens, where there are full layers beside them. */
+static void vram__vllm_promote(vram__serve *s) {
+  uint32_t i;
+  if (!vram__vllm_has(s, VRAM_KV_FULL) && !vram__vllm_has(s, VRAM_KV_LATENT))
+    return;
+  for (i = 0; i < s->nspec; i++)
+    if (vram__kv_has_window(s->spec[i].row.kind))
+      s->spec[i].row.kind = VRAM_KV_FULL;
+  vram__spec_merge(s);
+}
+
+/* One page for all kinds: smaller ones of attention take more tokens where that divides, what is
+   left is padded; latent rows cannot be padded (unify_kv_cache_spec_page_size). Returns 0 where it
+   is not possible. */
+static int vram__vllm_unify(vram__serve *s) {
+  uint64_t most = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].page > most)
+      most = s->spec[i].page;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind == VRAM_KV_LATENT && most % s->spec[i].page)
+      return 0;
+  for (i = 0; i < s->nspec; i++) {
+    vram__spec *p = &s->spec[i];
+    if (p->row.kind != VRAM_KV_STATE && most % p->page == 0)
+      p->block *= most / p->page;
+    p->page = most;
+  }
+  return 1;
+}
+
+/* Blocks of one group that a request of max_model_len tokens takes. */
+static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
+  const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
+  uint64_t tokens = s->o->max_model_len;
+  if (p->row.kind == VRAM_KV_STATE)
+    return s->o->prefix_states ? 2 : 1;
+  if (vram__kv_has_window(p->row.kind)) {
+    const uint64_t window =
+        p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
+    if (window < tokens && window + ahead < tokens)
+      tokens = window + ahead;
+  }
+  return vram__div_up_u64(tokens, p->block) + (p->row.kind == VRAM_KV_SLIDING);
+}
+
+/* One group: how many layers, of that kind. */
+static void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers, uint64_t bytes,
+                              uint64_t blocks) {
+  vram_serve_report *r = s->r;
+  if (r->ngroup < VRAM_SERVE_MAX_GROUPS) {
+    vram_serve_group *g = &r->group[r->ngroup++];
+    g->kind = p->row.kind;
+    g->layers = (uint32_t)layers;
+    g->block = p->block;
+    g->page_bytes = p->page;
+    g->bytes = bytes;
+    g->blocks_per_request = blocks;
+  }
+  r->groups++;
+  r->blocks_per_request = vram__sum_or_overflow(r->blocks_per_request, blocks);
+  if (bytes > r->block_bytes)
+    r->block_bytes = bytes;
+}
+
+/* All layers in one group. */
+static void vram__vllm_one_group(vram__serve *s) {
+  const vram__spec *widest = s->spec;
+  uint64_t layers = 0, bytes = 0, blocks = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    const uint64_t n = vram__vllm_blocks(s, p);
+    layers += p->count;
+    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(p->page, p->count));
+    blocks = n > blocks ? n : blocks;
+    if (p->page > widest->page)
+      widest = p;
+  }
+  vram__serve_group(s, widest, layers, bytes, blocks);
+}
+
+/* Groups of as many layers as the smallest kind has; of the largest, where that is less than half
+   as much again (_get_kv_cache_groups_uniform_page_size). */
+static void vram__vllm_groups(vram__serve *s) {
+  uint64_t least = UINT64_MAX, most = 0, size, i, n;
+  uint32_t k;
+  for (k = 0; k < s->nspec; k++) {
+    least = s->spec[k].count < least ? s->spec[k].count : least;
+    most = s->spec[k].count > most ? s->spec[k].count : most;
+  }
+  size = s->rules->even_groups && 2 * most < 3 * least ? most : least;
+  for (k = 0; k < s->nspec; k++) {
+    const vram__spec *p = &s->spec[k];
+    const uint64_t blocks = vram__vllm_blocks(s, p);
+    n = vram__div_up_u64(p->count, size);
+    for (i = 0; i < n; i++) {
+      const uint64_t layers = vram__div_up_u64(p->count - i, n);
+      vram__serve_group(s, p, layers, vram__product_or_overflow(p->page, layers), blocks);
+    }
+  }
+}
+
+static vram_result vram__vllm_plan(vram__serve *s) {
+  vram_result code = vram__vllm_align_states(s);
+  if (code)
+    return code;
+  vram__spec_merge(s);
+  if (s->o->no_hybrid)
+    vram__vllm_promote(s);
+  if (!vram__vllm_is_uniform(s)) {
+    if (vram__vllm_has(s, VRAM_KV_LATENT) && vram__vllm_has(s, VRAM_KV_SLIDING) &&
+        !vram__vllm_has(s, VRAM_KV_CHUNKED)) {
+      vram__serve copy = *s;
+      if (!vram__vllm_unify(&copy))
+        vram__vllm_promote(s);
+    }
+    if (s->o->no_hybrid && !vram__vllm_is_uniform(s))
+      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "these layers do not become one kind");
+    if (!vram__vllm_is_uniform(s)) {
+      if (!vram__vllm_unify(s))
+        return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED,
+                                "pages of latent rows do not divide the largest page");
+      vram__vllm_groups(s);
+      return VRAM_OK;
+    }
+  }
+  vram__vllm_one_group(s);
+  return VRAM_OK;
+}
+
+static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
+  const vram_serve_report *r = s->r;
+  uint64_t block = UINT64_MAX;
+  uint32_t i;
+  to->blocks = to->kv_bytes / r->block_bytes;
+  to->concurrency = (double)to->blocks / (double)r->blocks_per_request;
+  to->serves_one =
+      to->blocks >= r->blocks_per_request + (s->rules->by_requests ? 1 : 0); /* the null block */
+  if (s->rules->by_requests) {
+    to->tokens = (uint64_t)(to->concurrency * (double)s->o->max_model_len);
+    return;
+  }
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind != VRAM_KV_STATE && s->spec[i].block < block)
+      block = s->spec[i].block;
+  if (block == UINT64_MAX) /* states alone: a block is a request */
+    block = s->o->max_model_len;
+  to->tokens = vram__product_or_overflow(to->blocks / r->groups, block);
+}
+
+/* ---- SGLang --------------------------------------------------------------------------------- */
+
+/* Layers with a window have a pool of their own with a share of the tokens; states get
+   mamba_full_memory_ratio (0.9) of what attention gets. r->block_bytes: of a token of the full
+   pool, whose share of windows is rounded up. */
+#define VRAM__SGLANG_STATES 0.9
+
+static vram_result vram__sglang_plan(vram__serve *s) {
+  const int full = vram__vllm_has(s, VRAM_KV_FULL) || vram__vllm_has(s, VRAM_KV_LATENT);
+  uint32_t i;
+  vram__spec_merge(s);
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    uint64_t bytes = vram__product_or_overflow(p->page, p->count);
+    if (bytes == VRAM_OVERFLOW)
+      return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a block's bytes");
+    if (p->row.kind == VRAM_KV_CHUNKED && full)
+      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "chunked layers have no rule");
+    vram__serve_group(
+        s, p, p->count, bytes,
+        p->row.kind == VRAM_KV_STATE ? 1 : vram__div_up_u64(s->o->max_model_len, p->block));
+  }
+  return VRAM_OK;
+}
+
+static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
+  const int full = vram__vllm_has(s, VRAM_KV_FULL) || vram__vllm_has(s, VRAM_KV_LATENT);
+  double room = (double)to->kv_bytes, cell = 0; /* of one token: pages are whole multiples of it */
+  uint64_t tokens;
+  uint32_t i;
+  if (vram__vllm_has(s, VRAM_KV_STATE))
+    room -= room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES);
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    const double bytes = (double)p->page * (double)p->count / (double)s->block;
+    if (p->row.kind != VRAM_KV_STATE)
+      cell += full && p->row.kind == VRAM_KV_SLIDING ? bytes * s->rules->window_share : bytes;
+  }
+  tokens = cell > 0 ? (uint64_t)(room / cell) : 0;
+  to->blocks = tokens / s->block;
+  to->tokens = to->blocks * s->block;
+  to->concurrency = (double)to->tokens / (double)s->o->max_model_len;
+  to->serves_one = to->tokens >= s->o->max_model_len;
+}
+
+/* ---- the budget ----------------------------------------------------------------------------- */
+
+#define VRAM__MIB(n) ((uint64_t)(n) << 20)
+
+/* What the trial run takes. Low: outputs of one layer's feed-forward, which live together, or the
+   logits in f32. High: twice that and a sorted copy of the logits, their indices and
+   probabilities. */
+static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
+  const vram_serve_options *o = s->o;
+  const uint64_t logits = s->r->sequences * o->vocab;
+  uint64_t bytes;
+  if (!o->hidden || !o->intermediate) {
+    to->high = VRAM__MIB(3072);
+    to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
+    return;
+  }
+  if (vram_dtype_bytes(o->activations ? o->activations : VRAM_BF16,
+                       s->r->batched_tokens *
+                           (3 * vram__div_up_u64(o->intermediate, s->tp) + o->hidden),
+                       &bytes))
+    bytes = 0;
+  to->low = bytes > 4 * logits ? bytes : 4 * logits;
+  to->high = 2 * bytes + 24 * logits;
+  to->why = "low: one feed-forward or the logits; high: twice that and a sort of the logits";
+}
+
+static void vram__serve_terms(const vram__serve *s) {
+  vram_serve_range *term = s->r->term;
+  vram_serve_range *const graphs = &term[VRAM_SERVE_GRAPHS], *const context =
+                                                                 &term[VRAM_SERVE_CONTEXT];
+  vram__serve_activations(s, &term[VRAM_SERVE_ACTIVATIONS]);
+  graphs->why = "published: 0.08 to 1.62 GiB (club-3090 issue 617, vllm pull 39559)";
+  if (s->o->eager || (s->o->engine == VRAM_ENGINE_VLLM && !s->rules->counts_graphs))
+    graphs->why = s->o->eager ? "none" : "not counted by these rules: taken beside the share";
+  else
+    graphs->high = VRAM__MIB(2048);
+  context->low = VRAM__MIB(30);
+  context->high = VRAM__MIB(s->tp > 1 ? 3072 : 1024);
+  context->why =
+      "published: 0.03 to 0.43 GiB (vllm issues 10517, 13061, 13882, 16570), NCCL beside";
+  if (s->o->engine == VRAM_ENGINE_SGLANG) {
+    term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
+    term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";
+    graphs->high = 0;
+    graphs->why = "in the share that is left free";
+  }
+}
+
+/* ceil(device * utilization), as Python has it. */
+static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
+  const double share = (double)bytes * s->r->utilization;
+  const uint64_t whole = (uint64_t)share;
+  return s->o->engine == VRAM_ENGINE_VLLM && (double)whole < share ? whole + 1 : whole;
+}
+
+static uint64_t vram__serve_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static void vram__serve_budget(const vram__serve *s) {
+  vram_serve_report *r = s->r;
+  uint64_t low = 0, high = 0;
+  int i;
+  vram__serve_terms(s);
+  r->requested_bytes = vram__serve_share(s, s->o->device_bytes);
+  for (i = 0; i < VRAM_SERVE_TERM_COUNT; i++) {
+    low += r->term[i].low;
+    high += r->term[i].high;
+  }
+  r->low.kv_bytes = r->high.kv_bytes = s->o->kv_bytes;
+  if (s->o->kv_bytes)
+    return;
+  if (s->o->engine == VRAM_ENGINE_SGLANG) { /* a share of what is free once the context is there */
+    r->high.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, low));
+    r->low.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, high));
+    low = high = 0;
+  } else
+    r->high.kv_bytes = r->low.kv_bytes = r->requested_bytes;
+  r->high.kv_bytes = vram__serve_less(vram__serve_less(r->high.kv_bytes, low), s->o->weights_bytes);
+  r->low.kv_bytes = vram__serve_less(vram__serve_less(r->low.kv_bytes, high), s->o->weights_bytes);
+}
+
+/* Tokens and sequences of a batch where nobody says (engine/arg_utils.py, get_batch_defaults). */
+static void vram__serve_batch(const vram__serve *s) {
+  const vram_serve_options *o = s->o;
+  const uint64_t device = o->device_bytes;
+  vram_serve_report *r = s->r;
+  const int large = device >= VRAM__MIB(160 * 1024), medium = device >= VRAM__MIB(70 * 1024);
+  r->batched_tokens = o->batched_tokens;
+  r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
+  if (!r->batched_tokens) {
+    r->batched_tokens = large ? 16384 : medium ? 8192 : 2048;
+    if (r->sequences * o->max_model_len < r->batched_tokens)
+      r->batched_tokens = r->sequences * o->max_model_len;
+  }
+  if (!o->sequences && r->sequences > r->batched_tokens)
+    r->sequences = r->batched_tokens;
+}
+
+static vram_result vram__serve_options_check(vram__serve *s) {
+  const vram_serve_options *o = s->o;
+  const uint32_t len = o->rules ? vram__text_len(o->rules) : 0;
+  uint32_t i;
+  if (o->engine >= VRAM_ENGINE_COUNT)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "no such engine");
+  for (i = 0; i < VRAM__SERVE_VERSIONS && !s->rules; i++)
+    if (vram__serve_versions[i].engine == o->engine &&
+        (!len || vram__text_is(o->rules, len, vram__serve_versions[i].version)))
+      s->rules = &vram__serve_versions[i];
+  if (!s->rules)
+    return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "no rules of that version");
+  s->r->rules = s->rules->version;
+  if (!o->max_model_len || o->max_model_len > VRAM__SERVE_MOST)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "max_model_len is 1 to 2^31 tokens");
+  if (o->batched_tokens > VRAM__SERVE_MOST || o->sequences > VRAM__SERVE_MOST || o->block > 65536 ||
+      o->batches > 65536)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "a batch or a block is too large");
+  if (!(o->utilization >= 0 && o->utilization <= 1))
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "the share of the device is 0 to 1");
+  if (!o->device_bytes && !o->kv_bytes)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "how large is the device, or the cache?");
+  if (o->device_bytes > VRAM_MAX_BYTES / 2 || o->kv_bytes > VRAM_MAX_BYTES / 2)
+    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "too large a device or cache");
+  s->r->utilization = o->utilization > 0 ? o->utilization : s->rules->utilization;
+  s->tp = o->tp ? o->tp : 1;
+  s->block = o->block ? o->block : s->rules->block;
+  return VRAM_OK;
+}
+
+static void vram__serve_result(const vram__serve *s, vram_serve_result *to) {
+  if (!s->r->groups) { /* nothing is kept: vLLM's null block alone */
+    to->blocks = 1;
+    to->serves_one = 1;
+  } else if (s->o->engine == VRAM_ENGINE_VLLM)
+    vram__vllm_result(s, to);
+  else
+    vram__sglang_result(s, to);
+}
+
+VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
+                                vram_serve_report *r, vram_error *e) {
+  vram__serve s;
+  vram_result code;
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  vram__memory_zero(&s, sizeof s);
+  s.o = o;
+  s.r = r;
+  s.e = e;
+  code = vram__serve_options_check(&s);
+  if (code)
+    return code;
+  vram__serve_batch(&s);
+  for (i = 0; i < kv->nlayer; i++) {
+    code = vram__spec_add(&s, &kv->layer[i]);
+    if (code)
+      return code;
+  }
+  code = o->engine == VRAM_ENGINE_VLLM ? s.nspec ? vram__vllm_plan(&s) : VRAM_OK
+                                       : vram__sglang_plan(&s);
+  if (code)
+    return code;
+  if (r->block_bytes >= VRAM_MAX_BYTES || r->blocks_per_request >= VRAM_MAX_BYTES)
+    return vram__serve_fail(&s, VRAM_ERR_OVERFLOW, "a block's bytes");
+  vram__serve_budget(&s);
+  vram__serve_result(&s, &r->low);
+  vram__serve_result(&s, &r->high);
+  return VRAM_OK;
+}
+
+#endif /* VRAM_NO_KV */
 
 #endif /* VRAM_IMPLEMENTATION */
 

@@ -58,9 +58,16 @@ typedef enum vram_value_kind {
   VRAM_VALUE_FLOAT,
   VRAM_VALUE_BOOL,
   VRAM_VALUE_TEXT,
-  VRAM_VALUE_ARRAY /* `count` of `of`; elements of numbers are there, those of text are only
-                      counted */
+  VRAM_VALUE_ARRAY, /* `count` of `of`; elements of numbers are there, those of text in JSON only,
+                       of GGUF they are counted; `array` is NULL where they are only counted */
+  VRAM_VALUE_NULL   /* null of JSON; of an array: elements that differ, or are arrays or objects */
 } vram_value_kind;
+
+/* An element of an array of texts. */
+typedef struct vram_file_text {
+  const char *text; /* not terminated */
+  uint64_t count;
+} vram_file_text;
 
 /* What a file says about itself: a key of GGUF, of __metadata__, or a path of a config.json
    ("text_config.num_hidden_layers"). */
@@ -74,7 +81,8 @@ struct vram_file_value {
     int64_t i;
     double f;
   } number;          /* BOOL: u is 0 or 1 */
-  const void *array; /* uint64_t, int64_t or double each, as `of` says (BOOL: uint64_t) */
+  const void *array; /* uint64_t, int64_t, double or vram_file_text each, as `of` says (BOOL:
+                        uint64_t) */
   uint64_t count;    /* elements of an array, bytes of a text */
   uint32_t name_len;
   uint8_t kind, of; /* vram_value_kind */
@@ -108,6 +116,7 @@ typedef struct vram_file {
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
   struct vram__names *names; /* of tensors, for vram_file_find */
+  struct vram__names *index; /* of tensors, with the parts that an index gives them */
 } vram_file;
 
 /* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */
@@ -123,7 +132,8 @@ VRAM_API const char *vram_file_format_name(vram_file_format format);
 /* An empty file in the caller's memory, which must outlive it. */
 VRAM_API void vram_file_init(vram_file *f, void *memory, uint64_t bytes);
 
-/* Reads one part. Its data may be missing, its header may not. After an error the file is not to be
+/* Reads one part; those that an index names in the order of f's parts. Its data may be missing, its
+   header may not (of safetensors: all of the data or nothing). After an error the file is not to be
    used; e (may be NULL) says what is wrong and at which offset.
      VRAM_ERR_MEMORY       the memory is too small: once more, with twice as much
      VRAM_ERR_SYNTAX       what is there is malformed

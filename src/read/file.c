@@ -199,12 +199,19 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
   vram__reader r;
   if (vram__reader_begin(&r, f, s, e))
     return r.result;
-  if (f->format && f->format != format)
+  if ((f->format && f->format != format) || (format == VRAM_FILE_INDEX && f->index))
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0, "a part of another format");
-  f->format = format;
+  if (format != VRAM_FILE_INDEX)
+    f->format = format;
   switch (format) {
   case VRAM_FILE_GGUF:
     return vram__gguf_read(f, &r);
+  case VRAM_FILE_SAFETENSORS:
+    return vram__safetensors_read(f, &r);
+  case VRAM_FILE_INDEX:
+    return vram__index_read(f, &r);
+  case VRAM_FILE_CONFIG:
+    return vram__config_read(f, &r);
   default:
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
                              "no GGUF, safetensors, config.json, ONNX or TFLite file");
@@ -219,6 +226,8 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
   if (vram__reader_begin(&r, f, &nothing, e))
     return r.result;
   if (f->format == VRAM_FILE_GGUF && vram__gguf_finish(f, e))
+    return VRAM_ERR_VALUE;
+  if (f->index && vram__index_finish(f, e))
     return VRAM_ERR_VALUE;
   f->names = (vram__names *)vram__file_take(f, &r, sizeof *f->names);
   if (!f->names)

@@ -237,6 +237,25 @@ static uint64_t vram__json_digits(vram__json *j, uint64_t *v, double *d) {
   return n;
 }
 
+static int vram__json_word(vram__json *j, const char *word) {
+  vram__reader *const r = j->r;
+  for (; *word; word++) {
+    if (vram__json_peek(r) != *word)
+      return vram__json_bad(j, "no JSON: a value was expected"), 0;
+    r->at++;
+  }
+  return !r->result;
+}
+
+/* NaN or Infinity: no number that anything is counted with. */
+static int vram__json_beyond(vram__json *j) {
+  const double infinity = 1e300 * 1e300;
+  const int is_nan = vram__json_peek(j->r) == 'N';
+  j->is_integer = 0;
+  j->number = is_nan ? infinity - infinity : j->is_negative ? -infinity : infinity;
+  return vram__json_word(j, is_nan ? "NaN" : "Infinity");
+}
+
 static int vram__json_number(vram__json *j) {
   vram__reader *const r = j->r;
   uint64_t v = 0, exponent = 0, n;
@@ -244,6 +263,8 @@ static int vram__json_number(vram__json *j) {
   double d = 0, ignored = 0;
   j->is_negative = *r->at == '-';
   r->at += j->is_negative;
+  if (j->has_infinity && vram__json_peek(r) == 'I')
+    return vram__json_beyond(j);
   if (vram__json_peek(r) == '0')
     n = 1, r->at++;
   else
@@ -273,16 +294,6 @@ static int vram__json_number(vram__json *j) {
 }
 
 /* ---- structure ---- */
-
-static int vram__json_word(vram__json *j, const char *word) {
-  vram__reader *const r = j->r;
-  for (; *word; word++) {
-    if (vram__json_peek(r) != *word)
-      return vram__json_bad(j, "no JSON: a value was expected"), 0;
-    r->at++;
-  }
-  return !r->result;
-}
 
 static vram__json_kind vram__json_open(vram__json *j, int is_array) {
   if (j->depth == VRAM__JSON_DEPTH)
@@ -324,6 +335,10 @@ static vram__json_kind vram__json_value(vram__json *j, uint8_t c) {
   }
   if (c == '-' || (c >= '0' && c <= '9'))
     return vram__json_number(j) ? VRAM__JSON_NUMBER : VRAM__JSON_END;
+  if (j->has_infinity && (c == 'N' || c == 'I')) {
+    j->is_negative = 0;
+    return vram__json_beyond(j) ? VRAM__JSON_NUMBER : VRAM__JSON_END;
+  }
   return vram__json_bad(j, c ? "no JSON: a value was expected" : "the file ends in JSON");
 }
 

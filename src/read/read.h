@@ -103,7 +103,8 @@ typedef struct vram__json {
   double number;    /* of NUMBER */
   uint64_t integer; /* its magnitude, if is_integer */
   uint8_t is_integer, is_negative;
-  uint8_t after; /* a value has just ended: a comma or an end follows */
+  uint8_t after;        /* a value has just ended: a comma or an end follows */
+  uint8_t has_infinity; /* NaN, Infinity and -Infinity are numbers, as Python's json writes them */
   uint32_t depth;
   uint8_t is_array[VRAM__JSON_DEPTH];
 } vram__json;
@@ -130,3 +131,14 @@ VRAM__FN int vram__names_add(vram_file *f, vram__reader *r, vram__names *n, cons
 /* gguf.c */
 VRAM__FN vram_result vram__gguf_read(vram_file *f, vram__reader *r);
 VRAM__FN vram_result vram__gguf_finish(const vram_file *f, vram_error *e);
+
+/* safetensors.c */
+VRAM__FN vram_result vram__safetensors_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r);
+VRAM__FN vram_result vram__index_finish(const vram_file *f, vram_error *e);
+
+/* config.c */
+typedef vram_result vram__values_handler(vram_file *f, vram__json *j);
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
+                                       vram__values_handler *handle);
+VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);

@@ -1,0 +1,347 @@
+/* safetensors, its index and config.json: sound and broken files with the verdicts of the package
+   safetensors, every prefix and single damages of a sound one, memory of every size, JSON in all
+   its forms. */
+#include "test.h"
+#include "vram.h"
+
+enum { MEMORY = 1 << 20 };
+
+static vram_file file;
+static vram_error error;
+
+/* The same bytes, a few at a time. */
+static vram_result give(void *user, uint64_t offset, void *to, uint64_t bytes) {
+  memcpy(to, (const char *)user + offset, (size_t)bytes);
+  return VRAM_OK;
+}
+
+static vram_result read_part(char *data, uint64_t bytes, int by_ranges) {
+  vram_file_source s;
+  memset(&s, 0, sizeof s);
+  s.bytes = bytes;
+  if (by_ranges) {
+    s.read = give;
+    s.user = data;
+  } else
+    s.data = data;
+  return vram_file_read(&file, &s, &error);
+}
+
+/* All of a file of one part, in exactly as many bytes as it has. */
+static vram_result read_one(const char *data, uint64_t bytes, int by_ranges, uint64_t memory) {
+  static char *mem;
+  char *exact = (char *)malloc(bytes ? (size_t)bytes : 1);
+  vram_result r;
+  if (!mem)
+    mem = (char *)test_scratch(MEMORY);
+  if (!exact || !mem)
+    abort();
+  memcpy(exact, data, (size_t)bytes);
+  vram_file_init(&file, mem, memory);
+  r = read_part(exact, bytes, by_ranges);
+  if (!r)
+    r = vram_file_finish(&file, &error);
+  free(exact); /* nothing of it is used any more */
+  return r;
+}
+
+/* Length, header and zeros, as a file has them. */
+static uint64_t compose(char *to, uint64_t length, const char *header, size_t n, size_t zeros) {
+  size_t i;
+  for (i = 0; i < 8; i++)
+    to[i] = (char)(unsigned char)(length >> 8 * i & 255);
+  memcpy(to + 8, header, n);
+  memset(to + 8 + n, 0, zeros);
+  return 8 + n + zeros;
+}
+
+/* ---- safetensors ---- */
+
+static const struct verdict {
+  const char *name;
+  uint64_t length;
+  const char *header;
+  size_t bytes, zeros;
+  int tensors;
+} verdicts[] = {
+#include "golden/safetensors.inc"
+};
+
+static void broken(void) {
+  static char data[1 << 14];
+  size_t i;
+  for (i = 0; i < sizeof verdicts / sizeof *verdicts; i++) {
+    const struct verdict *v = verdicts + i;
+    const uint64_t n = compose(data, v->length, v->header, v->bytes, v->zeros);
+    /* the format forbids them, the package takes them */
+    const int is_refused =
+        v->tensors < 0 || !strcmp(v->name, "bad_dup_key") || !strcmp(v->name, "bad_leading_space");
+    int by_ranges;
+    snprintf(test_where, sizeof test_where, "%s", v->name);
+    for (by_ranges = 0; by_ranges < 2; by_ranges++) {
+      const vram_result r = read_one(data, n, by_ranges, MEMORY);
+      EQUAL(r != VRAM_OK, is_refused);
+      CHECK(r == VRAM_OK || *error.text);
+      if (r == VRAM_OK) {
+        EQUAL(file.ntensor, v->tensors);
+        EQUAL(file.tensor_bytes, v->zeros);
+        EQUAL(file.part_first->expected_bytes, n);
+      }
+    }
+  }
+  snprintf(test_where, sizeof test_where, "short and deep");
+  CHECK(read_one(data, 0, 0, MEMORY));
+  compose(data, 2, "{}", 2, 0);
+  CHECK(read_one(data, 7, 0, MEMORY));
+  compose(data, 10006, "{\"a\":", 5, 0);
+  memset(data + 13, '[', 10001);
+  EQUAL(read_one(data, 10014, 0, MEMORY), VRAM_ERR_SYNTAX);
+  *test_where = 0;
+}
+
+#define SOUND                                                                                      \
+  "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],"                \
+  "\"data_offsets\":[6,30]},\"a\\u00e9\":{\"shape\":[3],\"more\":[{\"x\":null}],"                  \
+  "\"data_offsets\":[0,6],\"dtype\":\"BF16\"}}  "
+
+/* Tensors lie in the order of their data; what is read does not refer to the source. */
+static void sound(void) {
+  static char data[1024];
+  const size_t n = sizeof SOUND - 1;
+  const vram_file_tensor *t;
+  uint64_t bytes = compose(data, n, SOUND, n, 30), i;
+  EQUAL(read_one(data, bytes, 1, MEMORY), VRAM_OK);
+  t = file.tensor_first;
+  CHECK(t->name_len == 3 && !memcmp(t->name, "a\303\251", 3) && t->dtype == VRAM_BF16);
+  EQUAL(t->offset, 8 + n);
+  t = vram_file_find(&file, "b", 1);
+  if (NEED(t)) {
+    EQUAL(t->offset, 8 + n + 6);
+    EQUAL(t->bytes, 24);
+    CHECK(t->ndim == 2 && t->size[0] == 2 && t->size[1] == 3 && t == file.tensor_last);
+  }
+  CHECK(vram_file_get(&file, "format", 6) && file.numel == 9);
+  EQUAL(read_one(data, 8 + n, 0, MEMORY), VRAM_OK); /* without its data */
+  EQUAL(file.part_first->expected_bytes, bytes);
+  for (i = 0; i < bytes; i++)
+    if (i != 8 + n)
+      CHECK(read_one(data, i, 0, MEMORY) != VRAM_OK);
+  for (i = 0; i < 8 * (8 + n); i++) { /* every bit: another file, or none; never a crash */
+    data[i / 8] = (char)(data[i / 8] ^ 1 << i % 8);
+    if (!read_one(data, bytes, 0, MEMORY))
+      EQUAL(file.part_first->expected_bytes, bytes);
+    data[i / 8] = (char)(data[i / 8] ^ 1 << i % 8);
+  }
+  for (i = 0; read_one(data, bytes, 0, i) == VRAM_ERR_MEMORY; i++)
+    ;
+  CHECK(i > 500 && i < 8192 && !read_one(data, bytes, 0, i));
+}
+
+/* ---- shards ---- */
+
+#define SHARD(name) "{\"" name "\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
+#define INDEX(a, b)                                                                                \
+  "{\"metadata\":{\"total_size\":4},\"weight_map\":{\"" a "\":\"one\",\"" b "\":\"two\"}}"
+
+/* An index and two shards of a tensor each; at last what vram_file_finish says. */
+static vram_result shards(const char *index, const char *a, const char *b) {
+  static char mem[1 << 16], data[256];
+  char text[256];
+  vram_result r;
+  vram_file_init(&file, mem, sizeof mem);
+  memcpy(text, index, strlen(index));
+  r = read_part(text, strlen(index), 0);
+  if (!r && a)
+    r = read_part(data, compose(data, strlen(a), a, strlen(a), 2), 0);
+  if (!r && b)
+    r = read_part(data, compose(data, strlen(b), b, strlen(b), 2), 0);
+  return r ? r : vram_file_finish(&file, &error);
+}
+
+static void shard(void) {
+  EQUAL(shards(INDEX("x", "y"), SHARD("x"), SHARD("y")), VRAM_OK);
+  CHECK(file.npart == 2 && file.format == VRAM_FILE_SAFETENSORS && file.tensor_bytes == 4);
+  CHECK(file.part_first->name_len == 3 && !memcmp(file.part_first->name, "one", 3));
+  CHECK(file.tensor_first->part == 0 && file.tensor_last->part == 1);
+  CHECK(vram_file_get(&file, "metadata.total_size", 19)->number.u == 4);
+  EQUAL(shards(INDEX("x", "y"), SHARD("y"), SHARD("x")), VRAM_ERR_VALUE);
+  TEXT(error.text, "a tensor that the index has elsewhere or not: y");
+  EQUAL(shards(INDEX("x", "y"), SHARD("x"), NULL), VRAM_ERR_VALUE);
+  TEXT(error.text, "a shard that the index names is missing: two");
+  EQUAL(shards(INDEX("x", "y"), SHARD("x"), SHARD("z")), VRAM_ERR_VALUE);
+  EQUAL(shards(INDEX("x", "x"), SHARD("x"), SHARD("x")), VRAM_ERR_NAME);
+  EQUAL(shards("{\"weight_map\":{\"x\":\"one\",\"y\":\"one\"}}", SHARD("x"), NULL), VRAM_ERR_VALUE);
+  TEXT(error.text, "an index of 2 tensors, of which there are 1");
+  EQUAL(shards("{\"weight_map\":{\"x\":\"one\"}}", SHARD("x"), SHARD("y")), VRAM_ERR_VALUE);
+  TEXT(error.text, "more shards than the index names");
+  EQUAL(shards("{\"weight_map\":{\"x\":1}}", NULL, NULL), VRAM_ERR_SYNTAX);
+  EQUAL(shards("{\"weight_map\":[]}", NULL, NULL), VRAM_ERR_SYNTAX);
+  EQUAL(shards("{\"weight_map\":{},\"weight_map\":{}}", NULL, NULL), VRAM_ERR_NAME);
+}
+
+/* ---- JSON ---- */
+
+/* Values, and whether Python's json.loads takes them (bytes that are no UTF-8: not as a text). */
+static const struct json {
+  const char *text;
+  int is_sound;
+} jsons[] = {
+    {"1", 1},
+    {"-0", 1},
+    {"0", 1},
+    {"1.5e+3", 1},
+    {"1E400", 1},
+    {"-1e-400", 1},
+    {"123456789012345678901234567890", 1},
+    {"NaN", 1},
+    {"Infinity", 1},
+    {"-Infinity", 1},
+    {"-NaN", 0},
+    {"01", 0},
+    {"-", 0},
+    {"+1", 0},
+    {"1.", 0},
+    {".5", 0},
+    {"1e", 0},
+    {"1e+", 0},
+    {"0x1", 0},
+    {"1 2", 0},
+    {"--1", 0},
+    {"1.e1", 0},
+    {"-01", 0},
+    {"Inf", 0},
+    {"nan", 0},
+    {"true", 1},
+    {"null", 1},
+    {"True", 0},
+    {"tru", 0},
+    {"truex", 0},
+    {"nul", 0},
+    {"[]", 1},
+    {"[ ]", 1},
+    {"[1,]", 0},
+    {"[,1]", 0},
+    {"[1 2]", 0},
+    {"[1,,2]", 0},
+    {"[", 0},
+    {"[1", 0},
+    {"]", 0},
+    {"[}", 0},
+    {"{}", 1},
+    {"{\"b\":1,}", 0},
+    {"{,}", 0},
+    {"{\"b\"}", 0},
+    {"{\"b\":}", 0},
+    {"{b:1}", 0},
+    {"{1:1}", 0},
+    {"{\"b\" 1}", 0},
+    {"{\"b\":1 \"c\":2}", 0},
+    {"{'b':1}", 0},
+    {"[[[[]]]]", 1},
+    {"[1,\"a\",null]", 1},
+    {"\"\"", 1},
+    {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", 1},
+    {"\"\\u0041\"", 1},
+    {"\"\\uD834\\uDD1E\"", 1},
+    {"\"\\u00\"", 0},
+    {"\"\\u00g0\"", 0},
+    {"\"\\x41\"", 0},
+    {"\"\\a\"", 0},
+    {"\"\\\"", 0},
+    {"\"a", 0},
+    {"\"\n\"", 0},
+    {"\"\t\"", 0},
+    {"\"\177\"", 1},
+    {"\"\303\251\"", 1},
+    {"\"\360\235\204\236\"", 1},
+    {"\"\300\200\"", 0},
+    {"\"\355\240\200\"", 0},
+    {"\"\364\220\200\200\"", 0},
+    {"\"\303\"", 0},
+    {"\"\200\"", 0},
+    {"\"\377\"", 0},
+    {"\"\340\200\200\"", 0},
+    {"'a'", 0},
+    {"\f1", 0},
+    {"\302\2401", 0},
+    {"1 // a", 0},
+    {"/**/1", 0},
+    {"", 0},
+    {"1\r\n\t ", 1},
+    {"1}", 0},
+};
+
+static void json(void) {
+  char text[512];
+  int i, by_ranges;
+  for (i = 0; i < (int)(sizeof jsons / sizeof *jsons); i++)
+    for (by_ranges = 0; by_ranges < 2; by_ranges++) {
+      const int n = snprintf(text, sizeof text, "{\"a\":%s}", jsons[i].text);
+      snprintf(test_where, sizeof test_where, "%.200s", text);
+      EQUAL(read_one(text, (uint64_t)n, by_ranges, MEMORY) == VRAM_OK, jsons[i].is_sound);
+    }
+  *test_where = 0;
+  for (i = 127; i <= 129; i++) { /* arrays: the object around them is one more */
+    memcpy(text, "{\"a\":", 5);
+    memset(text + 5, '[', (size_t)i);
+    memset(text + 5 + i, ']', (size_t)i);
+    text[5 + 2 * i] = '}';
+    EQUAL(read_one(text, (uint64_t)(6 + 2 * i), 0, MEMORY) == VRAM_OK, i <= 127);
+  }
+  CHECK(read_one("{\"a\":\"\\uD800\"}", 14, 0, MEMORY) == VRAM_ERR_SYNTAX); /* half a letter */
+  CHECK(read_one("{\"a\":1,\"a\":2}", 13, 0, MEMORY) == VRAM_ERR_NAME);
+}
+
+#define CONFIG                                                                                     \
+  "{\"a\": {\"b\": 7, \"c\": {\"d\": \"x\\u00e9\", \"e\": {}}}, \"n\": null, \"f\": -2.5,\n"       \
+  "\"u\": [1, 18446744073709551614], \"i\": [1, -2], \"d\": [1, -2, 0.5], \"t\": [\"p\", \"qr\"]," \
+  "\"o\": [true, false], \"m\": [1, \"a\"], \"l\": [1, {\"z\": [2]}], \"z\": [],"                  \
+  "\"w\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18]}"
+
+static const vram_file_value *value(const char *name) {
+  static const vram_file_value none;
+  const vram_file_value *v = vram_file_get(&file, name, (uint32_t)strlen(name));
+  return NEED(v) ? v : &none;
+}
+
+/* Of an array of so many elements of a kind. */
+static const void *array(const char *name, int of, uint64_t count) {
+  const vram_file_value *v = value(name);
+  CHECK(v->kind == VRAM_VALUE_ARRAY && v->of == of && v->count == count);
+  return v->array;
+}
+
+static void values(void) {
+  const vram_file_text *t;
+  const double *d;
+  uint64_t i;
+  EQUAL(read_one(CONFIG, sizeof CONFIG - 1, 1, MEMORY), VRAM_OK);
+  EQUAL(file.nvalue, 13);
+  CHECK(value("a.b")->kind == VRAM_VALUE_UINT && value("a.b")->number.u == 7);
+  CHECK(value("a.c.d")->count == 3 && !memcmp(value("a.c.d")->text, "x\303\251", 3));
+  CHECK(value("n")->kind == VRAM_VALUE_NULL && value("f")->number.f < -2.4);
+  CHECK(((const uint64_t *)array("u", VRAM_VALUE_UINT, 2))[1] == UINT64_MAX - 1);
+  CHECK(((const int64_t *)array("i", VRAM_VALUE_INT, 2))[1] == -2);
+  d = (const double *)array("d", VRAM_VALUE_FLOAT, 3);
+  CHECK(d[0] > 0.9 && d[1] < -1.9 && d[2] > 0.4 && d[2] < 0.6);
+  t = (const vram_file_text *)array("t", VRAM_VALUE_TEXT, 2);
+  CHECK(t[0].count == 1 && *t[0].text == 'p' && t[1].count == 2 && !memcmp(t[1].text, "qr", 2));
+  CHECK(((const uint64_t *)array("o", VRAM_VALUE_BOOL, 2))[0] == 1);
+  CHECK(!array("m", VRAM_VALUE_NULL, 2) && !array("l", VRAM_VALUE_NULL, 2));
+  CHECK(!array("z", VRAM_VALUE_UINT, 0));
+  CHECK(((const uint64_t *)array("w", VRAM_VALUE_UINT, 18))[17] == 18);
+  for (i = 0; read_one(CONFIG, sizeof CONFIG - 1, 0, i) == VRAM_ERR_MEMORY; i++)
+    ;
+  CHECK(i > 1000 && i < 16384 && !read_one(CONFIG, sizeof CONFIG - 1, 0, i));
+  for (i = 0; i < sizeof CONFIG - 1; i++)
+    CHECK(read_one(CONFIG, i, 0, MEMORY) != VRAM_OK);
+}
+
+int main(void) {
+  broken();
+  sound();
+  shard();
+  json();
+  values();
+  return test_done("test_hf");
+}
