@@ -129,6 +129,8 @@ ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
 ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/recurrent/lstm*.vram tests/cases/resample/pad*.vram) \
   $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_lstm2 nn_unet tv_mobilenet_v2 timm_mixer_b16_224.eval)
 ARGS_test_optimizer = tests/golden/optimizers.txt tests/golden/optimizer_steps.txt
+# every file that ggml was asked about, where they are
+ARGS_test_read = $(wildcard $(TRUTH)/gguf/formats)
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
 ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small.txt revolve_binomial.csv)
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
@@ -150,6 +152,7 @@ $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h test
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
 $(B)/test_hf: tests/golden/safetensors.inc
+$(B)/test_read: tests/golden/gguf.inc
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 # the command with memory and files that fail when the test says so
 TOOL_TESTED = $(patsubst %,$(B)/tool/%.o,$(filter-out vram_impl,$(TOOL)))

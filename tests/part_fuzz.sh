@@ -1,5 +1,5 @@
 # libFuzzer on the parser, on random graphs, on recorded allocations, on arenas and their lifetimes,
-# on schedules and their chains and on lines of networks, FUZZ_SECONDS each: sourced by part.sh.
+# on schedules and their chains, on lines of networks and files of models, FUZZ_SECONDS each: sourced by part.sh.
 # The corpus under tests/fuzz/corpus holds what once failed.
 work=build/fuzz
 seconds=${FUZZ_SECONDS:-10}
@@ -61,4 +61,5 @@ else
   fuzz chain -max_len=1024 -close_fd_mask=3 $work/chain-corpus tests/fuzz/corpus/chain
   fuzz lines -dict=$work/lines.dict -max_len=2048 $work/lines-corpus tests/fuzz/corpus/lines tests/embedded
   fuzz trace -max_len=4096 -close_fd_mask=3 $work/trace-corpus tests/fuzz/corpus/trace
+  fuzz read -max_len=20000 $work/read-corpus tests/fuzz/corpus/read tests/golden/gguf
 fi

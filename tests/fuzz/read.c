@@ -1,0 +1,93 @@
+/* Bytes -> the header of a file of a model, from memory and by ranges, in memory that the last byte
+   chooses -> what llama.cpp allocates for it.
+   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/read.c \
+     build/fuzz/tool.a -ldl -o build/fuzz-read */
+#include "../../vram.h"
+
+#include "fuzz.h"
+
+enum { MEMORY = 1 << 22 };
+
+static vram_result give(void *user, uint64_t offset, void *to, uint64_t bytes) {
+  const vram_file_source *all = (const vram_file_source *)user;
+  MUST(offset <= all->bytes && bytes <= all->bytes - offset);
+  memcpy(to, (const uint8_t *)all->data + offset, (size_t)bytes);
+  return VRAM_OK;
+}
+
+static vram_result read_all(vram_file *f, void *memory, uint64_t bytes, const vram_file_source *s) {
+  vram_error e;
+  vram_result r;
+  vram_file_init(f, memory, bytes);
+  r = vram_file_read(f, s, &e);
+  if (!r)
+    r = vram_file_finish(f, &e);
+  MUST(!r || (e.code == r && *e.text && (!e.has_offset || e.offset <= s->bytes)));
+  return r;
+}
+
+static void check_file(const vram_file *f) {
+  const vram_file_tensor *t;
+  const vram_file_value *v;
+  uint64_t n = 0, bytes = 0;
+  for (t = f->tensor_first; t; t = t->next, n++) {
+    bytes += t->bytes;
+    MUST(t->ndim <= VRAM_MAX_AXES && t->part < f->npart);
+    MUST(vram_file_find(f, t->name, t->name_len) == t);
+  }
+  MUST(n == f->ntensor && bytes == f->tensor_bytes);
+  for (n = 0, v = f->value_first; v; v = v->next)
+    n++;
+  MUST(n == f->nvalue);
+}
+
+static void run(const vram_file *f, unsigned choice) {
+  vram_llama_options o = VRAM_ZERO_INIT;
+  vram_llama_report r;
+  vram_error e;
+  void *memory = malloc((size_t)VRAM_LLAMA_MEMORY);
+  MUST(memory);
+  o.n_ctx = choice & 1 ? 4096 : 0;
+  o.slots = choice & 2 ? 4 : 1;
+  o.devices = choice & 4 ? 2 : 1;
+  o.is_cpu = (choice & 8) != 0;
+  o.swa_full = (choice & 16) != 0;
+  o.cache_k = o.cache_v = choice & 32 ? VRAM_Q8_0 : VRAM_F16;
+  if (!vram_llama(f, &o, memory, VRAM_LLAMA_MEMORY, &r, &e)) {
+    uint64_t sum = r.host_bytes;
+    uint32_t i;
+    for (i = 0; i < r.ndevice; i++)
+      sum += r.device_bytes[i];
+    MUST(sum == r.total_bytes && r.nbuffer <= VRAM_LLAMA_MAX_BUFFERS);
+  } else
+    MUST(*e.text);
+  free(memory);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const unsigned choice = size ? data[size - 1] : 0;
+  const uint64_t small = choice & 64 ? (uint64_t)MEMORY : choice * UINT64_C(64);
+  uint8_t *exact = (uint8_t *)malloc(size + !size), *memory = (uint8_t *)malloc(MEMORY);
+  vram_file_source s = VRAM_ZERO_INIT, ranges = VRAM_ZERO_INIT;
+  vram_file f;
+  vram_result r, again;
+  MUST(exact && memory);
+  memcpy(exact, data, size);
+  s.data = exact;
+  s.bytes = ranges.bytes = size;
+  ranges.read = give;
+  ranges.user = &s;
+  again = read_all(&f, memory, MEMORY, &ranges);
+  r = read_all(&f, memory, small, &s);
+  if (r == VRAM_ERR_MEMORY)
+    r = read_all(&f, memory, MEMORY, &s);
+  MUST(r == again || again == VRAM_ERR_MEMORY);
+  if (!r) {
+    check_file(&f);
+    if (f.format == VRAM_FILE_GGUF)
+      run(&f, choice);
+  }
+  free(memory);
+  free(exact);
+  return 0;
+}
