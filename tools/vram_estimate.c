@@ -6,6 +6,7 @@ cmd_text help_estimate = {
     "vram estimate MODEL [options]     bytes of one step\n"
     "\n",
     HELP_STEP,
+    HELP_MODEL,
     "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"

@@ -1,11 +1,6 @@
 /* vram estimate of a file of a model: its tensors by type, its bytes, what is there of them. */
 #include "vram_model.h"
 
-typedef struct file_job {
-  const char *model;
-  int json, csv, table;
-} file_job;
-
 typedef struct type_sum { /* of all tensors of a type */
   uint64_t tensors, numel, bytes;
 } type_sum;
@@ -126,7 +121,7 @@ static void print_summary(const model_file *m) {
            b.expected, b.present);
 }
 
-static void print_json(const model_file *m) {
+static void print_json(const file_job *j, const model_file *m, const vram_llama_report *r) {
   const vram_file *const f = &m->f;
   const file_bytes b = bytes_of(f);
   type_sum sum[VRAM_DTYPE_COUNT];
@@ -151,82 +146,47 @@ static void print_json(const model_file *m) {
              "}",
              some++ ? "," : "", vram_dtype_name((vram_dtype)i), sum[i].tensors, sum[i].numel,
              sum[i].bytes);
-  printf("]}\n");
+  printf("]");
+  if (r)
+    model_llama_json(j, r);
+  printf("}\n");
 }
 
-/* ---- arguments ---- */
-
-static int is_option_of_estimate(const char *a) {
-  const char *const *help = help_estimate;
-  cmd_option o;
-  for (; *help; help++) {
-    const char *at = *help;
-    while (cmd_next_option(&at, &o))
-      if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
-        return 1;
+/* Standard output; the exit status. */
+static int show(const file_job *j, const model_file *m) {
+  const int is_run = m->f.format == VRAM_FILE_GGUF;
+  vram_llama_report r;
+  vram_error why;
+  int status = FITS;
+  if (!is_run && j->runs)
+    return cmd_bad("an option of GGUF files:", j->runs, NULL);
+  if (is_run)
+    status = model_llama(j, m, &r, &why);
+  if (status)
+    return status;
+  if (j->table || j->csv)
+    print_tensors(j, &m->f);
+  if (j->json)
+    print_json(j, m, is_run && !why.code ? &r : NULL);
+  else if (!j->csv) {
+    print_summary(m);
+    if (is_run && !why.code)
+      model_llama_print(j, &r);
+    else if (is_run)
+      printf("note: what llama.cpp allocates is not known: %s\n", why.text);
   }
-  return 0;
-}
-
-/* One option; how many arguments it took, 0: error printed. */
-static int file_option(file_job *j, const char *a, const char *v) {
-  if (!strcmp(a, "--json"))
-    return j->json = 1;
-  if (!strcmp(a, "--csv"))
-    return j->csv = 1;
-  if (!strcmp(a, "--table"))
-    return j->table = 1;
-  if (!strcmp(a, "--no-table"))
-    return j->table = 0, 1;
-  if (!strcmp(a, "--units")) {
-    if (!v || !strncmp(v, "--", 2))
-      return cmd_bad("no value behind", a, NULL), 0;
-    return cmd_set_units(v) ? 2 : 0;
-  }
-  if (is_option_of_estimate(a))
-    return cmd_bad("an option of models in the text form:", a, NULL), 0;
-  return cmd_unknown_option(a, "estimate", NULL, "");
-}
-
-static int file_arguments(file_job *j, int argc, char **argv) {
-  int i;
-  memset(j, 0, sizeof *j);
-  for (i = 0; i < argc;) {
-    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
-      return j->model = NULL, cmd_help(help_estimate, stdout), FITS;
-    if (argv[i][0] == '-' && argv[i][1]) {
-      const int n = file_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
-      if (!n)
-        return USAGE;
-      i += n;
-    } else if (j->model)
-      return cmd_bad("a second model", argv[i], "one");
-    else
-      j->model = argv[i++];
-  }
-  if (j->json && j->csv)
-    return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
-  if (j->table && j->json)
-    return cmd_bad("standard output is taken by --json, --csv or a FILE -: no place for", "--table",
-                   NULL);
-  return FITS;
+  return is_run && !why.code && !model_fits(j, &r) ? TOO_LARGE : FITS;
 }
 
 int model_estimate(int argc, char **argv) {
   model_file m;
   file_job j;
-  int status = file_arguments(&j, argc, argv);
+  int status = model_arguments(&j, argc, argv);
   if (status || !j.model)
     return status;
   status = model_file_open(&m, j.model);
-  if (!status && j.json)
-    print_json(&m);
-  else if (!status) {
-    if (j.table || j.csv)
-      print_tensors(&j, &m.f);
-    if (!j.csv)
-      print_summary(&m);
-  }
+  if (!status)
+    status = show(&j, &m);
   model_file_close(&m);
   return status;
 }
