@@ -56619,7 +56619,8 @@ enum {
   VRAM__LLAMA_TWO_STACKS = 8u,  /* encoder and decoder: t5 */
   VRAM__LLAMA_ALL_KV = 16u,     /* recurrent layers have a KV cache too: falcon-h1 */
   VRAM__LLAMA_NO_FLASH = 32u,   /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_INDEXER = 64u,    /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u /* layers that slide have no rope factors: gemma4 */
 };
 
 typedef struct vram__llama_architecture {
@@ -56772,7 +56773,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
     VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -56972,6 +56973,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
   }
   if (!l->n_embd)
     return vram__llama_refuse(l, e, "embedding_length", "' is missing or 0");
+  if (l->n_swa && (l->row->flags & VRAM__LLAMA_CHUNKED))
+    l->n_swa = l->row->window; /* src/models/llama4.cpp: whatever the file has */
   if (!l->n_embd_out)
     l->n_embd_out = l->n_embd;
   if (l->n_expert > VRAM__LLAMA_EXPERTS)
@@ -57905,7 +57908,8 @@ static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
   uint32_t i;
   for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
-    if (!has[l->layer[i].device + 1]) {
+    if (!has[l->layer[i].device + 1] &&
+        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
       has[l->layer[i].device + 1] = 1;
       vram__llama_weight(l, r, t, l->layer[i].device, 0);
     }

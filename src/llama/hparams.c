@@ -119,6 +119,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
   }
   if (!l->n_embd)
     return vram__llama_refuse(l, e, "embedding_length", "' is missing or 0");
+  if (l->n_swa && (l->row->flags & VRAM__LLAMA_CHUNKED))
+    l->n_swa = l->row->window; /* src/models/llama4.cpp: whatever the file has */
   if (!l->n_embd_out)
     l->n_embd_out = l->n_embd;
   if (l->n_expert > VRAM__LLAMA_EXPERTS)

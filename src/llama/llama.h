@@ -32,7 +32,8 @@ enum {
   VRAM__LLAMA_TWO_STACKS = 8u,  /* encoder and decoder: t5 */
   VRAM__LLAMA_ALL_KV = 16u,     /* recurrent layers have a KV cache too: falcon-h1 */
   VRAM__LLAMA_NO_FLASH = 32u,   /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_INDEXER = 64u,    /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u /* layers that slide have no rope factors: gemma4 */
 };
 
 typedef struct vram__llama_architecture {

@@ -166,7 +166,8 @@ static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
   uint32_t i;
   for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
-    if (!has[l->layer[i].device + 1]) {
+    if (!has[l->layer[i].device + 1] &&
+        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
       has[l->layer[i].device + 1] = 1;
       vram__llama_weight(l, r, t, l->layer[i].device, 0);
     }
