@@ -276,6 +276,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !vram_file_find(l->file, output, sizeof output - 1);
+  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+               !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }

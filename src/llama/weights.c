@@ -203,8 +203,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
   if (vram__llama_overridden(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
-  if (l->is_tied && l->row->memory != VRAM__LLAMA_NO_MEMORY &&
-      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+  if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
     vram__llama_tied(l, r, t);
   return VRAM_OK;
 }
