@@ -56615,13 +56615,15 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_DENSE_FIRST = 1u, /* the first layer of a period attends to everything */
-  VRAM__LLAMA_CHUNKED = 2u,     /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 4u,    /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 8u,  /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 16u,     /* recurrent layers have a KV cache too: falcon-h1 */
-  VRAM__LLAMA_NO_FLASH = 32u,   /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
 };
 
 typedef struct vram__llama_architecture {
@@ -56630,7 +56632,7 @@ typedef struct vram__llama_architecture {
   uint8_t recurrent; /* vram__llama_layers */
   uint8_t period;    /* of sliding layers, one of which attends to everything; 0: none slides */
   uint16_t window;   /* where the file has none */
-  uint8_t flags;
+  uint16_t flags;
 } vram__llama_architecture;
 
 /* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
@@ -56668,7 +56670,7 @@ typedef struct vram__llama {
   uint32_t n_embd_r, n_embd_s; /* elements of a recurrent layer's states, for each sequence */
   uint8_t is_known;            /* 0: no row has the name */
   uint8_t is_causal;
-  uint8_t is_tied; /* no output.weight */
+  uint8_t is_tied; /* the table of words is the output's matrix, too */
   vram__llama_layer layer[VRAM__LLAMA_LAYERS];
 
   int32_t input_device, output_device; /* -1: host */
@@ -56732,20 +56734,20 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("starcoder", KV, NONE, 0, 0, 0)
     VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
     VRAM__X("refact", KV, NONE, 0, 0, 0)
-    VRAM__X("bert", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("rnd1", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("t5encoder", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("wavtokenizer-dec", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("bloom", KV, NONE, 0, 0, 0)
     VRAM__X("stablelm", KV, NONE, 0, 0, 0)
     VRAM__X("qwen", KV, NONE, 0, 0, 0)
@@ -56774,7 +56776,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
     VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -56797,6 +56799,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
     VRAM__X("bitnet", KV, NONE, 0, 0, 0)
     VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
+    VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("jais", KV, NONE, 0, 0, 0)
     VRAM__X("nemotron", KV, NONE, 0, 0, 0)
     VRAM__X("nemotron_h", HYBRID, NO_KV_NO_FF, 0, 0, 0)
@@ -56974,6 +56977,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
   }
   if (!l->n_embd)
     return vram__llama_refuse(l, e, "embedding_length", "' is missing or 0");
+  if (l->n_swa && (l->row->flags & VRAM__LLAMA_CHUNKED))
+    l->n_swa = l->row->window; /* src/models/llama4.cpp: whatever the file has */
   if (!l->n_embd_out)
     l->n_embd_out = l->n_embd;
   if (l->n_expert > VRAM__LLAMA_EXPERTS)
@@ -57129,7 +57134,8 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !vram_file_find(l->file, output, sizeof output - 1);
+  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+               !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }
 
@@ -57907,7 +57913,8 @@ static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
   uint32_t i;
   for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
-    if (!has[l->layer[i].device + 1]) {
+    if (!has[l->layer[i].device + 1] &&
+        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
       has[l->layer[i].device + 1] = 1;
       vram__llama_weight(l, r, t, l->layer[i].device, 0);
     }
@@ -57943,8 +57950,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
   if (vram__llama_overridden(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
-  if (l->is_tied && l->row->memory != VRAM__LLAMA_NO_MEMORY &&
-      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+  if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
     vram__llama_tied(l, r, t);
   return VRAM_OK;
 }

@@ -15,7 +15,7 @@ static vram_error error;
 /* ---- a header of keys and tensors ---- */
 
 static void put(const void *from, uint64_t bytes) {
-  if (at + bytes <= sizeof header)
+  if (at < sizeof header && bytes <= sizeof header - at)
     memcpy(header + at, from, (size_t)bytes);
   at += bytes;
 }
@@ -402,6 +402,36 @@ static void caches(const char *arch, uint32_t layers) {
   }
 }
 
+/* A pattern in the file, heads of their own for sliding layers, layers that share; rope factors
+   only where a layer attends to everything. */
+static void test_gemma4(void) {
+  static const uint64_t pattern[4] = {1, 0, 1, 1}, size[1] = {64};
+  static const double split[2] = {1, 3};
+  vram_llama_options o;
+  vram_llama_report r;
+  memset(&o, 0, sizeof o);
+  caches("gemma4", 4);
+  key_array("gemma4.attention.sliding_window_pattern", pattern, 4);
+  key("gemma4.attention.sliding_window", 512);
+  key("gemma4.attention.shared_kv_layers", 1);
+  key("gemma4.attention.key_length", 512);
+  key("gemma4.attention.value_length", 512);
+  key("gemma4.attention.key_length_swa", 256);
+  key("gemma4.attention.value_length_swa", 256);
+  tensor("rope_freqs.weight", "f32", size, 1);
+  CHECK(finish());
+  o.devices = 2;
+  o.tensor_split = split;
+  o.ntensor_split = 2;
+  r = count(&o); /* layers 0 and 1 on the first device */
+  EQUAL(r.cache[0].layers, 2);
+  EQUAL(r.cache[0].k_bytes, 2 * 1024 * 512 * 2);
+  EQUAL(r.cache[1].layers, 1);
+  EQUAL(r.cache[1].k_bytes, 4096 * 1024 * 2);
+  EQUAL(buffer(&r, "CUDA0")->model_bytes, 256);
+  EQUAL(buffer(&r, "CUDA1")->model_bytes, 0);
+}
+
 static void test_architectures(void) {
   vram_llama_options o;
   vram_llama_report r;
@@ -459,6 +489,12 @@ static void test_architectures(void) {
   CHECK(finish());
   r = count(&o);
   EQUAL(r.context_bytes, 0);
+  caches("llama4", 8); /* chunks of 8192, which are more than the context */
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.cache[0].layers, 6);
+  EQUAL(r.cache[0].cells, 4096);
+  test_gemma4();
   caches("a-new-one", 4);
   CHECK(finish());
   r = count(&o);
