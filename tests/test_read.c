@@ -1,8 +1,8 @@
 /* GGUF files, sound and broken, with ggml's verdicts; every length and every damaged byte of a
    sound one, memory of every size, a source that fails; what parsers of GGUF were attacked with.
    usage: test_read [FOLDER of more files, with verdicts.json and ../index.json] */
+#include "../vram.h"
 #include "test.h"
-#include "vram.h"
 
 enum { MEMORY = 1 << 22, LONGEST = 1 << 17 };
 

@@ -1,6 +1,7 @@
 /* A model on the command line: its options, its text, one step of it. */
 #include "vram_job.h"
 #include "vram_model.h"
+#include "vram_serve.h"
 
 #include <stddef.h>
 
@@ -331,6 +332,8 @@ int job_option(job *j, const char *a, const char *v) {
     return 1;
   if (cmd_in(a, "--net --flash --sram --format --kernels --align"))
     return cmd_bad("an option of vram estimate --embedded:", a, NULL), 0;
+  if (cmd_in(a, SERVE_OPTIONS))
+    return cmd_bad("an option of vram estimate --engine:", a, NULL), 0;
   for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names); i++)
     ;
   if (i == sizeof valued / sizeof *valued) {
