@@ -197,6 +197,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 {
   ./vram estimate resnet50 --train adamw --json
   ./vram estimate tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --json
+  ./vram estimate tests/fuzz/corpus/read/llama3 --json
   ./vram estimate --embedded tests/embedded/kws.h --flash 64KiB --sram 64KiB --json
   ./vram fit resnet50 --train adamw --budget 24GiB --json
   ./vram plan resnet50 --budget 1400MiB --json

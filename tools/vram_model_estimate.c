@@ -158,6 +158,10 @@ static int show(const file_job *j, const model_file *m) {
   vram_llama_report r;
   vram_error why;
   int status = FITS;
+  if (m->f.format == VRAM_FILE_CONFIG && !j->llama && !j->csv)
+    return model_config(j, m);
+  if (!is_run && j->llama)
+    return cmd_bad("an option of GGUF files:", j->llama, NULL);
   if (!is_run && j->runs)
     return cmd_bad("an option of GGUF files:", j->runs, NULL);
   if (is_run)

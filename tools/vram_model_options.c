@@ -209,6 +209,8 @@ static int file_option(file_job *j, const char *a, const char *v) {
   size_t i = 0;
   if (!cmd_in(a, "--json --csv --table --no-table --units"))
     j->runs = a;
+  if (j->runs == a && !cmd_in(a, "--ctx --slots"))
+    j->llama = a;
   if (file_flag(j, a))
     return 1;
   while (i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names))
