@@ -90,7 +90,7 @@ static int read_header(const void *from, uint64_t bytes) {
 }
 
 static int finish(void) {
-  uint64_t bytes = at;
+  uint64_t bytes;
   put(table, table_bytes);
   bytes = at;
   at = 0;
