@@ -57470,8 +57470,8 @@ typedef struct vram__llama_layer {
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
   int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint32_t is_recurrent;
   uint8_t slides;
-  uint8_t is_recurrent;
   uint8_t is_nextn; /* predicts tokens ahead: not loaded */
 } vram__llama_layer;
 
@@ -57956,9 +57956,15 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   /* src/models/gemma3n.cpp */
   if (vram__text_is(l->arch, l->arch_len, "gemma3n") && l->n_layer_kv > 20)
     l->n_layer_kv = 20;
-  for (i = 0; i < l->n_layer; i++) {
-    l->layer[i].is_nextn = i >= l->n_layer - l->n_layer_nextn;
-    l->layer[i].is_recurrent = !l->layer[i].is_nextn && vram__llama_is_recurrent(l, i);
+  for (i = 0; i < l->n_layer; i++)
+    l->layer[i].is_recurrent = (uint32_t)vram__llama_is_recurrent(l, i);
+  if (l->row->recurrent == VRAM__LLAMA_LAYERS_INTERVAL && /* one by one: src/models/qwen35.cpp */
+      vram__llama_each(l, "attention.recurrent_layers", offsetof(vram__llama_layer, is_recurrent),
+                       e))
+    return VRAM_ERR_VALUE;
+  for (i = l->n_layer - l->n_layer_nextn; i < l->n_layer; i++) {
+    l->layer[i].is_nextn = 1;
+    l->layer[i].is_recurrent = 0;
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;

@@ -90,7 +90,7 @@ static int read_header(const void *from, uint64_t bytes) {
 }
 
 static int finish(void) {
-  uint64_t bytes = at;
+  uint64_t bytes;
   put(table, table_bytes);
   bytes = at;
   at = 0;
@@ -433,6 +433,7 @@ static void test_gemma4(void) {
 }
 
 static void test_architectures(void) {
+  static const uint64_t recurrent[6] = {1, 1, 0, 1, 0, 1};
   vram_llama_options o;
   vram_llama_report r;
   memset(&o, 0, sizeof o);
@@ -470,6 +471,15 @@ static void test_architectures(void) {
   EQUAL(r.s_bytes, 3 * 6 * 64 * 512 * 4);
   EQUAL(r.n_ctx_seq, 1536); /* 4096 / 3, to a multiple of 256 */
   o.slots = 0;
+  caches("qwen35", 6); /* which are recurrent, one by one; the last predicts ahead */
+  key_array("qwen35.attention.recurrent_layers", recurrent, 6);
+  key("qwen35.nextn_predict_layers", 1);
+  key("qwen35.ssm.inner_size", 512);
+  key("qwen35.ssm.state_size", 64);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.cache[0].layers, 2);
+  EQUAL(r.s_bytes, 3 * 64 * 512 * 4);
   caches("falcon-h1", 4); /* both in every layer */
   key("falcon-h1.ssm.conv_kernel", 4);
   key("falcon-h1.ssm.inner_size", 512);

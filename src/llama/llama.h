@@ -53,8 +53,8 @@ typedef struct vram__llama_layer {
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
   int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint32_t is_recurrent;
   uint8_t slides;
-  uint8_t is_recurrent;
   uint8_t is_nextn; /* predicts tokens ahead: not loaded */
 } vram__llama_layer;
 
