@@ -667,6 +667,22 @@
    (layers)*VRAM_ROWS_BYTES(t, VRAM_SHAPE2(context, sequences), VRAM_U(1) * (kv_lora) + (d_rope)))
 /* tokens that pages of block tokens hold */
 #define VRAM_KV_PAGED_TOKENS(tokens, block) VRAM_ALIGN_UP(tokens, block)
+/* tokens that a layer with a window (sliding or chunked) holds of a sequence, ahead tokens of one
+   batch beside it, in pages of block tokens: the context of
+   VRAM_KV_CACHE_BYTES for these layers */
+#define VRAM_KV_WINDOW_TOKENS(tokens, window, ahead, block)                                        \
+  VRAM_ALIGN_UP(VRAM_U(1) * (tokens) < VRAM_U(1) * (window) + (ahead)                              \
+                    ? VRAM_U(1) * (tokens)                                                         \
+                    : VRAM_U(1) * (window) + (ahead),                                              \
+                block)
+/* heads of keys and values on each of tp ranks: fewer than ranks are copied */
+#define VRAM_KV_RANK_HEADS(kv_heads, tp)                                                           \
+  (VRAM_U(1) * (kv_heads) < VRAM_U(1) * (tp) ? VRAM_U(1) : VRAM_U(1) * (kv_heads) / (tp))
+/* one page of one layer, and whole pages in so many bytes */
+#define VRAM_KV_PAGE_BYTES(t, block, kv_heads, dk, dv)                                             \
+  VRAM_KV_CACHE2_BYTES(t, t, VRAM_U(1), kv_heads, dk, dv, block, VRAM_U(1))
+#define VRAM_KV_PAGES(bytes, layers, page_bytes)                                                   \
+  (VRAM_U(1) * (bytes) / (VRAM_U(1) * (layers) * (page_bytes)))
 /* state-space (Mamba) state, elements for each layer and sequence: (conv-1)(inner + 2 groups state)
    and state * inner */
 #define VRAM_SSM_STATE_ELEMS(d_conv, d_inner, d_state, n_group)                                    \
@@ -1840,6 +1856,9 @@
 #define vram_dtype_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_get_info)
 #define vram_dtype_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_name)
 #define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
+#define vram_engine_find VRAM__JOIN(VRAM_NAMESPACE, vram_engine_find)
+#define vram_engine_name VRAM__JOIN(VRAM_NAMESPACE, vram_engine_name)
+#define vram_engine_rules VRAM__JOIN(VRAM_NAMESPACE, vram_engine_rules)
 #define vram_file_find VRAM__JOIN(VRAM_NAMESPACE, vram_file_find)
 #define vram_file_finish VRAM__JOIN(VRAM_NAMESPACE, vram_file_finish)
 #define vram_file_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_file_format_name)
@@ -1875,6 +1894,9 @@
 #define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
+#define vram_kv_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_bytes)
+#define vram_kv_layer_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_layer_bytes)
+#define vram_kv_tokens VRAM__JOIN(VRAM_NAMESPACE, vram_kv_tokens)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
 #define vram_ledger_category_at_peak VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_category_at_peak)
 #define vram_ledger_event VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_event)
@@ -1891,6 +1913,7 @@
 #define vram_ledger_take VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_take)
 #define vram_line_args VRAM__JOIN(VRAM_NAMESPACE, vram_line_args)
 #define vram_line_name VRAM__JOIN(VRAM_NAMESPACE, vram_line_name)
+#define vram_llama VRAM__JOIN(VRAM_NAMESPACE, vram_llama)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
 #define vram_net_count VRAM__JOIN(VRAM_NAMESPACE, vram_net_count)
 #define vram_net_lower VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower)
@@ -1934,6 +1957,7 @@
 #define vram_schedule_svg_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_svg_bytes)
 #define vram_schedule_verify VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify)
 #define vram_schedule_verify_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify_bytes)
+#define vram_serve VRAM__JOIN(VRAM_NAMESPACE, vram_serve)
 #define vram_solve VRAM__JOIN(VRAM_NAMESPACE, vram_solve)
 #define vram_source_name VRAM__JOIN(VRAM_NAMESPACE, vram_source_name)
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
@@ -2303,16 +2327,16 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
   X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
-  X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) X(atanh) X(erfc) \
-  X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) X(remainder) \
-  X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) X(digamma) \
-  X(entr) X(cross) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
-  X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
-  X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) \
-  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
-  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
-  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(tan) X(atan2) X(cosh) X(asinh) \
+  X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
+  X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
+  X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \
+  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
+  X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) \
+  X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
+  X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) \
+  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
+  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
   X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
   X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
   X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
@@ -4740,6 +4764,293 @@ VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, 
 VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots);
 #endif
 
+/* >>kv =======================================================================================
+   What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
+   (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
+   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
+   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
+   VRAM_MLA_CACHE_BYTES.
+
+     vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
+     vram_kv kv = {layer, 2, 256, 512};
+     layer[0].kind = VRAM_KV_FULL, layer[0].count = 5, layer[0].heads = 4, ...
+     layer[1].kind = VRAM_KV_SLIDING, layer[1].count = 29, ..., layer[1].window = 1024;
+     vram_kv_bytes(&kv, 16384, 4, &report, &e)                                                  */
+
+typedef enum vram_kv_kind {
+  VRAM_KV_NONE,    /* keeps nothing: no attention, or it reads the cache of an earlier layer */
+  VRAM_KV_FULL,    /* keys and values of all tokens */
+  VRAM_KV_SLIDING, /* of the last `window` tokens */
+  VRAM_KV_CHUNKED, /* of the tokens since the last multiple of `window` */
+  VRAM_KV_LATENT,  /* one row of k_dim elements a token, for all heads (MLA); no values */
+  VRAM_KV_STATE,   /* a state of constant size: state-space, linear attention, convolution */
+  VRAM_KV_KIND_COUNT
+} vram_kv_kind;
+
+enum { VRAM_KV_MAX_STATES = 4 };
+
+/* Layers that are alike. A layer with attention and a state is in two rows. */
+typedef struct vram_kv_layer {
+  vram_kv_kind kind;
+  uint32_t count;  /* of layers */
+  uint32_t heads;  /* of keys and values; VRAM_KV_LATENT: not read */
+  uint32_t k_dim;  /* elements of a key's head, or of the latent row */
+  uint32_t v_dim;  /* of a value's head */
+  vram_dtype k, v; /* ggml's quantised types too: a block must divide heads * dim */
+  uint64_t window; /* tokens; of VRAM_KV_SLIDING and VRAM_KV_CHUNKED */
+  uint32_t nstate; /* tensors of a VRAM_KV_STATE, */
+  vram_dtype state[VRAM_KV_MAX_STATES]; /* their dtypes and elements for a sequence */
+  uint64_t state_elements[VRAM_KV_MAX_STATES];
+} vram_kv_layer;
+
+typedef struct vram_kv {
+  const vram_kv_layer *layer;
+  uint32_t nlayer; /* rows */
+  uint64_t block;  /* tokens are held in multiples of it: pages, padding; 0: 1 */
+  uint64_t ahead;  /* tokens that windows hold beside theirs: those of one batch */
+} vram_kv;
+
+typedef struct vram_kv_report {
+  uint64_t token_bytes;    /* that a token adds where nothing is given up */
+  uint64_t state_bytes;    /* constant, of a sequence */
+  uint64_t sequence_bytes; /* of one sequence, states included */
+  uint64_t total_bytes;    /* of all sequences */
+  uint64_t layers;         /* that keep something */
+} vram_kv_report;
+
+#ifndef VRAM_NO_KV
+/* Tokens that a layer of this row holds for a sequence of `tokens`, a multiple of kv->block.
+   VRAM_OVERFLOW where it does not fit. */
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
+
+/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
+     VRAM_ERR_VALUE     no such kind, too many states
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
+   *bytes is VRAM_OVERFLOW then. */
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
+
+/* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
+   the row) all bytes of the report are VRAM_OVERFLOW. */
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e);
+#endif
+
+/* >>serve ====================================================================================
+   How many tokens a serving engine keeps on a device: vLLM's and SGLang's budgets. Both take what
+   is left of a share of the device after weights and a trial run, and cut it into blocks. Blocks,
+   groups and tokens of so many bytes are exact; how much the trial run leaves is a range.
+
+     vram_serve_options o = VRAM_ZERO_INIT;
+     vram_serve_report r;
+     o.device_bytes = ..., o.weights_bytes = ..., o.max_model_len = 32768;
+     vram_serve(&kv, &o, &r, &e)                        r.low, r.high: blocks, tokens           */
+
+typedef enum vram_engine { VRAM_ENGINE_VLLM, VRAM_ENGINE_SGLANG, VRAM_ENGINE_COUNT } vram_engine;
+
+enum { VRAM_SERVE_MAX_GROUPS = 64, VRAM_SERVE_MAX_ROWS = 64 };
+
+/* All zero: the defaults of the newest rules. All bytes are those of one rank. */
+typedef struct vram_serve_options {
+  vram_engine engine;
+  const char *rules;      /* a version, "0.33.0"; NULL: the newest */
+  uint64_t device_bytes;  /* of the device as the driver reports it */
+  double utilization;     /* share of it: gpu_memory_utilization, mem_fraction_static; 0: default */
+  uint64_t kv_bytes;      /* known (--kv-cache-memory, a log): no range then; 0: not known */
+  uint64_t weights_bytes; /* of a rank */
+  uint64_t max_model_len; /* tokens of one request; needed */
+  uint64_t batched_tokens; /* max_num_batched_tokens; 0: by the size of the device */
+  uint64_t sequences;      /* max_num_seqs; 0: by the size of the device */
+  uint32_t tp;             /* ranks that share the heads; 0: 1 */
+  uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
+  uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
+  uint32_t draft;          /* tokens of speculative decoding: as many states more for a request */
+  vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
+  uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
+  vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
+  uint8_t eager;                        /* no CUDA graphs */
+  uint8_t prefix_states; /* prefix caching of states (mamba_cache_mode align): two of them */
+  uint8_t no_hybrid;     /* windows take blocks for all tokens */
+} vram_serve_options;
+
+/* Layers that share a table of blocks. */
+typedef struct vram_serve_group {
+  vram_kv_kind kind;           /* of its first layer */
+  uint32_t layers;             /* the places of the block that it takes */
+  uint64_t block;              /* tokens; of states: not read */
+  uint64_t page_bytes;         /* of one layer and block, of the largest layer where they differ */
+  uint64_t bytes;              /* of one block, all layers */
+  uint64_t blocks_per_request; /* of max_model_len tokens */
+} vram_serve_group;
+
+/* What so many bytes for the cache give. */
+typedef struct vram_serve_result {
+  uint64_t kv_bytes;
+  uint64_t blocks;    /* one of them is vLLM's null block */
+  uint64_t tokens;    /* as the engine logs them ("GPU KV cache size") */
+  double concurrency; /* requests of max_model_len tokens */
+  uint8_t serves_one; /* a request of max_model_len tokens fits: else the engine does not start */
+} vram_serve_result;
+
+/* What beside weights and cache takes room. */
+typedef enum vram_serve_term {
+  VRAM_SERVE_ACTIVATIONS, /* peak of the trial run */
+  VRAM_SERVE_GRAPHS,      /* CUDA graphs */
+  VRAM_SERVE_CONTEXT,     /* CUDA context, modules, NCCL, libraries' workspaces */
+  VRAM_SERVE_TERM_COUNT
+} vram_serve_term;
+
+typedef struct vram_serve_range {
+  uint64_t low, high;
+  const char *why; /* what they rest on */
+} vram_serve_range;
+
+typedef struct vram_serve_report {
+  const char *rules;        /* the version whose rules these are */
+  uint64_t requested_bytes; /* share of the device */
+  uint64_t block_bytes;     /* of one block, all layers */
+  uint64_t batched_tokens, sequences;
+  double utilization;
+  uint32_t ngroup;
+  vram_serve_group group[VRAM_SERVE_MAX_GROUPS]; /* the first of them, if there are more */
+  uint64_t groups, blocks_per_request;           /* of all groups */
+  vram_serve_range term[VRAM_SERVE_TERM_COUNT];
+  vram_serve_result low, high; /* equal where kv_bytes was given */
+} vram_serve_report;
+
+#ifndef VRAM_NO_KV
+/* The name of an engine and of its newest rules. */
+VRAM_API const char *vram_engine_name(vram_engine engine);
+
+/* The engine of a name (a zero-terminated text), and its i-th version of rules, the newest first;
+   NULL: there are no more. */
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine);
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i);
+
+/* What the engine makes of the model's caches. kv->block and kv->ahead are not read.
+     VRAM_ERR_VALUE        no max_model_len, a utilization above 1, neither device nor kv_bytes
+     VRAM_ERR_UNSUPPORTED  caches that the engine refuses; unknown rules
+     VRAM_ERR_DTYPE        a cache in blocks of ggml
+     VRAM_ERR_LIMIT        more than VRAM_SERVE_MAX_ROWS kinds of layers
+     VRAM_ERR_OVERFLOW     sizes that do not fit */
+VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
+                                vram_serve_report *r, vram_error *e);
+#endif
+
+/* >>llama =====================================================================================
+   What llama.cpp allocates for a GGUF file: weights, KV caches, recurrent states, output and
+   compute buffers, by buffer as llama.cpp names them (VRAM_LLAMA_RULES: the version whose rules
+   these are).
+
+     vram_llama_options o = VRAM_ZERO_INIT;          llama.cpp's defaults on one GPU
+     vram_llama_report r;
+     o.n_ctx = 16384;
+     vram_llama(&file, &o, memory, memory_bytes, &r, &e)
+     r.buffer[0 .. r.nbuffer - 1], r.output_bytes, r.device_bytes[0], ...                        */
+
+#define VRAM_LLAMA_RULES "0c1e57098" /* llama.cpp of 2026-10-01, ggml 0.25.3 */
+
+enum {
+  VRAM_LLAMA_MAX_DEVICES = 16, /* GGML_CUDA_MAX_DEVICES */
+  VRAM_LLAMA_MAX_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 4,
+  VRAM_LLAMA_MAX_CACHES = 4
+};
+
+typedef enum vram_llama_switch { /* of what llama.cpp decides when nobody says */
+                                 VRAM_LLAMA_AUTO,
+                                 VRAM_LLAMA_ON,
+                                 VRAM_LLAMA_OFF
+} vram_llama_switch;
+
+typedef enum vram_llama_split {
+  VRAM_LLAMA_SPLIT_LAYER, /* whole layers, and their cache, to one device or another */
+  VRAM_LLAMA_SPLIT_NONE,  /* all of it on main_gpu */
+  VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
+} vram_llama_split;
+
+/* --override-tensor PATTERN=BUFFER: tensors in whose name the pattern is found lie there. The first
+   that matches counts. Patterns are regular expressions of ECMAScript without look-ahead and back
+   references. */
+typedef struct vram_llama_override {
+  const char *pattern;
+  uint32_t pattern_len;
+  int32_t device; /* -1: CPU */
+} vram_llama_override;
+
+/* All zero: llama.cpp's defaults for one GPU. */
+typedef struct vram_llama_options {
+  uint32_t n_ctx;                    /* 0: that of the model's training */
+  uint32_t n_batch, n_ubatch;        /* 0: 2048, 512 */
+  uint32_t slots;                    /* sequences; 0: 1 */
+  uint32_t outputs;                  /* rows of logits at most; 0: n_batch */
+  uint32_t devices;                  /* equal GPUs, unless is_cpu; 0: 1 */
+  uint32_t main_gpu;                 /* with VRAM_LLAMA_SPLIT_NONE */
+  uint32_t layers;                   /* on the devices, with has_layers (--gpu-layers) */
+  uint32_t n_cpu_moe;                /* experts of the first layers lie on the host */
+  uint32_t cc;                       /* compute capability: 89 is 8.9; 0: 89 */
+  vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
+  vram_llama_switch flash_attention; /* auto */
+  vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
+  vram_llama_split split;            /* by layers */
+  const double *tensor_split;        /* shares of the devices; NULL: equal */
+  uint32_t ntensor_split;            /* of them; missing ones are 0 */
+  const vram_llama_override *override_tensor;
+  uint32_t noverride_tensor;
+  uint8_t has_layers;    /* 0: all of them */
+  uint8_t is_cpu;        /* no device */
+  uint8_t unified;       /* one cache for all sequences */
+  uint8_t no_kv_offload; /* the cache on the host */
+  uint8_t swa_full;      /* sliding layers keep all cells */
+  uint8_t embeddings;    /* the output has embeddings too */
+} vram_llama_options;
+
+typedef struct vram_llama_buffer {
+  char name[16];  /* CUDA0, CUDA_Host, CPU, CPU_REPACK */
+  int32_t device; /* -1: host memory */
+  uint64_t model_bytes, context_bytes, compute_bytes;
+} vram_llama_buffer;
+
+/* One KV cache: all layers that attend in the same way. */
+typedef struct vram_llama_cache {
+  uint64_t cells; /* of each stream */
+  uint64_t k_bytes, v_bytes;
+  uint32_t layers, streams;
+  vram_dtype k_type, v_type;
+  uint8_t slides;
+} vram_llama_cache;
+
+typedef enum vram_llama_known {
+  VRAM_LLAMA_UNKNOWN, /* not counted: 0 */
+  VRAM_LLAMA_FLOOR,   /* at least this */
+  VRAM_LLAMA_EXACT
+} vram_llama_known;
+
+typedef struct vram_llama_report {
+  uint32_t n_ctx, n_ctx_seq, n_batch, n_ubatch, slots;
+  uint32_t nbuffer, ncache, ndevice;
+  vram_llama_buffer buffer[VRAM_LLAMA_MAX_BUFFERS]; /* devices first */
+  vram_llama_cache cache[VRAM_LLAMA_MAX_CACHES];
+  uint64_t r_bytes, s_bytes; /* recurrent states, of all layers */
+  uint64_t output_bytes;     /* host memory, in no buffer above */
+  uint64_t model_bytes, context_bytes, compute_bytes;
+  uint64_t device_bytes[VRAM_LLAMA_MAX_DEVICES];
+  uint64_t host_bytes, total_bytes; /* output_bytes included */
+  vram_llama_known compute;
+  uint8_t flash_attention;
+  uint8_t architecture_is_known; /* 0: taken for a plain transformer */
+} vram_llama_report;
+
+#if !defined(VRAM_NO_READ)
+/* What llama.cpp allocates for f, a whole GGUF file (vram_file_finish). The memory is only used
+   while it works; VRAM_LLAMA_MEMORY bytes are enough for every model.
+     VRAM_ERR_UNSUPPORTED  no GGUF file; a combination of options that llama.cpp refuses
+     VRAM_ERR_VALUE        a hyperparameter is missing or out of range
+     VRAM_ERR_OVERFLOW     more than 2^63-1 bytes
+     VRAM_ERR_MEMORY       the memory is too small */
+#define VRAM_LLAMA_MEMORY (UINT64_C(1) << 22)
+VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o, void *memory,
+                                uint64_t bytes, vram_llama_report *r, vram_error *e);
+#endif
+
 #endif /* VRAM_MACROS_ONLY */
 #endif /* VRAM_H_INCLUDED */
 
@@ -4752,8 +5063,8 @@ VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, 
    (-DVRAM__FN=). Where parts are left out, not all of it is used. */
 #ifndef VRAM__FN
 #if defined(__GNUC__) && (defined(VRAM_NO_MODEL) || defined(VRAM_NO_STEP) ||                       \
-                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                            \
-                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ))
+                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                         \
+                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ) || defined(VRAM_NO_KV))
 #define VRAM__FN static __attribute__((unused))
 #else
 #define VRAM__FN static
@@ -17313,6 +17624,8 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
   y = vram__tensor_empty(s, d[0], dt);
   if (op == VRAM_OP_abs && dt != in[0].dt) /* the kernel gives complex numbers */
     vram__tensor_release(s, vram__tensor_empty(s, d[0], in[0].dt));
+  if (op == VRAM_OP_rpow) /* Pow.cpp: the number becomes a tensor */
+    vram__workspace_use(s, 8);
   vram__tensor_release(s, cast);
   if (f)
     vram__recipe_save(s, f, vram__recipe_letters(plan, f), in, nin, y);
@@ -17610,7 +17923,7 @@ VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS, "inplace", "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(sin, "sin ~tan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(sin, "sin", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
@@ -17765,6 +18078,8 @@ VRAM__OP_POINTWISE(expm1, "expm1", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP
                    "inplace", "x0: mul(grad, shifted(y))");
 VRAM__OP_POINTWISE(exp2, "exp2", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: scaled(mul(grad, y))");
+VRAM__OP_POINTWISE(rpow, "", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "",
+                   "x0: with(x0, mul(grad, scaled(y)))");
 VRAM__OP_POINTWISE(reciprocal, "reciprocal", 1, 1, same, FLOAT, fp32, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(neg(grad), mul(y, y))");
 VRAM__OP_POINTWISE(sinh, "sinh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -17775,6 +18090,8 @@ VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_A
                    "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
 VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
+VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, shifted(powered(y)))");
 VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0,
          VRAM__OP_REAL, "");
 VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -17799,7 +18116,7 @@ VRAM__OP_POINTWISE(deg2rad, "deg2rad rad2deg", 1, 1, same, FLOAT, none, ACTIVATI
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: scaled(grad)");
 VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, mul_rtl(compare(x0, x0), compare_number(abs(x0))))");
+                   "x0: mul(grad, settled(mul_rtl(compare(x0, x0), compare_number(abs(x0)))))");
 VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
                    "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
 VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,
@@ -17830,6 +18147,201 @@ VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VR
                    "", "x0: mul(grad, neg(shifted(log(x0))))");
 VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
                    "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
+
+/* >>ops/clamp    clamp with bounds that are tensors */
+
+#ifndef VRAM_NO_STEP
+
+/* What gradients of clamp make: x and its bounds, the gradient, then what goes at the end of a
+   scope, the last one first. */
+typedef struct vram__clamp {
+  vram__step *s;
+  vram__tensor v[20];
+  uint32_t n;
+} vram__clamp;
+
+enum { VRAM__CLAMP_X, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX, VRAM__CLAMP_GRAD, VRAM__CLAMP_OWN };
+
+static uint32_t vram__clamp_put(vram__clamp *c, vram__tensor t) {
+  c->v[c->n] = t;
+  return c->n++;
+}
+
+/* A comparison of a and b, or the and or the or of two. */
+static uint32_t vram__clamp_mask(vram__clamp *c, uint32_t a, uint32_t b) {
+  const vram_dims *d[2];
+  d[0] = c->v[a].d;
+  d[1] = c->v[b].d;
+  return vram__clamp_put(c, vram__tensor_empty(c->s, vram__dims_pointwise(c->s, d, 2), VRAM_BOOL));
+}
+
+static uint32_t vram__clamp_half(vram__clamp *c) {
+  return vram__clamp_put(c, vram__pointwise_empty_number(c->s, c->v[VRAM__CLAMP_GRAD]));
+}
+
+static uint32_t vram__clamp_zero(vram__clamp *c) {
+  return vram__clamp_put(c, vram__tensor_empty(c->s, c->s->scalar, c->v[VRAM__CLAMP_GRAD].dt));
+}
+
+/* where(mask, grad, other): the gradient itself */
+static vram__tensor vram__clamp_where(vram__clamp *c, uint32_t mask, uint32_t other) {
+  const vram_dims *d[3];
+  d[0] = c->v[mask].d;
+  d[1] = c->v[VRAM__CLAMP_GRAD].d;
+  d[2] = c->v[other].d;
+  return vram__tensor_empty(c->s, vram__dims_pointwise(c->s, d, 3), c->v[VRAM__CLAMP_GRAD].dt);
+}
+
+/* What was made since n goes; the last of it stays where `last` says so. */
+static void vram__clamp_leave(vram__clamp *c, uint32_t n, int last) {
+  vram__tensor t = c->v[c->n - 1];
+  c->n -= (uint32_t)last;
+  while (c->n > n)
+    vram__tensor_release(c->s, c->v[--c->n]);
+  if (last)
+    vram__clamp_put(c, t);
+}
+
+/* One bound: either gradient is that of maximum. */
+static vram__tensor vram__clamp_one(vram__clamp *c) {
+  const uint32_t n = c->n;
+  const int halves = !(c->s->device.rules->does & VRAM__MASK_LAST);
+  uint32_t other;
+  vram__tensor y;
+  if (halves)
+    vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  other = halves ? vram__clamp_half(c) : vram__clamp_zero(c);
+  y = vram__clamp_where(c, vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN), other);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* x < min and min < max, or x equal to min; half of the gradient where equal */
+static vram__tensor vram__clamp_min_grad(vram__clamp *c, uint32_t order, uint32_t equal) {
+  const uint32_t n = c->n;
+  uint32_t below, at, half;
+  vram__tensor y;
+  below = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  below = vram__clamp_mask(c, below, order);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  at = vram__clamp_mask(c, at, equal);
+  vram__clamp_mask(c, below, at);
+  vram__clamp_leave(c, n, 1);
+  vram__clamp_mask(c, n, n);
+  half = vram__clamp_half(c);
+  vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+  y = vram__clamp_where(c, n, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* The other bound counts also where it is the lower one. */
+static vram__tensor vram__clamp_max_grad(vram__clamp *c) {
+  const uint32_t n = c->n;
+  uint32_t order, above, at, half;
+  vram__tensor y;
+  order = vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  above = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  above = vram__clamp_mask(c, above, order);
+  above = vram__clamp_mask(c, above, order);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  at = vram__clamp_mask(c, at, order);
+  vram__clamp_mask(c, above, at);
+  vram__clamp_leave(c, n + 1, 1);
+  vram__clamp_mask(c, n + 1, n + 1);
+  half = vram__clamp_half(c);
+  at = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+  at = vram__clamp_mask(c, at, order);
+  y = vram__clamp_where(c, at, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+static vram__tensor vram__clamp_x_grad(vram__clamp *c) {
+  const uint32_t n = c->n;
+  const uint32_t order = vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  uint32_t i, low, high, half;
+  vram__tensor y;
+  for (i = 0; i < 2; i++) { /* inside, and at a bound */
+    low = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MIN);
+    high = vram__clamp_mask(c, VRAM__CLAMP_X, VRAM__CLAMP_MAX);
+    high = vram__clamp_mask(c, low, high);
+    if (!i)
+      vram__clamp_mask(c, high, order);
+    vram__clamp_leave(c, n + 1 + i, 1);
+  }
+  half = vram__clamp_half(c);
+  y = vram__clamp_where(c, n + 1, half);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+/* Two bounds before 2.14: all of the gradient or nothing. The second comparison is written into
+   the first one with logical_and_. */
+static vram__tensor vram__clamp_either(vram__clamp *c, uint32_t bound, uint32_t zero) {
+  const uint32_t n = c->n, mask = vram__clamp_mask(c, VRAM__CLAMP_X, bound);
+  vram__tensor y;
+  vram__clamp_mask(c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+  y = vram__clamp_where(c, mask, zero);
+  vram__clamp_leave(c, n, 0);
+  return y;
+}
+
+static void vram__forward_clamp_tensor(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, n->nin, 1, 3);
+  const vram_dims *d[3];
+  uint32_t i;
+  for (i = n->nin; i-- > 0;) {
+    d[i] = x[i].d;
+    if (f)
+      vram__save_tensor(s, f, x[i]);
+  }
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, n->nin), n->out[0].dtype);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, clamp_backward and clamp_backward_min_max; in 2.14 and later as measured. */
+static void vram__backward_clamp_tensor(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int old = (s->device.rules->does & VRAM__MASK_LAST) != 0;
+  uint32_t i, first = 0, second = 0;
+  vram__clamp c;
+  c.s = s;
+  c.n = VRAM__CLAMP_OWN;
+  for (i = 0; i < f->nin; i++)
+    c.v[i] = VRAM__SAVED(f)[f->nin - 1u - i];
+  c.v[VRAM__CLAMP_GRAD] = VRAM__SLOTS(f)[0].g;
+  if (f->nin == 2) {
+    for (i = 2; i-- > 0;)
+      if (vram__input_wanted(f, i))
+        to[i] = vram__clamp_one(&c);
+    return;
+  }
+  if (vram__input_wanted(f, 1) || vram__input_wanted(f, 2)) {
+    first = old ? vram__clamp_zero(&c) : vram__clamp_mask(&c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+    second = old ? 0 : vram__clamp_mask(&c, VRAM__CLAMP_MIN, VRAM__CLAMP_MAX);
+    if (vram__input_wanted(f, 1))
+      to[1] = old ? vram__clamp_either(&c, VRAM__CLAMP_MIN, first)
+                  : vram__clamp_min_grad(&c, first, second);
+    if (vram__input_wanted(f, 2))
+      to[2] = old ? vram__clamp_either(&c, VRAM__CLAMP_MAX, first) : vram__clamp_max_grad(&c);
+    vram__clamp_leave(&c, VRAM__CLAMP_OWN, 0);
+  }
+  if (!vram__input_wanted(f, 0))
+    return;
+  if (old) {
+    const uint32_t zero = vram__clamp_zero(&c), low = vram__clamp_mask(&c, 0, VRAM__CLAMP_MIN);
+    vram__clamp_mask(&c, 0, VRAM__CLAMP_MAX);
+    to[0] = vram__clamp_where(&c, low, zero);
+    vram__clamp_leave(&c, VRAM__CLAMP_OWN, 0);
+  } else
+    to[0] = vram__clamp_x_grad(&c);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(clamp_tensor, "", 2, 3, bcast, SAME, none, clamp_tensor, clamp_tensor, each, NONE, 0,
+         VRAM__OP_REAL, "");
 
 /* >>ops/view    ops whose output is a view */
 
@@ -18409,10 +18921,12 @@ VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, s
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_SELECT, 0, "dim! index!");
-VRAM__OP(split, "split split_with_sizes: x split_size_or_sections dim?", 1, 1, split, SAME, none,
-         split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
-VRAM__OP(chunk, "chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
-         "chunks! dim");
+VRAM__OP(
+    split,
+    "split split_with_sizes unsafe_split unsafe_split_with_sizes: x split_size_or_sections dim?", 1,
+    1, split, SAME, none, split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
+VRAM__OP(chunk, "chunk unsafe_chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none,
+         SLICE, 0, 0, "chunks! dim");
 VRAM__OP(unbind, "unbind: x dim?", 1, 1, unbind, SAME, none, split, split, none, SLICE,
          VRAM__VIEW_UNBIND, 0, "dim");
 VRAM__OP(detach, "", 1, 1, same, SAME, none, detach, none, none, SAME, 0,
@@ -19157,6 +19671,12 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
+static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
+  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
+    return vram__node_error(g, n, "p of a norm must be at least 1");
+  return vram__shape_reduce(g, n);
+}
+
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
   if (!vram__shape_reduce(g, n))
     return 0;
@@ -19599,7 +20119,7 @@ static void vram__backward_aminmax(vram__step *s, vram__grad_fn *f, vram__tensor
   }
 }
 
-/* torch.linalg.vector_norm with ord 2 */
+/* torch.linalg.vector_norm */
 
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
@@ -19628,18 +20148,51 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
+/* The 2-norm: x over the norm, 0 where that is 0. */
+static vram__tensor vram__norm_two(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor q = vram__pointwise_empty2(s, x, y);
+  const vram__tensor m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
+  const vram__tensor to = vram__pointwise_empty2(s, g, q);
+  vram__tensor_release(s, m);
+  vram__tensor_release(s, q);
+  return to;
+}
+
+/* Of others a power of x, signed, times grad over a power of the norm; the 1-norm has signs alone.
+ */
+static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                     vram__tensor y) {
+  vram__tensor sign = vram__tensor_none(), power = vram__pointwise_empty1(s, x), scaled, t, to;
+  if (p == VRAM__ONE) {
+    to = vram__pointwise_empty2(s, power, g);
+    vram__tensor_release(s, power);
+    return to;
+  }
+  if (p < 2 * VRAM__ONE)
+    sign = vram__pointwise_empty1(s, x);
+  scaled = vram__pointwise_empty2(s, sign.d ? sign : x, power);
+  vram__tensor_release(s, sign);
+  vram__tensor_release(s, power);
+  power = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, g, power);
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL));
+  to = vram__pointwise_empty2(s, scaled, t);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
+  const int64_t p =
+      f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  q = vram__pointwise_empty2(s, x, y);
-  m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
-  to[0] = vram__pointwise_empty2(s, g, q);
-  vram__tensor_release(s, m);
-  vram__tensor_release(s, q);
+  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
   vram__tensor_release(s, x);
 }
 
@@ -19715,8 +20268,8 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
-         "dim keepdim dtype");
+VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+         "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
 VRAM__OP(var_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, 0, 0,
@@ -22469,10 +23022,10 @@ VRAM__OP(mv, "mv: x vec", 2, 2, matmul, SAME, low, product, none, product, NONE,
          "");
 VRAM__OP(dot, "dot vdot: x other", 2, 2, matmul, SAME, widest, dot, none, product, NONE, 0,
          VRAM__OP_FLOATS, "");
-VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
+VRAM__OP(addmm, "addmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0,
          VRAM__OP_FLOATS, "alpha beta");
-VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0,
-         VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(baddbmm, "baddbmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, none, addmm,
+         PRODUCT, 0, VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
@@ -31792,12 +32345,35 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim + 1, size, dt);
 }
 
+/* Inputs of a cell: x, all states or none, and behind states also its weights and biases, where the
+   program computes them. How many are weights; -1: not as said. */
+static int vram__cell_weights_given(const vram_node *n, const vram__rnn *r) {
+  const uint32_t states = r->kind == VRAM__RNN_LSTM ? 2 : 1;
+  if (n->nin == 1 || n->nin == 1 + states)
+    return 0;
+  return n->nin == 1 + states + r->params ? (int)r->params : -1;
+}
+
+/* The weights are of the sizes that the cell's own would have. */
+static int vram__cell_weights_fit(vram_graph *g, const vram_node *n, const vram__rnn *r) {
+  const int64_t units = r->gates * r->hidden_size;
+  uint32_t i;
+  for (i = 0; i < r->params; i++) {
+    const vram_dims *d = n->in[n->nin - r->params + i]->d;
+    const int64_t in = i ? r->hidden_size : r->input_size;
+    if (d->ndim != (i < 2 ? 2u : 1u) || d->v[0] != units || (i < 2 && d->v[1] != in))
+      return vram__node_error(g, n, "a weight or bias of another shape");
+  }
+  return 1;
+}
+
 static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const vram_dtype dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[2];
   uint32_t ndim = 0;
+  int given;
   if (x->ndim != 1 && x->ndim != 2)
     return vram__node_error(g, n, "an input of other than one or two axes");
   vram__rnn_units_of(n, &r);
@@ -31806,13 +32382,20 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "hidden_size must be at least 1");
   if (r.kind == VRAM__RNN_LSTM && n->nin == 2)
     return vram__node_error(g, n, "lstm_cell with a hidden state and no cell state");
-  if (!vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
+  given = vram__cell_weights_given(n, &r);
+  if (given < 0)
+    return vram__node_error(g, n,
+                            "wrong number of inputs (expected x, its states or none, and behind "
+                            "states every weight and bias or none)");
+  if (given ? !vram__cell_weights_fit(g, n, &r)
+            : !vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
     return 0;
   if (x->ndim == 2)
     size[ndim++] = x->v[0];
   size[ndim++] = r.hidden_size;
   g->extra += 4096;
-  if (!vram__rnn_state(g, n, 1, ndim, size) || !vram__rnn_state(g, n, 2, ndim, size))
+  if (!vram__rnn_state(g, n, 1, ndim, size) ||
+      (r.kind == VRAM__RNN_LSTM && !vram__rnn_state(g, n, 2, ndim, size)))
     return 0;
   if (n->nout > 1 && r.kind == VRAM__RNN_LSTM && !vram__node_out(g, n, 1, ndim, size, dt))
     return 0;
@@ -31822,6 +32405,16 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
 static uint64_t vram__flops_rnn(const vram_node *n) {
   return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)),
                                    vram__matrix_elements(n));
+}
+
+static uint64_t vram__flops_rnn_cell(const vram_node *n) {
+  uint64_t elements = vram__matrix_elements(n);
+  uint32_t i;
+  vram__rnn r;
+  vram__rnn_units_of(n, &r);
+  for (i = 0; i < 2 && vram__cell_weights_given(n, &r) > 0; i++)
+    elements = vram__sum_or_overflow(elements, n->in[n->nin - r.params + i]->d->numel);
+  return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)), elements);
 }
 
 #ifndef VRAM_NO_STEP
@@ -32199,19 +32792,19 @@ enum { VRAM__CELL_W_IH, VRAM__CELL_W_HH, VRAM__CELL_B_IH, VRAM__CELL_B_HH, VRAM_
 typedef struct vram__rnn_cell {
   int kind, unbatched;
   int64_t hidden_size;
+  uint32_t inputs;    /* beside weights */
   vram__tensor in[3]; /* input, hx, cx */
   vram__tensor zeros; /* the states, where none is given */
   vram__tensor w[VRAM__CELL_PARAMS];
 } vram__rnn_cell;
 
 /* torch.nn.LSTMCell.forward: a batch of one where there is none, zeros for states. */
-static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__tensor *x,
-                              vram__rnn_cell *c) {
+static void vram__cell_inputs(vram__step *s, const vram__tensor *x, vram__rnn_cell *c) {
   uint32_t i;
   c->zeros = c->in[1] = c->in[2] = vram__tensor_none();
-  for (i = 0; i < n->nin; i++)
+  for (i = 0; i < c->inputs; i++)
     c->in[i] = c->unbatched ? vram__torch_unsqueeze(s, x[i], 0) : vram__tensor_retain(s, x[i]);
-  if (n->nin > 1)
+  if (c->inputs > 1)
     return;
   c->zeros = vram__tensor_empty(s, vram__dims_2d(s, c->in[0].d->v[0], c->hidden_size), x[0].dt);
   c->in[1] = vram__tensor_retain(s, c->zeros);
@@ -32220,12 +32813,12 @@ static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__ten
 }
 
 /* Autocast's lower precision: the last argument is cast first, the states in their order. */
-static void vram__cell_autocast(vram__step *s, const vram_node *n, vram__rnn_cell *c) {
+static void vram__cell_autocast(vram__step *s, vram__rnn_cell *c) {
   static const uint8_t order[] = {1, 2, 0}; /* state, cell state, input */
   uint32_t i;
   for (i = VRAM__CELL_PARAMS; i-- > 0;)
-    c->w[i] =
-        i < n->nparam ? vram__autocast_low(s, s->param[n->param[i]->index]) : vram__tensor_none();
+    if (c->w[i].d)
+      c->w[i] = vram__autocast_low(s, c->w[i]);
   for (i = 0; s->amp && i < 3; i++) {
     vram__tensor *in = c->in + order[i];
     if (in->d)
@@ -32321,13 +32914,21 @@ static uint32_t vram__cell_nonlinearity(const vram_node *n) {
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   vram__rnn_cell c;
+  vram__rnn r;
   vram__tensor out[2];
-  uint32_t i;
+  uint32_t i, given;
   c.kind = vram__op_at(n->op)->kind;
   c.unbatched = x[0].d->ndim == 1;
   c.hidden_size = VRAM__INT(n, hidden_size, 0);
-  vram__cell_inputs(s, n, x, &c);
-  vram__cell_autocast(s, n, &c);
+  vram__rnn_units_of(n, &r);
+  given = (uint32_t)vram__cell_weights_given(n, &r);
+  c.inputs = n->nin - given;
+  vram__cell_inputs(s, x, &c);
+  for (i = 0; i < VRAM__CELL_PARAMS; i++)
+    c.w[i] = i < given       ? x[c.inputs + i]
+             : i < n->nparam ? s->param[n->param[i]->index]
+                             : vram__tensor_none();
+  vram__cell_autocast(s, &c);
   if (c.kind == VRAM__RNN_PLAIN)
     vram__forward_simple_cell(s, &c, vram__cell_nonlinearity(n), out);
   else
@@ -32605,12 +33206,12 @@ VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN,
          VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, "", 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM,
-         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU,
-         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN,
-         VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");
+VRAM__OP(lstm_cell, "", 1, 7, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_LSTM, VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, "", 1, 6, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_GRU, VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(rnn_cell, "", 1, 6, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_PLAIN, VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");
 
 /* >>ops/loss    losses */
 
@@ -55374,11 +55975,12 @@ static vram_result vram__st_metadata(vram_file *f, vram__json *j, int is_kept) {
   if (kind != VRAM__JSON_OBJECT)
     return vram__json_fail(j, VRAM_ERR_SYNTAX, "__metadata__ that is no object");
   while (vram__json_next(j) == VRAM__JSON_KEY) {
-    vram_file_value other, *v = &other;
+    vram_file_value other, *v;
     const char *const name = j->text;
     const uint32_t len = (uint32_t)j->len;
     vram__json_keep(j);
-    if (is_kept && (v = vram__file_value(f, j->r)) == NULL)
+    v = is_kept ? vram__file_value(f, j->r) : &other;
+    if (!v)
       return j->r->result;
     vram__memory_zero(v, sizeof *v);
     v->name = name;
@@ -56849,7 +57451,2225 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e) {
   return VRAM_OK;
 }
 
+/* >>llama    a model and its context as llama.cpp sees them */
+
+enum {
+  VRAM__LLAMA_LAYERS = 512,  /* LLAMA_MAX_LAYERS */
+  VRAM__LLAMA_EXPERTS = 1024 /* LLAMA_MAX_EXPERTS */
+};
+
+/* What an architecture keeps from one token to the next (llama-model.cpp: create_memory). */
+typedef enum vram__llama_memory {
+  VRAM__LLAMA_KV,        /* a KV cache of each layer */
+  VRAM__LLAMA_NO_MEMORY, /* encoders and diffusion models */
+  VRAM__LLAMA_RECURRENT, /* a state of each layer */
+  VRAM__LLAMA_HYBRID     /* either, or both, as the layer is */
+} vram__llama_memory;
+
+/* Which layers of a hybrid model are recurrent. */
+typedef enum vram__llama_layers {
+  VRAM__LLAMA_LAYERS_NONE,
+  VRAM__LLAMA_LAYERS_ALL,
+  VRAM__LLAMA_LAYERS_NO_KV,       /* those without KV heads */
+  VRAM__LLAMA_LAYERS_NO_KV_NO_FF, /* those with neither KV heads nor a feed-forward width */
+  VRAM__LLAMA_LAYERS_INTERVAL     /* all but each full_attention_interval-th */
+} vram__llama_layers;
+
+/* Flags of an architecture. */
+enum {
+  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
+};
+
+typedef struct vram__llama_architecture {
+  const char *name;
+  uint8_t memory;    /* vram__llama_memory */
+  uint8_t recurrent; /* vram__llama_layers */
+  uint8_t period;    /* of sliding layers, one of which attends to everything; 0: none slides */
+  uint16_t window;   /* where the file has none */
+  uint16_t flags;
+} vram__llama_architecture;
+
+/* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
+typedef struct vram__llama_layer {
+  uint32_t n_head, n_head_kv, n_ff, n_ff_exp;
+  uint32_t head_k, head_v; /* elements of a head: of a sliding layer its own */
+  uint32_t n_rot;
+  int32_t device; /* of its weights; -1: host */
+  int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint8_t slides;
+  uint8_t is_recurrent;
+  uint8_t is_nextn; /* predicts tokens ahead: not loaded */
+} vram__llama_layer;
+
+/* A model as llama.cpp's hparams, and a context as its cparams. */
+typedef struct vram__llama {
+  const vram_file *file;
+  const vram_llama_options *options;
+  const vram__llama_architecture *row; /* that of plain transformers, if the name has none */
+  const char *arch;                    /* general.architecture, not terminated */
+  uint32_t arch_len;
+
+  uint32_t n_layer; /* block_count, MTP layers included */
+  uint32_t n_layer_nextn;
+  uint32_t n_layer_kv; /* the first ones that have a cache of their own; the others share theirs */
+  uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
+  uint32_t n_head_kv_max;
+  uint32_t n_swa; /* 0: no window */
+  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
+  uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
+  uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
+  uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
+  uint32_t head_k, head_v, head_k_swa, head_v_swa; /* before layers differ */
+  uint32_t n_embd_r, n_embd_s; /* elements of a recurrent layer's states, for each sequence */
+  uint8_t is_known;            /* 0: no row has the name */
+  uint8_t is_causal;
+  uint8_t is_tied; /* the table of words is the output's matrix, too */
+  vram__llama_layer layer[VRAM__LLAMA_LAYERS];
+
+  int32_t input_device, output_device; /* -1: host */
+  uint32_t ndevice;                    /* 0: CPU alone */
+  uint32_t n_gpu_layers;               /* as asked for, at most n_layer + 1 */
+
+  uint32_t n_ctx, n_ctx_seq, n_stream, n_seq, n_batch, n_ubatch;
+  uint32_t n_outputs; /* rows of logits at most (n_outputs_max) */
+  vram_dtype k_type, v_type;
+  uint8_t flash_attention;
+  uint8_t offloads_kv;
+
+  uint32_t ncache;
+  vram_llama_cache cache[VRAM_LLAMA_MAX_CACHES];
+} vram__llama;
+
+/* arch.c */
+VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const char *name,
+                                                                       uint32_t len);
+
+/* hparams.c */
+VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
+
+/* context.c */
+VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
+VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* weights.c */
+VRAM__FN void vram__llama_place(vram__llama *l);
+VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* pattern.c */
+VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *p, const char *name,
+                                              uint32_t len, int *found);
+
+/* llama.c */
+VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
+                                               int32_t device);
+VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
+                                           int is_on_gpu);
+
+/* >>llama/arch    what is particular to an architecture
+   From llama.cpp: llama-arch.cpp (names, which are recurrent or hybrid), the load_arch_hparams of
+   src/models (which layers slide, which are recurrent) and llama-model.cpp, create_memory. */
+
+#define VRAM__X(name, memory, recurrent, period, window, flags)                                    \
+  {name, VRAM__LLAMA_##memory, VRAM__LLAMA_LAYERS_##recurrent, period, window, flags},
+/* clang-format off */
+static const vram__llama_architecture vram__llama_rows[] = {
+    VRAM__X("llama", KV, NONE, 0, 0, 0) /* the first row stands for those that have none */
+    VRAM__X("llama4", KV, NONE, 4, 8192, VRAM__LLAMA_CHUNKED)
+    VRAM__X("deci", KV, NONE, 0, 0, 0)
+    VRAM__X("falcon", KV, NONE, 0, 0, 0)
+    VRAM__X("falcon-h1", HYBRID, ALL, 0, 0, VRAM__LLAMA_ALL_KV)
+    VRAM__X("baichuan", KV, NONE, 0, 0, 0)
+    VRAM__X("grok", KV, NONE, 0, 0, VRAM__LLAMA_NO_FLASH)
+    VRAM__X("gpt2", KV, NONE, 0, 0, 0)
+    VRAM__X("gptj", KV, NONE, 0, 0, 0)
+    VRAM__X("gptneox", KV, NONE, 0, 0, 0)
+    VRAM__X("mpt", KV, NONE, 0, 0, 0)
+    VRAM__X("starcoder", KV, NONE, 0, 0, 0)
+    VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
+    VRAM__X("refact", KV, NONE, 0, 0, 0)
+    VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("rnd1", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("wavtokenizer-dec", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("bloom", KV, NONE, 0, 0, 0)
+    VRAM__X("stablelm", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen2", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen2moe", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen2vl", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("phi2", KV, NONE, 0, 0, 0)
+    VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
+    VRAM__X("phimoe", KV, NONE, 0, 0, 0)
+    VRAM__X("plamo", KV, NONE, 0, 0, 0)
+    VRAM__X("plamo2", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("plamo3", KV, NONE, 8, 0, 0)
+    VRAM__X("codeshell", KV, NONE, 0, 0, 0)
+    VRAM__X("orion", KV, NONE, 0, 0, 0)
+    VRAM__X("internlm2", KV, NONE, 0, 0, 0)
+    VRAM__X("minicpm", KV, NONE, 0, 0, 0)
+    VRAM__X("minicpm3", KV, NONE, 0, 0, 0)
+    VRAM__X("gemma", KV, NONE, 0, 0, 0)
+    VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
+    VRAM__X("gemma3", KV, NONE, 6, 0, 0)
+    VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
+    VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("xverse", KV, NONE, 0, 0, 0)
+    VRAM__X("command-r", KV, NONE, 0, 0, 0)
+    VRAM__X("cohere2", KV, NONE, 4, 0, 0)
+    VRAM__X("cohere2moe", KV, NONE, 4, 0, VRAM__LLAMA_DENSE_FIRST)
+    VRAM__X("dbrx", KV, NONE, 0, 0, 0)
+    VRAM__X("olmo", KV, NONE, 0, 0, 0)
+    VRAM__X("olmo2", KV, NONE, 4, 0, 0)
+    VRAM__X("olmoe", KV, NONE, 0, 0, 0)
+    VRAM__X("openelm", KV, NONE, 0, 0, 0)
+    VRAM__X("arctic", KV, NONE, 0, 0, 0)
+    VRAM__X("deepseek", KV, NONE, 0, 0, 0)
+    VRAM__X("deepseek2", KV, NONE, 0, 0, 0)
+    VRAM__X("deepseek32", KV, NONE, 0, 0, VRAM__LLAMA_INDEXER)
+    VRAM__X("glm-dsa", KV, NONE, 0, 0, VRAM__LLAMA_INDEXER)
+    VRAM__X("chatglm", KV, NONE, 0, 0, 0)
+    VRAM__X("glm4", KV, NONE, 0, 0, 0)
+    VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
+    VRAM__X("bitnet", KV, NONE, 0, 0, 0)
+    VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
+    VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
+    VRAM__X("jais", KV, NONE, 0, 0, 0)
+    VRAM__X("nemotron", KV, NONE, 0, 0, 0)
+    VRAM__X("nemotron_h", HYBRID, NO_KV_NO_FF, 0, 0, 0)
+    VRAM__X("nemotron_h_moe", HYBRID, NO_KV_NO_FF, 0, 0, 0)
+    VRAM__X("exaone", KV, NONE, 0, 0, 0)
+    VRAM__X("exaone4", KV, NONE, 4, 0, 0)
+    VRAM__X("exaone-moe", KV, NONE, 4, 128, 0)
+    VRAM__X("rwkv6", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("rwkv6qwen2", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("rwkv7", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("arwkv7", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("granite", KV, NONE, 0, 0, 0)
+    VRAM__X("granitemoe", KV, NONE, 0, 0, 0)
+    VRAM__X("granitehybrid", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("chameleon", KV, NONE, 0, 0, 0)
+    VRAM__X("plm", KV, NONE, 0, 0, 0)
+    VRAM__X("bailingmoe", KV, NONE, 0, 0, 0)
+    VRAM__X("bailingmoe2", KV, NONE, 0, 0, 0)
+    VRAM__X("dots1", KV, NONE, 0, 0, 0)
+    VRAM__X("arcee", KV, NONE, 0, 0, 0)
+    VRAM__X("afmoe", KV, NONE, 4, 0, 0)
+    VRAM__X("ernie4_5", KV, NONE, 0, 0, 0)
+    VRAM__X("ernie4_5-moe", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan-moe", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan-dense", KV, NONE, 0, 0, 0)
+    VRAM__X("smollm3", KV, NONE, 0, 0, 0)
+    VRAM__X("gpt-oss", KV, NONE, 2, 0, 0)
+    VRAM__X("lfm2", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_NORM_OUT)
+    VRAM__X("lfm2moe", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_NORM_OUT)
+    VRAM__X("smallthinker", KV, NONE, 4, 0, VRAM__LLAMA_DENSE_FIRST)
+    VRAM__X("laguna", KV, NONE, 4, 0, VRAM__LLAMA_DENSE_FIRST)
+    VRAM__X("seed_oss", KV, NONE, 0, 0, 0)
+    VRAM__X("grovemoe", KV, NONE, 0, 0, 0)
+    VRAM__X("apertus", KV, NONE, 0, 0, 0)
+    VRAM__X("minimax-m2", KV, NONE, 0, 0, 0)
+    VRAM__X("cogvlm", KV, NONE, 0, 0, 0)
+    VRAM__X("pangu-embedded", KV, NONE, 0, 0, 0)
+    VRAM__X("mistral3", KV, NONE, 0, 0, 0)
+    VRAM__X("mistral4", KV, NONE, 0, 0, 0)
+    VRAM__X("mimo2", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("maincoder", KV, NONE, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+};
+/* clang-format on */
+#undef VRAM__X
+
+/* NULL: none of these. */
+VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const char *name,
+                                                                       uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__llama_rows / sizeof *vram__llama_rows; i++)
+    if (vram__text_is(name, len, vram__llama_rows[i].name))
+      return vram__llama_rows + i;
+  return NULL;
+}
+
+/* >>llama/hparams    hyperparameters of a GGUF file (llama.cpp: llama-model.cpp, load_hparams)
+   The keys of an architecture begin with its name; a number of each layer is an array, or one
+   number for all. */
+
+enum { VRAM__LLAMA_KEY = 160 };
+
+static const vram_file_value *vram__llama_get(const vram__llama *l, const char *key) {
+  char name[VRAM__LLAMA_KEY];
+  uint32_t n = 0;
+  vram__text_put(name, sizeof name, &n, l->arch, l->arch_len);
+  vram__text_puts(name, sizeof name, &n, ".");
+  vram__text_puts(name, sizeof name, &n, key);
+  return vram_file_get(l->file, name, n);
+}
+
+static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const char *key,
+                                      const char *text) {
+  vram__error_begin(e, VRAM_ERR_VALUE, 0, "key '");
+  vram__error_quote(e, l->arch, l->arch_len);
+  vram__error_text(e, ".");
+  vram__error_text(e, key);
+  vram__error_text(e, text);
+  return VRAM_ERR_VALUE;
+}
+
+/* 0: no whole number from 0 to 2^31 - 1. */
+static int vram__llama_is_count(uint32_t kind, uint64_t u) {
+  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL) &&
+         u <= INT32_MAX;
+}
+
+/* What the file does not have stays as it is. */
+static vram_result vram__llama_number(const vram__llama *l, const char *key, uint32_t *to,
+                                      vram_error *e) {
+  const vram_file_value *const v = vram__llama_get(l, key);
+  if (!v)
+    return VRAM_OK;
+  if (!vram__llama_is_count(v->kind, v->number.u))
+    return vram__llama_refuse(l, e, key, "': a number from 0 to 2^31-1 is expected");
+  *to = (uint32_t)v->number.u;
+  return VRAM_OK;
+}
+
+/* A number of each layer, into what lies at `offset` in each. */
+static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset,
+                                    vram_error *e) {
+  const vram_file_value *const v = vram__llama_get(l, key);
+  const uint64_t *many;
+  uint32_t i;
+  if (!v)
+    return VRAM_OK;
+  many = v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  if (v->kind == VRAM_VALUE_ARRAY && (!many || v->count < l->n_layer))
+    return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
+  for (i = 0; i < l->n_layer; i++) {
+    const uint64_t u = many ? many[i] : v->number.u;
+    const uint32_t n = (uint32_t)u;
+    if (!vram__llama_is_count(many ? v->of : v->kind, u))
+      return vram__llama_refuse(l, e, key, "': numbers from 0 to 2^31-1 are expected");
+    vram__memory_copy((char *)(l->layer + i) + offset, &n, sizeof n);
+  }
+  return VRAM_OK;
+}
+
+static const struct {
+  const char *key;
+  size_t offset;
+} vram__llama_keys[] = {
+    {"context_length", offsetof(vram__llama, n_ctx_train)},
+    {"embedding_length", offsetof(vram__llama, n_embd)},
+    {"embedding_length_out", offsetof(vram__llama, n_embd_out)},
+    {"vocab_size", offsetof(vram__llama, n_vocab)},
+    {"nextn_predict_layers", offsetof(vram__llama, n_layer_nextn)},
+    {"expert_count", offsetof(vram__llama, n_expert)},
+    {"expert_used_count", offsetof(vram__llama, n_expert_used)},
+    {"expert_shared_count", offsetof(vram__llama, n_expert_shared)},
+    {"expert_shared_feed_forward_length", offsetof(vram__llama, n_ff_shexp)},
+    {"leading_dense_block_count", offsetof(vram__llama, n_layer_dense_lead)},
+    {"attention.q_lora_rank", offsetof(vram__llama, n_lora_q)},
+    {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
+    {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
+    {"attention.value_length_mla", offsetof(vram__llama, head_v_mla)},
+    {"attention.sliding_window", offsetof(vram__llama, n_swa)},
+    {"attention.shared_kv_layers", offsetof(vram__llama, n_layer_shared_kv)},
+    {"attention.indexer.key_length", offsetof(vram__llama, indexer_head_size)},
+    {"ssm.conv_kernel", offsetof(vram__llama, ssm_d_conv)},
+    {"ssm.inner_size", offsetof(vram__llama, ssm_d_inner)},
+    {"ssm.state_size", offsetof(vram__llama, ssm_d_state)},
+    {"ssm.time_step_rank", offsetof(vram__llama, ssm_dt_rank)},
+    {"ssm.group_count", offsetof(vram__llama, ssm_n_group)},
+    {"kda.head_dim", offsetof(vram__llama, kda_head_size)},
+    {"shortconv.l_cache", offsetof(vram__llama, shortconv_l_cache)},
+    {"wkv.head_size", offsetof(vram__llama, wkv_head_size)},
+    {"token_shift_count", offsetof(vram__llama, token_shift_count)},
+    {"full_attention_interval", offsetof(vram__llama, full_attention_interval)},
+};
+
+/* How many words the vocabulary has. */
+static void vram__llama_vocabulary(vram__llama *l) {
+  static const char tokens[] = "tokenizer.ggml.tokens", table[] = "token_embd.weight";
+  const vram_file_value *const v = vram_file_get(l->file, tokens, sizeof tokens - 1);
+  const vram_file_tensor *const t = vram_file_find(l->file, table, sizeof table - 1);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->count <= INT32_MAX)
+    l->n_vocab = (uint32_t)v->count;
+  else if (!l->n_vocab && t && t->ndim == 2 && t->size[0] <= INT32_MAX)
+    l->n_vocab = (uint32_t)t->size[0];
+}
+
+static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
+  uint32_t i;
+  l->full_attention_interval = 4;
+  l->token_shift_count = 2;
+  l->n_swa = l->row->window;
+  for (i = 0; i < sizeof vram__llama_keys / sizeof *vram__llama_keys; i++) {
+    uint32_t *const to = (uint32_t *)(void *)((char *)l + vram__llama_keys[i].offset);
+    if (vram__llama_number(l, vram__llama_keys[i].key, to, e))
+      return VRAM_ERR_VALUE;
+  }
+  if (!l->n_embd)
+    return vram__llama_refuse(l, e, "embedding_length", "' is missing or 0");
+  if (l->n_swa && (l->row->flags & VRAM__LLAMA_CHUNKED))
+    l->n_swa = l->row->window; /* src/models/llama4.cpp: whatever the file has */
+  if (!l->n_embd_out)
+    l->n_embd_out = l->n_embd;
+  if (l->n_expert > VRAM__LLAMA_EXPERTS)
+    return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
+  if (l->n_layer_nextn >= l->n_layer)
+    return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (!l->full_attention_interval)
+    return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
+  vram__llama_vocabulary(l);
+  return VRAM_OK;
+}
+
+/* Sizes of heads; models without attention have none (n_head of the first layer is 0). */
+static vram_result vram__llama_heads(vram__llama *l, vram_error *e) {
+  const uint32_t heads = l->layer[0].n_head;
+  uint32_t i, n_rot;
+  if (heads) {
+    l->head_k = l->n_embd / heads;
+    l->head_v = l->head_k;
+    if (vram__llama_number(l, "attention.key_length", &l->head_k, e) ||
+        vram__llama_number(l, "attention.value_length", &l->head_v, e))
+      return VRAM_ERR_VALUE;
+  }
+  l->head_k_swa = l->head_k;
+  l->head_v_swa = l->head_v;
+  n_rot = l->head_k;
+  if (vram__llama_number(l, "attention.key_length_swa", &l->head_k_swa, e) ||
+      vram__llama_number(l, "attention.value_length_swa", &l->head_v_swa, e) ||
+      vram__llama_number(l, "rope.dimension_count", &n_rot, e))
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->n_layer; i++) {
+    vram__llama_layer *const y = l->layer + i;
+    y->head_k = y->slides ? l->head_k_swa : l->head_k;
+    y->head_v = y->slides ? l->head_v_swa : l->head_v;
+    y->n_rot = n_rot;
+    if (y->slides && vram__llama_number(l, "rope.dimension_count_swa", &y->n_rot, e))
+      return VRAM_ERR_VALUE;
+    if (y->n_head_kv > l->n_head_kv_max)
+      l->n_head_kv_max = y->n_head_kv;
+  }
+  return VRAM_OK;
+}
+
+/* Which layers slide: as the file has them one by one, or by a period. */
+static vram_result vram__llama_sliding(vram__llama *l, vram_error *e) {
+  static const char key[] = "attention.sliding_window_pattern";
+  const vram_file_value *const v = vram__llama_get(l, key);
+  uint32_t i, period = l->row->period;
+  const int is_each = v && v->kind == VRAM_VALUE_ARRAY;
+  if (!l->n_swa || (!period && !is_each)) {
+    l->n_swa = 0;
+    return VRAM_OK;
+  }
+  if (is_each && (!v->array || v->count < l->n_layer || v->of == VRAM_VALUE_FLOAT))
+    return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
+  if (!is_each && vram__llama_number(l, key, &period, e))
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->n_layer; i++)
+    if (is_each)
+      l->layer[i].slides = ((const uint64_t *)v->array)[i] != 0;
+    else if (l->row->flags & VRAM__LLAMA_DENSE_FIRST)
+      l->layer[i].slides = !period || i % period != 0;
+    else
+      l->layer[i].slides = !period || i % period < period - 1;
+  return VRAM_OK;
+}
+
+static int vram__llama_is_recurrent(const vram__llama *l, uint32_t i) {
+  const vram__llama_layer *const y = l->layer + i;
+  switch (l->row->recurrent) {
+  case VRAM__LLAMA_LAYERS_ALL:
+    return 1;
+  case VRAM__LLAMA_LAYERS_NO_KV:
+    return !y->n_head_kv;
+  case VRAM__LLAMA_LAYERS_NO_KV_NO_FF:
+    return !y->n_head_kv && !y->n_ff;
+  case VRAM__LLAMA_LAYERS_INTERVAL:
+    return (i + 1) % l->full_attention_interval != 0;
+  default:
+    return 0;
+  }
+}
+
+/* llama-hparams.cpp: n_embd_r, n_embd_s */
+static vram_result vram__llama_states(vram__llama *l, vram_error *e) {
+  const uint64_t conv = l->ssm_d_conv ? l->ssm_d_conv - 1 : 0;
+  uint64_t r, s;
+  if (l->wkv_head_size) {
+    r = (uint64_t)l->token_shift_count * l->n_embd;
+    s = (uint64_t)l->n_embd * l->wkv_head_size;
+  } else if (l->kda_head_size) {
+    const uint64_t inner = vram__product_or_overflow(l->layer[0].n_head, l->kda_head_size);
+    r = vram__product_or_overflow(3 * conv, inner);
+    s = vram__product_or_overflow(inner, l->kda_head_size);
+  } else {
+    const uint64_t groups = vram__product_or_overflow(2 * (uint64_t)l->ssm_n_group, l->ssm_d_state);
+    r = vram__product_or_overflow(conv, vram__sum_or_overflow(l->ssm_d_inner, groups));
+    s = (uint64_t)l->ssm_d_state * l->ssm_d_inner;
+    if (l->shortconv_l_cache)
+      r = (uint64_t)l->n_embd * (l->shortconv_l_cache - 1);
+  }
+  if (r > UINT32_MAX || s > UINT32_MAX)
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a recurrent state of more than 2^32 elements");
+  l->n_embd_r = (uint32_t)r;
+  l->n_embd_s = (uint32_t)s;
+  return VRAM_OK;
+}
+
+/* The row of the architecture, and how many layers there are. */
+static vram_result vram__llama_begin(vram__llama *l, vram_error *e) {
+  static const char key[] = "general.architecture";
+  const vram_file_value *const v = vram_file_get(l->file, key, sizeof key - 1);
+  if (!v || v->kind != VRAM_VALUE_TEXT || !v->text || v->count > 64)
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0,
+                             "key 'general.architecture' is missing or no name");
+  l->arch = v->text;
+  l->arch_len = (uint32_t)v->count;
+  l->row = vram__llama_architecture_find(l->arch, l->arch_len);
+  l->is_known = l->row != NULL;
+  if (!l->row)
+    l->row = vram__llama_architecture_find("llama", 5);
+  if (vram__llama_number(l, "block_count", &l->n_layer, e))
+    return VRAM_ERR_VALUE;
+  if (!l->n_layer || l->n_layer > VRAM__LLAMA_LAYERS)
+    return vram__llama_refuse(l, e, "block_count", "': from 1 to 512 layers are expected");
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
+  static const char output[] = "output.weight";
+  const vram_file_value *causal;
+  uint32_t i;
+  if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
+      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e) ||
+      vram__llama_each(l, "expert_feed_forward_length", offsetof(vram__llama_layer, n_ff_exp), e))
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->n_layer; i++)
+    l->layer[i].n_head_kv = l->layer[i].n_head;
+  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), e) ||
+      vram__llama_sliding(l, e) || vram__llama_heads(l, e) || vram__llama_states(l, e))
+    return VRAM_ERR_VALUE;
+  l->n_layer_kv = l->n_layer - l->n_layer_nextn;
+  if (l->n_layer_shared_kv > l->n_layer_kv)
+    return vram__llama_refuse(l, e, "attention.shared_kv_layers", "': more than there are layers");
+  l->n_layer_kv -= l->n_layer_shared_kv;
+  /* src/models/gemma3n.cpp */
+  if (vram__text_is(l->arch, l->arch_len, "gemma3n") && l->n_layer_kv > 20)
+    l->n_layer_kv = 20;
+  for (i = 0; i < l->n_layer; i++) {
+    l->layer[i].is_nextn = i >= l->n_layer - l->n_layer_nextn;
+    l->layer[i].is_recurrent = !l->layer[i].is_nextn && vram__llama_is_recurrent(l, i);
+  }
+  causal = vram__llama_get(l, "attention.causal");
+  l->is_causal = !causal || causal->number.u != 0;
+  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+               !vram_file_find(l->file, output, sizeof output - 1);
+  return VRAM_OK;
+}
+
+/* >>llama/context    KV caches, recurrent states, output buffer
+   From llama.cpp: llama-context.cpp (sizes of the context and its output), llama-kv-cache.cpp and
+   llama-kv-cache-iswa.cpp (caches), llama-memory-recurrent.cpp (states), llama-memory-hybrid.cpp.
+ */
+
+enum {
+  VRAM__LLAMA_CTX_PAD = 256,
+  VRAM__LLAMA_MAX_SEQ = 256 /* LLAMA_MAX_SEQ */
+};
+
+static int vram__llama_is_quantised(vram_dtype t) {
+  const vram_dtype_info *const d = vram_dtype_get_info(t);
+  return d && d->block_elements > 1;
+}
+
+static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
+  return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, text);
+}
+
+/* A type of a cache, and whether each row of heads divides into its blocks. */
+static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
+                                          vram_error *e) {
+  const vram_dtype_info *const d = vram_dtype_get_info(type);
+  uint32_t i;
+  if (!d || d->ggml_id < 0)
+    return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
+  for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
+    const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
+    if (l->layer[i].n_head_kv && head % d->block_elements) {
+      vram__error_begin(e, VRAM_ERR_BLOCK, 0, is_k ? "cache of K: " : "cache of V: ");
+      vram__error_text(e, d->name);
+      vram__error_number(e, " has blocks of ", d->block_elements);
+      vram__error_number(e, ", which do not divide a head of ", head);
+      return VRAM_ERR_BLOCK;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* Measured, not derived (jamba, nemotron_h, lfm2: 6 records): models that are in part recurrent
+   give up on flash attention by themselves where attention reads a cache on the host while its
+   results are wanted on a device. */
+static int vram__llama_is_torn(const vram__llama *l) {
+  uint32_t i, any = 0;
+  if (l->row->memory != VRAM__LLAMA_HYBRID || (l->row->flags & VRAM__LLAMA_ALL_KV))
+    return 0;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
+    if (l->layer[i].device < 0)
+      continue;
+    any = 1;
+    if (i && l->layer[i - 1].device < 0 && !l->layer[i - 1].is_recurrent &&
+        l->layer[i - 1].n_head_kv)
+      return 1;
+  }
+  return any && !l->offloads_kv;
+}
+
+static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
+  const vram_llama_options *const o = l->options;
+  const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
+  l->flash_attention = o->flash_attention != VRAM_LLAMA_OFF;
+  if ((l->row->flags & VRAM__LLAMA_NO_FLASH) || (is_auto && vram__llama_is_torn(l)))
+    l->flash_attention = 0;
+  if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
+    return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
+  if (l->head_k_mla && l->k_type != l->v_type)
+    return vram__llama_unsupported(e, "a model of latent attention (MLA) has one type of cache: K "
+                                      "and V differ");
+  return VRAM_OK;
+}
+
+/* Sizes of the context: llama_context::llama_context */
+VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
+  const vram_llama_options *const o = l->options;
+  const uint64_t asked = o->n_ctx ? o->n_ctx : l->n_ctx_train;
+  const uint64_t batch = o->n_batch ? o->n_batch : 2048;
+  uint64_t n_ctx = vram__round_up_u64(asked, VRAM__LLAMA_CTX_PAD), each, n;
+  l->n_seq = o->slots ? o->slots : 1;
+  if (!asked || n_ctx > INT32_MAX)
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0,
+                             "a context of 1 to 2^31-256 tokens is expected (n_ctx)");
+  if (l->n_seq > VRAM__LLAMA_MAX_SEQ)
+    return vram__llama_unsupported(e, "more than 256 sequences (slots)");
+  n = l->is_causal && asked < batch ? asked : batch;
+  l->n_batch = (uint32_t)n;
+  n = o->n_ubatch ? o->n_ubatch : 512;
+  l->n_ubatch = n < l->n_batch ? (uint32_t)n : l->n_batch;
+  each = n_ctx;
+  if (!o->unified) {
+    each = vram__round_up_u64(n_ctx / l->n_seq, VRAM__LLAMA_CTX_PAD);
+    n_ctx = each * l->n_seq;
+    if (!each || n_ctx > INT32_MAX)
+      return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a context that does not divide into slots");
+  }
+  l->n_ctx = (uint32_t)n_ctx;
+  l->n_ctx_seq = (uint32_t)each;
+  l->n_stream = o->unified ? 1 : l->n_seq;
+  l->n_outputs = o->outputs ? o->outputs : l->n_batch;
+  l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
+  l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
+  l->offloads_kv = !o->no_kv_offload;
+  if (vram__llama_cache_type(l, l->k_type, 1, e) || vram__llama_cache_type(l, l->v_type, 0, e))
+    return e ? e->code : VRAM_ERR_DTYPE;
+  return vram__llama_flash(l, e);
+}
+
+/* ---- caches ---- */
+
+/* Which layers of a model have a cache of their own. */
+static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
+  const vram__llama_layer *const y = l->layer + i;
+  if (i >= l->n_layer_kv)
+    return 0;
+  switch (l->row->memory) {
+  case VRAM__LLAMA_KV:
+    return 1;
+  case VRAM__LLAMA_HYBRID: /* a layer of neither is only a feed-forward one: nemotron_h */
+    return (l->row->flags & VRAM__LLAMA_ALL_KV) ||
+           (!y->is_recurrent && (l->row->recurrent != VRAM__LLAMA_LAYERS_NO_KV_NO_FF || !y->n_ff));
+  default:
+    return 0;
+  }
+}
+
+/* A cache without layers; NULL if there are too many. */
+static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
+  vram_llama_cache *const c = l->cache + l->ncache++;
+  vram__memory_zero(c, sizeof *c);
+  c->cells = cells;
+  c->streams = l->n_stream;
+  c->k_type = l->k_type;
+  c->v_type = l->head_k_mla ? VRAM_DTYPE_NONE : l->v_type;
+  c->slides = (uint8_t)slides;
+  return c;
+}
+
+/* The widest row of V, which every layer has where V is transposed. */
+static uint64_t vram__llama_widest_v(const vram__llama *l) {
+  uint64_t most = 0;
+  uint32_t i;
+  for (i = 0; i < l->n_layer; i++) {
+    const uint64_t n = vram__product_or_overflow(l->layer[i].head_v, l->layer[i].n_head_kv);
+    if (n > most)
+      most = n;
+  }
+  return most;
+}
+
+static vram_llama_buffer *vram__llama_context_buffer(const vram__llama *l, vram_llama_report *r,
+                                                     uint32_t layer) {
+  const int32_t device = l->offloads_kv ? l->layer[layer].device : -1;
+  return vram__llama_buffer(r, device < 0 ? "CPU" : "CUDA", device);
+}
+
+/* A tensor of a cache: `columns` a row, in its buffer. Returns its bytes without padding. */
+static uint64_t vram__llama_cache_tensor(vram_llama_buffer *b, vram_dtype type, uint64_t columns,
+                                         uint64_t rows) {
+  uint64_t bytes;
+  b->context_bytes = vram__sum_or_overflow(
+      b->context_bytes, vram__llama_tensor_bytes(type, rows, columns, b->device >= 0));
+  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  return bytes;
+}
+
+static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_llama_cache *c,
+                                    uint32_t i) {
+  const vram__llama_layer *const y = l->layer + i;
+  vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
+  const uint64_t rows = c->cells * c->streams,
+                 k = vram__product_or_overflow(y->head_k, y->n_head_kv),
+                 v = l->flash_attention ? vram__product_or_overflow(y->head_v, y->n_head_kv)
+                                        : vram__llama_widest_v(l);
+  l->layer[i].cache = (int32_t)(c - l->cache);
+  c->layers++;
+  c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
+  if (c->v_type)
+    c->v_bytes = vram__sum_or_overflow(c->v_bytes, vram__llama_cache_tensor(b, c->v_type, v, rows));
+}
+
+/* Cells of layers that slide: all that a window and a batch need (llama-kv-cache-iswa.cpp). */
+static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
+  const uint64_t windows = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
+  const uint64_t cells = windows + l->n_ubatch;
+  if (l->options->swa_full || cells > l->n_ctx_seq)
+    return l->n_ctx_seq;
+  return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
+}
+
+/* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
+static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
+  vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
+  uint32_t i;
+  c->v_type = VRAM_DTYPE_NONE;
+  for (i = 0; i < l->n_layer; i++)
+    if (vram__llama_has_kv(l, i)) {
+      c->layers++;
+      c->k_bytes = vram__sum_or_overflow(
+          c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,
+                                               l->indexer_head_size, c->cells * c->streams));
+    }
+}
+
+static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
+  vram_llama_cache *all = NULL, *sliding = NULL;
+  uint32_t i;
+  for (i = 0; i < l->n_layer; i++) {
+    const int slides = l->layer[i].slides;
+    vram_llama_cache **const c = slides ? &sliding : &all;
+    l->layer[i].cache = -1;
+    if (!vram__llama_has_kv(l, i))
+      continue;
+    if (!*c)
+      *c = vram__llama_cache_add(l, slides ? vram__llama_sliding_cells(l) : l->n_ctx_seq, slides);
+    vram__llama_cache_layer(l, r, *c, i);
+  }
+  if ((l->row->flags & VRAM__LLAMA_INDEXER) && l->indexer_head_size)
+    vram__llama_indexer(l, r);
+}
+
+/* ---- recurrent states: f32, one row for each sequence ---- */
+
+static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
+    vram_llama_buffer *b;
+    if (!l->layer[i].is_recurrent || l->row->memory < VRAM__LLAMA_RECURRENT)
+      continue;
+    b = vram__llama_context_buffer(l, r, i);
+    r->r_bytes = vram__sum_or_overflow(
+        r->r_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_r, l->n_seq));
+    r->s_bytes = vram__sum_or_overflow(
+        r->s_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_s, l->n_seq));
+  }
+}
+
+VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
+  const int has_embeddings = l->options->embeddings || (l->row->flags & VRAM__LLAMA_TWO_STACKS);
+  const uint64_t width = (uint64_t)l->n_vocab + (has_embeddings ? l->n_embd_out : 0);
+  uint32_t i;
+  if (l->row->memory != VRAM__LLAMA_NO_MEMORY) {
+    vram__llama_caches(l, r);
+    vram__llama_recurrent(l, r);
+  }
+  r->output_bytes = width * l->n_seq * 4;
+  r->ncache = l->ncache;
+  vram__memory_copy(r->cache, l->cache, sizeof l->cache);
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].context_bytes > (uint64_t)VRAM_MAX_BYTES)
+      return vram__error_begin(e, VRAM_ERR_OVERFLOW, 0, "caches of more than 2^63-1 bytes");
+  return VRAM_OK;
+}
+
+/* >>llama/pattern    is a regular expression found in the name of a tensor?
+   What std::regex reads as ECMAScript: letters, ., classes, groups, alternatives, * + ? {n,m}, lazy
+   forms of these, ^ and $, \d \w \s \D \W \S; no look-ahead, no back references, no \b. A set of
+   states for each letter, so that no pattern takes long. */
+
+enum { VRAM__PATTERN_STATES = 1024, VRAM__PATTERN_DEPTH = 16, VRAM__PATTERN_REPEATS = 255 };
+
+typedef enum vram__pattern_kind {
+  VRAM__PATTERN_CLASS, /* a letter of a set, then `next` */
+  VRAM__PATTERN_SPLIT, /* `next` or `other` */
+  VRAM__PATTERN_BEGIN,
+  VRAM__PATTERN_END,
+  VRAM__PATTERN_FOUND
+} vram__pattern_kind;
+
+typedef struct vram__pattern_state {
+  uint64_t set[4];
+  uint16_t next, other;
+  uint8_t kind;
+} vram__pattern_state;
+
+typedef struct vram__pattern {
+  const char *at, *end;
+  uint32_t n, depth;
+  int is_wrong;
+  vram__pattern_state state[VRAM__PATTERN_STATES];
+} vram__pattern;
+
+/* A piece of the machine: where it begins, and the state that goes on to what follows. */
+typedef struct vram__pattern_piece {
+  uint16_t first, last;
+} vram__pattern_piece;
+
+static uint16_t vram__pattern_state_new(vram__pattern *p, vram__pattern_kind kind) {
+  if (p->n == VRAM__PATTERN_STATES) {
+    p->is_wrong = 1;
+    return 0;
+  }
+  vram__memory_zero(p->state + p->n, sizeof *p->state);
+  p->state[p->n].kind = (uint8_t)kind;
+  return (uint16_t)p->n++;
+}
+
+/* A state that goes on to one or to two others without a letter; to itself for none. */
+static uint16_t vram__pattern_split(vram__pattern *p, uint16_t next, uint16_t other) {
+  const uint16_t s = vram__pattern_state_new(p, VRAM__PATTERN_SPLIT);
+  p->state[s].next = next;
+  p->state[s].other = other;
+  return s;
+}
+
+static uint16_t vram__pattern_join(vram__pattern *p) {
+  const uint16_t s = vram__pattern_split(p, 0, 0);
+  p->state[s].next = s;
+  p->state[s].other = s;
+  return s;
+}
+
+static void vram__pattern_link(vram__pattern *p, uint16_t from, uint16_t to) {
+  p->state[from].next = to;
+  if (p->state[from].kind == VRAM__PATTERN_SPLIT)
+    p->state[from].other = to;
+}
+
+static void vram__pattern_range(uint64_t *set, uint32_t first, uint32_t last) {
+  for (; first <= last; first++)
+    set[first >> 6] |= UINT64_C(1) << (first & 63);
+}
+
+/* \d and its kin; 0: no class. */
+static int vram__pattern_named(uint64_t *set, char c) {
+  uint64_t s[4] = {0, 0, 0, 0};
+  uint32_t i;
+  switch (c) {
+  case 'd':
+  case 'D':
+    vram__pattern_range(s, '0', '9');
+    break;
+  case 'w':
+  case 'W':
+    vram__pattern_range(s, '0', '9');
+    vram__pattern_range(s, 'A', 'Z');
+    vram__pattern_range(s, '_', '_');
+    vram__pattern_range(s, 'a', 'z');
+    break;
+  case 's':
+  case 'S':
+    vram__pattern_range(s, '\t', '\r');
+    vram__pattern_range(s, ' ', ' ');
+    break;
+  default:
+    return 0;
+  }
+  for (i = 0; i < 4; i++)
+    set[i] |= c < 'a' ? ~s[i] : s[i];
+  return 1;
+}
+
+/* A letter behind a backslash, which stands for itself unless it is one of a word. */
+static void vram__pattern_escape(vram__pattern *p, uint64_t *set) {
+  const char c = p->at < p->end ? *p->at++ : 'a';
+  if (vram__pattern_named(set, c))
+    return;
+  if (vram__name_start(c) || vram__digit(c))
+    p->is_wrong = 1;
+  vram__pattern_range(set, (uint8_t)c, (uint8_t)c);
+}
+
+/* [a-z_] and [^a-z_], behind the bracket. */
+static void vram__pattern_class(vram__pattern *p, uint64_t *set) {
+  const int is_not = p->at < p->end && *p->at == '^';
+  uint32_t i;
+  p->at += is_not;
+  while (p->at < p->end && *p->at != ']') {
+    const uint8_t first = (uint8_t)*p->at++;
+    uint8_t last = first;
+    if (first == '\\') {
+      vram__pattern_escape(p, set);
+      continue;
+    }
+    if (p->end - p->at >= 2 && p->at[0] == '-' && p->at[1] != ']') {
+      last = (uint8_t)p->at[1];
+      p->at += 2;
+    }
+    if (last < first || last == '\\' || (first == '[' && last == first))
+      p->is_wrong = 1;
+    else
+      vram__pattern_range(set, first, last);
+  }
+  if (p->at == p->end)
+    p->is_wrong = 1;
+  else
+    p->at++;
+  for (i = 0; is_not && i < 4; i++)
+    set[i] = ~set[i];
+}
+
+static vram__pattern_piece vram__pattern_alternatives(vram__pattern *p);
+
+static vram__pattern_piece vram__pattern_group(vram__pattern *p) {
+  vram__pattern_piece a = {0, 0};
+  if (p->end - p->at >= 2 && p->at[0] == '?') {
+    if (p->at[1] != ':')
+      p->is_wrong = 1;
+    p->at += 2;
+  }
+  if (p->depth == VRAM__PATTERN_DEPTH)
+    p->is_wrong = 1;
+  if (p->is_wrong)
+    return a;
+  p->depth++;
+  a = vram__pattern_alternatives(p);
+  p->depth--;
+  if (p->at == p->end)
+    p->is_wrong = 1;
+  else
+    p->at++;
+  return a;
+}
+
+static vram__pattern_piece vram__pattern_atom(vram__pattern *p) {
+  const char c = *p->at++;
+  vram__pattern_piece a;
+  uint64_t *set;
+  if (c == '(')
+    return vram__pattern_group(p);
+  a.first = vram__pattern_state_new(p, c == '^'   ? VRAM__PATTERN_BEGIN
+                                       : c == '$' ? VRAM__PATTERN_END
+                                                  : VRAM__PATTERN_CLASS);
+  a.last = a.first;
+  set = p->state[a.first].set;
+  if (c == '*' || c == '+' || c == '?' || c == '{' || c == '}' || c == ']')
+    p->is_wrong = 1;
+  else if (c == '.')
+    vram__pattern_range(set, 0, 255);
+  else if (c == '[')
+    vram__pattern_class(p, set);
+  else if (c == '\\')
+    vram__pattern_escape(p, set);
+  else
+    vram__pattern_range(set, (uint8_t)c, (uint8_t)c);
+  return a;
+}
+
+/* How often the atom before may be there. */
+typedef struct vram__pattern_count {
+  uint32_t least, most; /* most 0: without end */
+  int is_there;
+} vram__pattern_count;
+
+static uint32_t vram__pattern_number(vram__pattern *p) {
+  uint32_t n = 0;
+  if (p->at == p->end || !vram__digit(*p->at))
+    p->is_wrong = 1;
+  for (; p->at < p->end && vram__digit(*p->at) && n <= VRAM__PATTERN_REPEATS; p->at++)
+    n = 10 * n + (uint32_t)(*p->at - '0');
+  if (n > VRAM__PATTERN_REPEATS)
+    p->is_wrong = 1;
+  return n;
+}
+
+static vram__pattern_count vram__pattern_quantifier(vram__pattern *p) {
+  vram__pattern_count n = {1, 1, 0};
+  const char c = p->at < p->end ? *p->at : 'a';
+  if (c != '*' && c != '+' && c != '?' && c != '{')
+    return n;
+  p->at++;
+  n.is_there = 1;
+  n.least = c == '+';
+  n.most = c == '?';
+  if (c == '{') {
+    n.least = vram__pattern_number(p);
+    n.most = n.least;
+    if (p->at < p->end && *p->at == ',') {
+      p->at++;
+      n.most = p->at < p->end && *p->at == '}' ? 0 : vram__pattern_number(p);
+      if (n.most && n.most < n.least)
+        p->is_wrong = 1;
+    } else if (!n.least)
+      p->is_wrong = 1; /* {0}: nothing at all */
+    if (p->at == p->end || *p->at++ != '}')
+      p->is_wrong = 1;
+  }
+  if (p->at < p->end && *p->at == '?')
+    p->at++; /* lazy: the same names are found */
+  return n;
+}
+
+/* The atom at `from` again and again, one copy of its states each time. */
+static vram__pattern_piece vram__pattern_repeat(vram__pattern *p, const char *from,
+                                                vram__pattern_count n) {
+  const char *const after = p->at;
+  const uint32_t copies = n.most ? n.most : n.least ? n.least : 1;
+  vram__pattern_piece all;
+  uint32_t i;
+  all.first = all.last = vram__pattern_join(p);
+  for (i = 0; i < copies && !p->is_wrong; i++) {
+    const uint16_t join = vram__pattern_join(p);
+    uint16_t first;
+    vram__pattern_piece a;
+    p->at = from;
+    a = vram__pattern_atom(p);
+    first = i < n.least ? a.first : vram__pattern_split(p, a.first, join);
+    vram__pattern_link(p, all.last, first);
+    if (!n.most && i + 1 == copies)
+      vram__pattern_link(p, a.last, vram__pattern_split(p, a.first, join));
+    else
+      vram__pattern_link(p, a.last, join);
+    all.last = join;
+  }
+  p->at = after;
+  return all;
+}
+
+static vram__pattern_piece vram__pattern_sequence(vram__pattern *p) {
+  vram__pattern_piece all;
+  all.first = all.last = vram__pattern_join(p);
+  while (p->at < p->end && *p->at != '|' && *p->at != ')' && !p->is_wrong) {
+    const char *const from = p->at;
+    vram__pattern_piece a = vram__pattern_atom(p);
+    const vram__pattern_count n = vram__pattern_quantifier(p);
+    if (n.is_there && !p->is_wrong)
+      a = vram__pattern_repeat(p, from, n);
+    vram__pattern_link(p, all.last, a.first);
+    all.last = a.last;
+  }
+  return all;
+}
+
+static vram__pattern_piece vram__pattern_alternatives(vram__pattern *p) {
+  vram__pattern_piece all = vram__pattern_sequence(p);
+  while (p->at < p->end && *p->at == '|' && !p->is_wrong) {
+    const uint16_t join = vram__pattern_join(p);
+    vram__pattern_piece a;
+    p->at++;
+    a = vram__pattern_sequence(p);
+    vram__pattern_link(p, all.last, join);
+    vram__pattern_link(p, a.last, join);
+    all.first = vram__pattern_split(p, all.first, a.first);
+    all.last = join;
+  }
+  return all;
+}
+
+/* States that are active; `list` has them all, each once. */
+typedef struct vram__pattern_set {
+  uint16_t list[VRAM__PATTERN_STATES];
+  uint32_t n;
+  uint8_t has[VRAM__PATTERN_STATES];
+} vram__pattern_set;
+
+static void vram__pattern_add(vram__pattern_set *s, uint16_t state) {
+  if (!s->has[state]) {
+    s->has[state] = 1;
+    s->list[s->n++] = state;
+  }
+}
+
+/* Follows what needs no letter. 1: the pattern is found. */
+static int vram__pattern_close(const vram__pattern *p, vram__pattern_set *s, int begin, int end) {
+  uint32_t i;
+  for (i = 0; i < s->n; i++) {
+    const vram__pattern_state *const t = p->state + s->list[i];
+    if (t->kind == VRAM__PATTERN_FOUND)
+      return 1;
+    if (t->kind == VRAM__PATTERN_SPLIT || (t->kind == VRAM__PATTERN_BEGIN && begin) ||
+        (t->kind == VRAM__PATTERN_END && end))
+      vram__pattern_add(s, t->next);
+    if (t->kind == VRAM__PATTERN_SPLIT)
+      vram__pattern_add(s, t->other);
+  }
+  return 0;
+}
+
+static int vram__pattern_search(const vram__pattern *p, uint16_t first, const char *name,
+                                uint32_t len) {
+  vram__pattern_set now, then;
+  uint32_t i, k;
+  vram__memory_zero(&now, sizeof now);
+  for (i = 0;; i++) {
+    vram__pattern_add(&now, first);
+    if (vram__pattern_close(p, &now, i == 0, i == len))
+      return 1;
+    if (i == len)
+      return 0;
+    vram__memory_zero(&then, sizeof then);
+    for (k = 0; k < now.n; k++) {
+      const vram__pattern_state *const t = p->state + now.list[k];
+      const uint8_t c = (uint8_t)name[i];
+      if (t->kind == VRAM__PATTERN_CLASS && (t->set[c >> 6] >> (c & 63) & 1))
+        vram__pattern_add(&then, t->next);
+    }
+    now = then;
+  }
+}
+
+VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *o, const char *name,
+                                              uint32_t len, int *found) {
+  vram__pattern p;
+  vram__pattern_piece all;
+  p.at = o->pattern;
+  p.end = o->pattern + o->pattern_len;
+  p.n = 0;
+  p.depth = 0;
+  p.is_wrong = 0;
+  all = vram__pattern_alternatives(&p);
+  if (p.at != p.end)
+    p.is_wrong = 1;
+  vram__pattern_link(&p, all.last, vram__pattern_state_new(&p, VRAM__PATTERN_FOUND));
+  if (p.is_wrong)
+    return VRAM_ERR_SYNTAX;
+  *found = vram__pattern_search(&p, all.first, name, len);
+  return VRAM_OK;
+}
+
+/* >>llama/weights    which tensor lies in which buffer
+   From llama.cpp: llama-model.cpp (load_tensors), llama-model-loader.cpp (create_tensor),
+   llama-arch.cpp (LLM_TENSOR_INFOS), common/arg.cpp (--n-cpu-moe), ggml: ggml-cuda.cu
+   (get_alloc_size, supports_op), ggml-cpu/repack.cpp. */
+
+/* ---- layers ---- */
+
+/* Layer il, or the output behind the last one: from the first layer that is on a device on, the
+   share of the layers before it says on which. In float, as llama.cpp divides. */
+static int32_t vram__llama_device_of(const vram__llama *l, uint32_t il) {
+  const vram_llama_options *const o = l->options;
+  const uint32_t first = l->n_layer + 1 > l->n_gpu_layers ? l->n_layer + 1 - l->n_gpu_layers : 0;
+  float share[VRAM_LLAMA_MAX_DEVICES], sum = 0, at;
+  uint32_t i, any = 0;
+  if (!l->ndevice || il < first)
+    return -1;
+  if (o->split == VRAM_LLAMA_SPLIT_NONE)
+    return (int32_t)o->main_gpu;
+  for (i = 0; i < l->ndevice; i++)
+    any |= i < o->ntensor_split && o->tensor_split[i] > 0;
+  for (i = 0; i < l->ndevice; i++) {
+    sum += any ? (i < o->ntensor_split ? (float)o->tensor_split[i] : 0) : 1;
+    share[i] = sum;
+  }
+  at = (float)(il - first) / (float)l->n_gpu_layers;
+  for (i = 0; i + 1 < l->ndevice && !(at < share[i] / sum); i++)
+    ;
+  return (int32_t)i;
+}
+
+VRAM__FN void vram__llama_place(vram__llama *l) {
+  const vram_llama_options *const o = l->options;
+  uint32_t i;
+  l->ndevice = o->is_cpu ? 0 : o->devices ? o->devices : 1;
+  l->n_gpu_layers = o->has_layers && o->layers < l->n_layer + 1 ? o->layers : l->n_layer + 1;
+  for (i = 0; i < l->n_layer; i++)
+    l->layer[i].device = vram__llama_device_of(l, i);
+  l->input_device = -1;
+  l->output_device = vram__llama_device_of(l, l->n_layer);
+}
+
+/* ---- tensors ---- */
+
+static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
+  const uint32_t n = vram__text_len(with);
+  return t->name_len >= n && vram__text_equal(t->name, with, n);
+}
+
+static int vram__llama_holds(const vram_file_tensor *t, const char *part) {
+  const uint32_t n = vram__text_len(part);
+  uint32_t i;
+  for (i = 0; i + n <= t->name_len; i++)
+    if (vram__text_equal(t->name + i, part, n))
+      return 1;
+  return 0;
+}
+
+/* N of "blk.N.", "enc.blk.N.", "dec.blk.N."; -1: none of these, or no such layer. */
+static int32_t vram__llama_block_of(const vram__llama *l, const vram_file_tensor *t) {
+  uint32_t i = 0, n = 0;
+  if (vram__llama_begins(t, "enc.") || vram__llama_begins(t, "dec."))
+    i = 4;
+  if (t->name_len < i + 6 || !vram__text_equal(t->name + i, "blk.", 4) ||
+      !vram__digit(t->name[i + 4]))
+    return -1;
+  for (i += 4; i < t->name_len && vram__digit(t->name[i]) && n < VRAM__LLAMA_LAYERS; i++)
+    n = 10 * n + (uint32_t)(t->name[i] - '0');
+  return n < l->n_layer ? (int32_t)n : -1;
+}
+
+static int vram__llama_is_input(const vram_file_tensor *t) {
+  return vram__llama_begins(t, "token_embd.") || vram__llama_begins(t, "position_embd.") ||
+         vram__llama_begins(t, "token_types.") || vram__llama_begins(t, "per_layer_token_embd.");
+}
+
+/* Of no layer by their name, and yet with layer 0 (LLM_TENSOR_LAYER_REPEATING). */
+static int vram__llama_is_first(const vram__llama *l, const vram_file_tensor *t) {
+  if (vram__llama_begins(t, "token_embd_norm."))
+    return !(l->row->flags & VRAM__LLAMA_NORM_OUT);
+  return vram__llama_begins(t, "per_layer_model_proj.") ||
+         vram__llama_begins(t, "per_layer_proj_norm.");
+}
+
+static int vram__llama_is_rope(const vram_file_tensor *t) {
+  return vram__llama_begins(t, "rope_freqs.") || vram__llama_begins(t, "rope_factors_");
+}
+
+/* ggml-cuda.cu: types of which it has no product with a matrix. */
+static int vram__llama_is_multiplied(vram_dtype type) {
+  return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
+}
+
+/* A weight of a product, not a norm, a bias or a table that rows are taken from. */
+static int vram__llama_is_matrix(const vram_file_tensor *t) {
+  return t->ndim >= 2 && !vram__llama_is_input(t) && !vram__llama_holds(t, ".bias");
+}
+
+/* ggml-cpu/repack.cpp with AVX2: which types, whose rows come in eights; a stack of matrices only
+   for experts. */
+static int vram__llama_is_repacked(const vram_file_tensor *t) {
+  if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
+      t->dtype != VRAM_IQ4_NL)
+    return 0;
+  if (t->ndim == 3 && !vram__llama_holds(t, "_exps."))
+    return 0;
+  return t->size[t->ndim - 2] % 8 == 0;
+}
+
+static const char *vram__llama_host(const vram__llama *l, const vram_file_tensor *t,
+                                    int is_matrix) {
+  if (l->ndevice)
+    return is_matrix && !vram__llama_is_multiplied(t->dtype) ? "CPU" : "CUDA_Host";
+  return is_matrix && l->options->repack != VRAM_LLAMA_OFF && vram__llama_is_repacked(t)
+             ? "CPU_REPACK"
+             : "CPU";
+}
+
+/* Experts of the first layers: --n-cpu-moe N is a pattern for each of them. */
+static int vram__llama_is_host_expert(const vram__llama *l, const vram_file_tensor *t) {
+  const int32_t block = vram__llama_block_of(l, t);
+  return block >= 0 && (uint32_t)block < l->options->n_cpu_moe &&
+         (vram__llama_holds(t, ".ffn_up_") || vram__llama_holds(t, ".ffn_down_") ||
+          vram__llama_holds(t, ".ffn_gate_")) &&
+         (vram__llama_holds(t, "_exps") || vram__llama_holds(t, "_chexps"));
+}
+
+static vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
+                                          int32_t *device, vram_error *e) {
+  const vram_llama_options *const o = l->options;
+  uint32_t i;
+  if (vram__llama_is_host_expert(l, t))
+    *device = -1;
+  for (i = 0; i < o->noverride_tensor; i++) {
+    int found = 0;
+    if (vram__llama_pattern_find(o->override_tensor + i, t->name, t->name_len, &found)) {
+      vram__error_begin(e, VRAM_ERR_SYNTAX, 0, "no regular expression that is read here: '");
+      vram__error_quote(e, o->override_tensor[i].pattern, o->override_tensor[i].pattern_len);
+      vram__error_text(e, "'");
+      return VRAM_ERR_SYNTAX;
+    }
+    if (found) {
+      *device = o->override_tensor[i].device;
+      break;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
+static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                               const vram_file_tensor *t, int32_t device, int is_matrix) {
+  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  vram_llama_buffer *b;
+  if (is_matrix && !vram__llama_is_multiplied(t->dtype))
+    device = -1;
+  b = vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
+  b->model_bytes = vram__sum_or_overflow(
+      b->model_bytes,
+      vram__llama_tensor_bytes(t->dtype, columns ? t->numel / columns : 0, columns, device >= 0));
+}
+
+/* Rope factors: once for each buffer of a layer. */
+static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
+                             const vram_file_tensor *t) {
+  uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
+  uint32_t i;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
+    if (!has[l->layer[i].device + 1] &&
+        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
+      has[l->layer[i].device + 1] = 1;
+      vram__llama_weight(l, r, t, l->layer[i].device, 0);
+    }
+}
+
+/* The table of words once more, as the output's matrix, unless it is in the same buffer. */
+static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
+                             const vram_file_tensor *t) {
+  const int32_t device = l->output_device;
+  if (device >= 0 && vram__llama_is_multiplied(t->dtype))
+    vram__llama_weight(l, r, t, device, 1);
+  else if (!vram__text_equal(vram__llama_host(l, t, 1), vram__llama_host(l, t, 0), 4) ||
+           vram__text_len(vram__llama_host(l, t, 1)) != vram__text_len(vram__llama_host(l, t, 0)))
+    vram__llama_weight(l, r, t, -1, 1);
+}
+
+static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r,
+                                      const vram_file_tensor *t, vram_error *e) {
+  const int32_t block = vram__llama_block_of(l, t);
+  int32_t device = l->output_device;
+  if (vram__llama_is_rope(t)) {
+    vram__llama_rope(l, r, t);
+    return VRAM_OK;
+  }
+  if (block >= 0) {
+    if (l->layer[block].is_nextn)
+      return VRAM_OK;
+    device = l->layer[block].device;
+  } else if (vram__llama_is_input(t))
+    device = l->input_device;
+  else if (vram__llama_is_first(l, t))
+    device = l->layer[0].device;
+  if (vram__llama_overridden(l, t, &device, e))
+    return VRAM_ERR_SYNTAX;
+  vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
+  if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
+    vram__llama_tied(l, r, t);
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r,
+                                         vram_error *e) {
+  const vram_file_tensor *t;
+  uint32_t i;
+  for (t = l->file->tensor_first; t; t = t->next)
+    if (vram__llama_tensor(l, r, t, e))
+      return VRAM_ERR_SYNTAX;
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].model_bytes > (uint64_t)VRAM_MAX_BYTES)
+      return vram__error_begin(e, VRAM_ERR_OVERFLOW, 0, "weights of more than 2^63-1 bytes");
+  return VRAM_OK;
+}
+
+/* >>llama/llama    what llama.cpp allocates for a GGUF file */
+
+enum {
+  VRAM__LLAMA_ROW_PADDING = 512, /* ggml-cuda/common.cuh: MATRIX_ROW_PADDING */
+  VRAM__LLAMA_GPU_ALIGNMENT = 128,
+  VRAM__LLAMA_HOST_ALIGNMENT = 32
+};
+
+/* Bytes of a tensor in a buffer: on a GPU the last row of a quantised type is padded
+   (ggml_backend_cuda_buffer_type_get_alloc_size). VRAM_OVERFLOW: too many. */
+VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
+                                           int is_on_gpu) {
+  const vram_dtype_info *const d = vram_dtype_get_info(type);
+  const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
+  const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
+  uint64_t bytes, padding = 0;
+  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  if (is_on_gpu && d->block_elements > 1 && over)
+    vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
+  bytes = vram__sum_or_overflow(bytes, padding);
+  return bytes > (uint64_t)VRAM_MAX_BYTES ? VRAM_OVERFLOW : vram__round_up_u64(bytes, alignment);
+}
+
+/* The buffer of a device, or the host's of that name; begun when it is asked for. There is room:
+   the host has at most four. */
+VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
+                                               int32_t device) {
+  vram_llama_buffer *b = r->buffer;
+  uint32_t n = 0;
+  for (; b < r->buffer + r->nbuffer; b++)
+    if (b->device == device && (device >= 0 || vram__text_is(name, vram__text_len(name), b->name)))
+      return b;
+  VRAM_ASSERT(r->nbuffer < VRAM_LLAMA_MAX_BUFFERS);
+  r->nbuffer++;
+  vram__text_puts(b->name, sizeof b->name, &n, name);
+  if (device >= 0)
+    vram__text_putu(b->name, sizeof b->name, &n, (uint64_t)device);
+  b->device = device;
+  return b;
+}
+
+static vram_result vram__llama_check(const vram_file *f, const vram_llama_options *o,
+                                     vram_error *e) {
+  uint32_t i;
+  if (f->format != VRAM_FILE_GGUF)
+    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, "no GGUF file");
+  if (o->split == VRAM_LLAMA_SPLIT_ROW)
+    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0,
+                             "rows of a matrix on several devices are not counted");
+  if (o->devices > VRAM_LLAMA_MAX_DEVICES || o->ntensor_split > VRAM_LLAMA_MAX_DEVICES)
+    return vram__error_begin(e, VRAM_ERR_LIMIT, 0, "more than 16 devices");
+  if (!o->is_cpu && o->main_gpu >= (o->devices ? o->devices : 1))
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0, "main_gpu is none of the devices");
+  for (i = 0; i < o->ntensor_split; i++)
+    if (!(o->tensor_split[i] >= 0) || o->tensor_split[i] > 1e30)
+      return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a share of tensor_split is out of range");
+  for (i = 0; i < o->noverride_tensor; i++)
+    if (o->override_tensor[i].device >= 0 &&
+        (o->is_cpu || (uint32_t)o->override_tensor[i].device >= (o->devices ? o->devices : 1)))
+      return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a device of override_tensor is none of them");
+  return VRAM_OK;
+}
+
+static vram_result vram__llama_total(const vram__llama *l, vram_llama_report *r, vram_error *e) {
+  uint32_t i;
+  r->host_bytes = r->output_bytes;
+  for (i = 0; i < r->nbuffer; i++) {
+    const vram_llama_buffer *const b = r->buffer + i;
+    uint64_t *const to = b->device < 0 ? &r->host_bytes : r->device_bytes + b->device;
+    const uint64_t sum = vram__sum_or_overflow(
+        vram__sum_or_overflow(b->model_bytes, b->context_bytes), b->compute_bytes);
+    *to = vram__sum_or_overflow(*to, sum);
+    r->model_bytes = vram__sum_or_overflow(r->model_bytes, b->model_bytes);
+    r->context_bytes = vram__sum_or_overflow(r->context_bytes, b->context_bytes);
+    r->compute_bytes = vram__sum_or_overflow(r->compute_bytes, b->compute_bytes);
+  }
+  r->total_bytes = r->host_bytes;
+  for (i = 0; i < l->ndevice; i++)
+    r->total_bytes = vram__sum_or_overflow(r->total_bytes, r->device_bytes[i]);
+  if (r->total_bytes > (uint64_t)VRAM_MAX_BYTES)
+    return vram__error_begin(e, VRAM_ERR_OVERFLOW, 0, "more than 2^63-1 bytes in all");
+  return VRAM_OK;
+}
+
+static vram_result vram__llama_count(vram__llama *l, vram_llama_report *r, vram_error *e) {
+  vram_result code = vram__llama_read(l, e);
+  uint32_t i;
+  if (code)
+    return code;
+  vram__llama_place(l);
+  code = vram__llama_settle(l, e);
+  if (code)
+    return code;
+  for (i = 0; i < l->ndevice; i++)
+    if (l->options->split == VRAM_LLAMA_SPLIT_LAYER || i == l->options->main_gpu)
+      vram__llama_buffer(r, "CUDA", (int32_t)i);
+  code = vram__llama_weights(l, r, e);
+  if (!code)
+    code = vram__llama_context(l, r, e);
+  if (code)
+    return code;
+  r->n_ctx = l->n_ctx;
+  r->n_ctx_seq = l->n_ctx_seq;
+  r->n_batch = l->n_batch;
+  r->n_ubatch = l->n_ubatch;
+  r->slots = l->n_seq;
+  r->ndevice = l->ndevice;
+  r->flash_attention = l->flash_attention;
+  r->architecture_is_known = l->is_known;
+  return vram__llama_total(l, r, e);
+}
+
+VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o, void *memory,
+                                uint64_t bytes, vram_llama_report *r, vram_error *e) {
+  const uint64_t off = (8 - ((uintptr_t)memory & 7)) & 7;
+  vram_result code;
+  vram__llama *l;
+  vram__memory_zero(r, sizeof *r);
+  vram__error_clear(e);
+  code = vram__llama_check(f, o, e);
+  if (code)
+    return code;
+  if (!memory || bytes < off + sizeof *l)
+    return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+  l = (vram__llama *)(void *)((uint8_t *)memory + off);
+  vram__memory_zero(l, sizeof *l);
+  l->file = f;
+  l->options = o;
+  code = vram__llama_count(l, r, e);
+  if (code)
+    vram__memory_zero(r, sizeof *r);
+  return code;
+}
+
 #endif /* VRAM_NO_READ */
+
+#ifndef VRAM_NO_KV
+
+/* >>kv/kv    bytes of the caches of a model's layers */
+
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens) {
+  const uint64_t block = kv->block ? kv->block : 1;
+  uint64_t rest;
+  if (l->kind == VRAM_KV_SLIDING || l->kind == VRAM_KV_CHUNKED) {
+    const uint64_t most = vram__sum_or_overflow(l->window, kv->ahead);
+    if (tokens > most)
+      tokens = most;
+  }
+  rest = tokens % block;
+  return rest ? vram__sum_or_overflow(tokens, block - rest) : tokens;
+}
+
+static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *bytes) {
+  uint32_t i;
+  uint64_t sum = 0;
+  if (l->nstate > VRAM_KV_MAX_STATES)
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->nstate; i++) {
+    uint64_t one;
+    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], &one);
+    if (code)
+      return code;
+    sum = vram__sum_or_overflow(sum, one);
+  }
+  *bytes = sum;
+  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+}
+
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
+  const uint64_t heads = l->kind == VRAM_KV_LATENT ? 1 : l->heads;
+  uint64_t k, v = 0;
+  vram_result code;
+  *bytes = VRAM_OVERFLOW;
+  switch (l->kind) {
+  case VRAM_KV_NONE:
+    *bytes = 0;
+    return VRAM_OK;
+  case VRAM_KV_STATE:
+    return vram__kv_states(l, bytes);
+  case VRAM_KV_FULL:
+  case VRAM_KV_SLIDING:
+  case VRAM_KV_CHUNKED:
+    code = vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, &v);
+    if (code)
+      return code;
+    break;
+  case VRAM_KV_LATENT:
+    break;
+  case VRAM_KV_KIND_COUNT:
+  default:
+    return VRAM_ERR_VALUE;
+  }
+  code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, &k);
+  if (code)
+    return code;
+  *bytes = vram__sum_or_overflow(k, v);
+  return *bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+}
+
+/* One row into the report. */
+static vram_result vram__kv_row(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens,
+                                vram_kv_report *r) {
+  const uint64_t held = vram_kv_tokens(kv, l, tokens);
+  uint64_t one = 0, all;
+  vram_result code;
+  if (!l->count)
+    return VRAM_OK;
+  if (held == VRAM_OVERFLOW)
+    return VRAM_ERR_OVERFLOW;
+  code = vram_kv_layer_bytes(l, held, &all);
+  if (code)
+    return code;
+  if (l->kind != VRAM_KV_STATE) {
+    code = vram_kv_layer_bytes(l, 1, &one);
+    if (code)
+      return code;
+  }
+  all = vram__product_or_overflow(all, l->count);
+  one = vram__product_or_overflow(one, l->count);
+  r->token_bytes = vram__sum_or_overflow(r->token_bytes, one);
+  if (l->kind == VRAM_KV_STATE)
+    r->state_bytes = vram__sum_or_overflow(r->state_bytes, all);
+  r->sequence_bytes = vram__sum_or_overflow(r->sequence_bytes, all);
+  if (l->kind != VRAM_KV_NONE)
+    r->layers += l->count;
+  return r->sequence_bytes == VRAM_OVERFLOW || r->token_bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW
+                                                                               : VRAM_OK;
+}
+
+static VRAM__COLD vram_result vram__kv_fail(vram_kv_report *r, uint64_t row, vram_result code,
+                                            vram_error *e) {
+  r->token_bytes = r->state_bytes = r->sequence_bytes = r->total_bytes = VRAM_OVERFLOW;
+  vram__error_begin(e, code, 0, "KV cache");
+  if (row)
+    vram__error_number(e, ", row ", row);
+  vram__error_text(e, ": ");
+  vram__error_text(e, vram_result_text(code));
+  return code;
+}
+
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e) {
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  for (i = 0; i < kv->nlayer; i++) {
+    const vram_result code = vram__kv_row(kv, &kv->layer[i], tokens, r);
+    if (code)
+      return vram__kv_fail(r, (uint64_t)i + 1, code, e);
+  }
+  r->total_bytes = vram__product_or_overflow(r->sequence_bytes, sequences);
+  if (r->total_bytes == VRAM_OVERFLOW)
+    return vram__kv_fail(r, 0, VRAM_ERR_OVERFLOW, e);
+  return VRAM_OK;
+}
+
+/* >>kv/serve    vLLM's and SGLang's budgets: groups, blocks, tokens */
+
+/* What differs between versions. */
+typedef struct vram__serve_rules {
+  vram_engine engine;
+  const char *version;
+  double utilization;
+  uint32_t block;        /* tokens */
+  uint32_t batches;      /* on their way at once */
+  uint8_t even_groups;   /* the largest kind is the size of a group if below 1.5 of the smallest */
+  uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
+  uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
+  double window_share;   /* SGLang: tokens of the pool of windows, of those of the full one */
+} vram__serve_rules;
+
+/* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
+   config/cache.py, v1/worker/gpu_worker.py. 0.19: tokens are blocks / groups * the smallest block
+   (kv_cache_utils.py), one batch more since scheduling became asynchronous. 0.10: commit bbf906a.
+   SGLang: srt/model_executor/pool_configurator.py, server_args.py (commit 003fca8). */
+static const vram__serve_rules vram__serve_versions[] = {
+    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 16, 2, 1, 1, 1, 0},
+    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 16, 1, 1, 0, 0, 0},
+    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 16, 1, 0, 0, 0, 0},
+    {VRAM_ENGINE_SGLANG, "0.5.8", 0.88, 1, 1, 0, 0, 0, 0.8},
+};
+enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
+
+/* A kind of layer as the engine sees it: rows that are alike, of one rank. */
+typedef struct vram__spec {
+  vram_kv_layer row;
+  uint64_t count, block, page;
+} vram__spec;
+
+typedef struct vram__serve {
+  const vram_serve_options *o;
+  const vram__serve_rules *rules;
+  vram_serve_report *r;
+  vram_error *e;
+  uint64_t tp, block;
+  uint32_t nspec;
+  vram__spec spec[VRAM_SERVE_MAX_ROWS];
+} vram__serve;
+
+/* Sizes above this are nobody's; products of two of them cannot wrap. */
+#define VRAM__SERVE_MOST (UINT64_C(1) << 31)
+#define VRAM__SERVE_LAYERS 65536
+
+static VRAM__COLD vram_result vram__serve_fail(vram__serve *s, vram_result code, const char *text) {
+  vram__error_begin(s->e, code, 0, vram_engine_name(s->o->engine));
+  vram__error_text(s->e, ": ");
+  vram__error_text(s->e, text);
+  return code;
+}
+
+VRAM_API const char *vram_engine_name(vram_engine engine) {
+  return engine == VRAM_ENGINE_VLLM ? "vllm" : engine == VRAM_ENGINE_SGLANG ? "sglang" : "?";
+}
+
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine) {
+  for (*engine = VRAM_ENGINE_VLLM; *engine < VRAM_ENGINE_COUNT;
+       *engine = (vram_engine)(*engine + 1))
+    if (vram__text_is(name, vram__text_len(name), vram_engine_name(*engine)))
+      return VRAM_OK;
+  return VRAM_ERR_NAME;
+}
+
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
+  uint32_t k;
+  for (k = 0; k < VRAM__SERVE_VERSIONS; k++)
+    if (vram__serve_versions[k].engine == engine && !i--)
+      return vram__serve_versions[k].version;
+  return NULL;
+}
+
+static int vram__kv_has_window(vram_kv_kind kind) {
+  return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
+}
+
+/* ---- kinds of layers ------------------------------------------------------------------------ */
+
+/* Bytes of one block of one layer. */
+static vram_result vram__spec_page(vram__serve *s, vram__spec *p) {
+  const vram_result code = vram_kv_layer_bytes(&p->row, p->block, &p->page);
+  if (code)
+    return vram__serve_fail(s, code, vram_result_text(code));
+  return p->page ? VRAM_OK : vram__serve_fail(s, VRAM_ERR_VALUE, "a layer that keeps no bytes");
+}
+
+/* They take the same blocks. */
+static int vram__spec_is_equal(const vram__spec *a, const vram__spec *b) {
+  const vram_kv_layer *x = &a->row, *y = &b->row;
+  uint32_t i;
+  if (x->kind != y->kind || a->block != b->block || a->page != b->page)
+    return 0;
+  if (x->kind == VRAM_KV_STATE) {
+    if (x->nstate != y->nstate)
+      return 0;
+    for (i = 0; i < x->nstate; i++)
+      if (x->state[i] != y->state[i] || x->state_elements[i] != y->state_elements[i])
+        return 0;
+    return 1;
+  }
+  return x->heads == y->heads && x->k_dim == y->k_dim && x->v_dim == y->v_dim && x->k == y->k &&
+         x->v == y->v && (!vram__kv_has_window(x->kind) || x->window == y->window);
+}
+
+static void vram__spec_merge(vram__serve *s) {
+  uint32_t i, j, n = 0;
+  for (i = 0; i < s->nspec; i++) {
+    for (j = 0; j < n && !vram__spec_is_equal(&s->spec[j], &s->spec[i]); j++) {
+    }
+    if (j < n)
+      s->spec[j].count += s->spec[i].count;
+    else
+      s->spec[n++] = s->spec[i];
+  }
+  s->nspec = n;
+}
+
+static int vram__dtype_is_plain(vram_dtype dtype) {
+  const vram_dtype_info *info = vram_dtype_get_info(dtype);
+  return info && info->block_elements == 1;
+}
+
+/* A row of the model as one rank has it: heads are shared, and copied where there are fewer of them
+   than ranks; latent rows are copied; states are shared. */
+static vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
+  vram__spec *p;
+  uint32_t i;
+  if (l->kind == VRAM_KV_NONE || !l->count)
+    return VRAM_OK;
+  if (s->nspec == VRAM_SERVE_MAX_ROWS || l->count > VRAM__SERVE_LAYERS)
+    return vram__serve_fail(s, VRAM_ERR_LIMIT, "too many layers or kinds of them");
+  p = &s->spec[s->nspec];
+  p->row = *l;
+  p->count = l->count;
+  p->block = l->kind == VRAM_KV_STATE ? 0 : s->block;
+  if (l->kind == VRAM_KV_STATE) {
+    for (i = 0; i < l->nstate && i < VRAM_KV_MAX_STATES; i++)
+      p->row.state_elements[i] = vram__div_up_u64(l->state_elements[i], s->tp);
+  } else {
+    p->row.heads = l->heads > s->tp ? (uint32_t)(l->heads / s->tp) : 1;
+    if (s->o->cache != VRAM_DTYPE_NONE)
+      p->row.k = p->row.v = s->o->cache;
+    if (!vram__dtype_is_plain(p->row.k) ||
+        (l->kind != VRAM_KV_LATENT && !vram__dtype_is_plain(p->row.v)))
+      return vram__serve_fail(s, VRAM_ERR_DTYPE, "keeps caches in plain dtypes only");
+  }
+  s->nspec++;
+  return vram__spec_page(s, p);
+}
+
+/* ---- vLLM ----------------------------------------------------------------------------------- */
+
+/* Attention beside states: the block grows until a page of attention holds a state, and states are
+   padded to that page (platforms/interface.py, _align_hybrid_block_size). */
+static vram_result vram__vllm_align_states(vram__serve *s) {
+  uint64_t state = 0, token = 0, align = s->block > 16 ? s->block : 16, block;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    if (p->row.kind == VRAM_KV_STATE)
+      state = p->page > state ? p->page : state;
+    else if (!token) {
+      vram_kv_layer one = p->row;
+      if (one.kind == VRAM_KV_LATENT && align < 128)
+        align = 128;
+      one.v_dim = one.k_dim;
+      if (vram_kv_layer_bytes(&one, 1, &token))
+        return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a token's bytes");
+    }
+  }
+  if (!state || !token)
+    return VRAM_OK;
+  block = vram__product_or_overflow(align, token);
+  if (block == VRAM_OVERFLOW)
+    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a page of attention and states");
+  block = align * vram__div_up_u64(state, block);
+  if (block > s->block)
+    s->block = block;
+  for (i = 0; i < s->nspec; i++) {
+    vram__spec *p = &s->spec[i];
+    if (p->row.kind == VRAM_KV_STATE)
+      p->page = vram__product_or_overflow(s->block, token);
+    else {
+      vram_result code;
+      p->block = s->block;
+      code = vram__spec_page(s, p);
+      if (code)
+        return code;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* All layers need the same number of blocks (UniformTypeKVCacheSpecs). */
+static int vram__vllm_is_uniform(const vram__serve *s) {
+  uint32_t i;
+  for (i = 1; i < s->nspec; i++) {
+    const vram__spec *a = &s->spec[0], *b = &s->spec[i];
+    const vram_kv_kind x = a->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : a->row.kind,
+                       y = b->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : b->row.kind;
+    if (x != y || a->block != b->block || (x == VRAM_KV_STATE && a->page != b->page) ||
+        (vram__kv_has_window(x) && a->row.window != b->row.window))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__vllm_has(const vram__serve *s, vram_kv_kind kind) {
+  uint32_t i;
+  for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
+  }
+  return i < s->nspec;
+}
+
+/* Windows take blocks for all tokens, where there are full layers beside them. */
+static void vram__vllm_promote(vram__serve *s) {
+  uint32_t i;
+  if (!vram__vllm_has(s, VRAM_KV_FULL) && !vram__vllm_has(s, VRAM_KV_LATENT))
+    return;
+  for (i = 0; i < s->nspec; i++)
+    if (vram__kv_has_window(s->spec[i].row.kind))
+      s->spec[i].row.kind = VRAM_KV_FULL;
+  vram__spec_merge(s);
+}
+
+/* One page for all kinds: smaller ones of attention take more tokens where that divides, what is
+   left is padded; latent rows cannot be padded (unify_kv_cache_spec_page_size). Returns 0 where it
+   is not possible. */
+static int vram__vllm_unify(vram__serve *s) {
+  uint64_t most = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].page > most)
+      most = s->spec[i].page;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind == VRAM_KV_LATENT && most % s->spec[i].page)
+      return 0;
+  for (i = 0; i < s->nspec; i++) {
+    vram__spec *p = &s->spec[i];
+    if (p->row.kind != VRAM_KV_STATE && most % p->page == 0)
+      p->block *= most / p->page;
+    p->page = most;
+  }
+  return 1;
+}
+
+/* Blocks of one group that a request of max_model_len tokens takes. */
+static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
+  const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
+  uint64_t tokens = s->o->max_model_len;
+  if (p->row.kind == VRAM_KV_STATE)
+    return (s->o->prefix_states ? 2u : 1u) + (uint64_t)s->o->draft;
+  if (vram__kv_has_window(p->row.kind)) {
+    const uint64_t window =
+        p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
+    if (window < tokens && window + ahead < tokens)
+      tokens = window + ahead;
+  }
+  return vram__div_up_u64(tokens, p->block) + (p->row.kind == VRAM_KV_SLIDING);
+}
+
+/* One group: how many layers, of that kind. */
+static void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers, uint64_t bytes,
+                              uint64_t blocks) {
+  vram_serve_report *r = s->r;
+  if (r->ngroup < VRAM_SERVE_MAX_GROUPS) {
+    vram_serve_group *g = &r->group[r->ngroup++];
+    g->kind = p->row.kind;
+    g->layers = (uint32_t)layers;
+    g->block = p->block;
+    g->page_bytes = p->page;
+    g->bytes = bytes;
+    g->blocks_per_request = blocks;
+  }
+  r->groups++;
+  r->blocks_per_request = vram__sum_or_overflow(r->blocks_per_request, blocks);
+  if (bytes > r->block_bytes)
+    r->block_bytes = bytes;
+}
+
+/* All layers in one group. */
+static void vram__vllm_one_group(vram__serve *s) {
+  const vram__spec *widest = s->spec;
+  uint64_t layers = 0, bytes = 0, blocks = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    const uint64_t n = vram__vllm_blocks(s, p);
+    layers += p->count;
+    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(p->page, p->count));
+    blocks = n > blocks ? n : blocks;
+    if (p->page > widest->page)
+      widest = p;
+  }
+  vram__serve_group(s, widest, layers, bytes, blocks);
+}
+
+/* Groups of as many layers as the smallest kind has; of the largest, where that is less than half
+   as much again (_get_kv_cache_groups_uniform_page_size). */
+static void vram__vllm_groups(vram__serve *s) {
+  uint64_t least = UINT64_MAX, most = 0, size, i, n;
+  uint32_t k;
+  for (k = 0; k < s->nspec; k++) {
+    least = s->spec[k].count < least ? s->spec[k].count : least;
+    most = s->spec[k].count > most ? s->spec[k].count : most;
+  }
+  size = s->rules->even_groups && 2 * most < 3 * least ? most : least;
+  for (k = 0; k < s->nspec; k++) {
+    const vram__spec *p = &s->spec[k];
+    const uint64_t blocks = vram__vllm_blocks(s, p);
+    n = vram__div_up_u64(p->count, size);
+    for (i = 0; i < n; i++) {
+      const uint64_t layers = vram__div_up_u64(p->count - i, n);
+      vram__serve_group(s, p, layers, vram__product_or_overflow(p->page, layers), blocks);
+    }
+  }
+}
+
+static vram_result vram__vllm_plan(vram__serve *s) {
+  vram_result code = vram__vllm_align_states(s);
+  if (code)
+    return code;
+  vram__spec_merge(s);
+  if (s->o->no_hybrid)
+    vram__vllm_promote(s);
+  if (!vram__vllm_is_uniform(s)) {
+    if (vram__vllm_has(s, VRAM_KV_LATENT) && vram__vllm_has(s, VRAM_KV_SLIDING) &&
+        !vram__vllm_has(s, VRAM_KV_CHUNKED)) {
+      vram__serve copy = *s;
+      if (!vram__vllm_unify(&copy))
+        vram__vllm_promote(s);
+    }
+    if (s->o->no_hybrid && !vram__vllm_is_uniform(s))
+      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "these layers do not become one kind");
+    if (!vram__vllm_is_uniform(s)) {
+      if (!vram__vllm_unify(s))
+        return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED,
+                                "pages of latent rows do not divide the largest page");
+      vram__vllm_groups(s);
+      return VRAM_OK;
+    }
+  }
+  vram__vllm_one_group(s);
+  return VRAM_OK;
+}
+
+static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
+  const vram_serve_report *r = s->r;
+  uint64_t block = UINT64_MAX;
+  uint32_t i;
+  to->blocks = to->kv_bytes / r->block_bytes;
+  to->concurrency = (double)to->blocks / (double)r->blocks_per_request;
+  to->serves_one =
+      to->blocks >= r->blocks_per_request + (s->rules->by_requests ? 1 : 0); /* the null block */
+  if (s->rules->by_requests) {
+    to->tokens = (uint64_t)(to->concurrency * (double)s->o->max_model_len);
+    return;
+  }
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind != VRAM_KV_STATE && s->spec[i].block < block)
+      block = s->spec[i].block;
+  if (block == UINT64_MAX) /* states alone: a block is a request */
+    block = s->o->max_model_len;
+  to->tokens = vram__product_or_overflow(to->blocks / r->groups, block);
+}
+
+/* ---- SGLang --------------------------------------------------------------------------------- */
+
+/* Layers with a window have a pool of their own with a share of the tokens; states get
+   mamba_full_memory_ratio (0.9) of what attention gets. r->block_bytes: of a token of the full
+   pool, whose share of windows is rounded up. */
+#define VRAM__SGLANG_STATES 0.9
+
+static vram_result vram__sglang_plan(vram__serve *s) {
+  const int full = vram__vllm_has(s, VRAM_KV_FULL) || vram__vllm_has(s, VRAM_KV_LATENT);
+  uint32_t i;
+  vram__spec_merge(s);
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    uint64_t bytes = vram__product_or_overflow(p->page, p->count);
+    if (bytes == VRAM_OVERFLOW)
+      return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a block's bytes");
+    if (p->row.kind == VRAM_KV_CHUNKED && full)
+      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "chunked layers have no rule");
+    vram__serve_group(
+        s, p, p->count, bytes,
+        p->row.kind == VRAM_KV_STATE ? 1 : vram__div_up_u64(s->o->max_model_len, p->block));
+  }
+  return VRAM_OK;
+}
+
+static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
+  const int full = vram__vllm_has(s, VRAM_KV_FULL) || vram__vllm_has(s, VRAM_KV_LATENT);
+  double room = (double)to->kv_bytes, cell = 0; /* of one token: pages are whole multiples of it */
+  uint64_t tokens;
+  uint32_t i;
+  if (vram__vllm_has(s, VRAM_KV_STATE))
+    room -= room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES);
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    const double bytes = (double)p->page * (double)p->count / (double)s->block;
+    if (p->row.kind != VRAM_KV_STATE)
+      cell += full && p->row.kind == VRAM_KV_SLIDING ? bytes * s->rules->window_share : bytes;
+  }
+  tokens = cell > 0 ? (uint64_t)(room / cell) : 0;
+  to->blocks = tokens / s->block;
+  to->tokens = to->blocks * s->block;
+  to->concurrency = (double)to->tokens / (double)s->o->max_model_len;
+  to->serves_one = to->tokens >= s->o->max_model_len;
+}
+
+/* ---- the budget ----------------------------------------------------------------------------- */
+
+#define VRAM__MIB(n) ((uint64_t)(n) << 20)
+
+/* What the trial run takes. Low: outputs of one layer's feed-forward, which live together, or the
+   logits in f32. High: twice that and a sorted copy of the logits, their indices and
+   probabilities. */
+static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
+  const vram_serve_options *o = s->o;
+  const uint64_t logits = s->r->sequences * o->vocab;
+  uint64_t bytes;
+  if (!o->hidden || !o->intermediate) {
+    to->high = VRAM__MIB(3072);
+    to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
+    return;
+  }
+  if (vram_dtype_bytes(o->activations ? o->activations : VRAM_BF16,
+                       s->r->batched_tokens *
+                           (3 * vram__div_up_u64(o->intermediate, s->tp) + o->hidden),
+                       &bytes))
+    bytes = 0;
+  to->low = bytes > 4 * logits ? bytes : 4 * logits;
+  to->high = 2 * bytes + 24 * logits;
+  to->why = "low: one feed-forward or the logits; high: twice that and a sort of the logits";
+}
+
+static void vram__serve_terms(const vram__serve *s) {
+  vram_serve_range *term = s->r->term;
+  vram_serve_range *const graphs = &term[VRAM_SERVE_GRAPHS], *const context =
+                                                                 &term[VRAM_SERVE_CONTEXT];
+  vram__serve_activations(s, &term[VRAM_SERVE_ACTIVATIONS]);
+  graphs->why = "published: 0.08 to 1.62 GiB (club-3090 issue 617, vllm pull 39559)";
+  if (s->o->eager || (s->o->engine == VRAM_ENGINE_VLLM && !s->rules->counts_graphs))
+    graphs->why = s->o->eager ? "none" : "not counted by these rules: taken beside the share";
+  else
+    graphs->high = VRAM__MIB(2048);
+  context->low = VRAM__MIB(30);
+  context->high = VRAM__MIB(s->tp > 1 ? 4096 : 2048);
+  context->why =
+      "published: 0.03 to 1.79 GiB on one device, 3.58 GiB on two (vllm pull 10511, issues "
+      "10517, 13882)";
+  if (s->o->engine == VRAM_ENGINE_SGLANG) {
+    term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
+    term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";
+    graphs->high = 0;
+    graphs->why = "in the share that is left free";
+  }
+}
+
+/* ceil(device * utilization), as Python has it. */
+static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
+  const double share = (double)bytes * s->r->utilization;
+  const uint64_t whole = (uint64_t)share;
+  return s->o->engine == VRAM_ENGINE_VLLM && (double)whole < share ? whole + 1 : whole;
+}
+
+static uint64_t vram__serve_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static void vram__serve_budget(const vram__serve *s) {
+  vram_serve_report *r = s->r;
+  uint64_t low = 0, high = 0;
+  int i;
+  vram__serve_terms(s);
+  r->requested_bytes = vram__serve_share(s, s->o->device_bytes);
+  for (i = 0; i < VRAM_SERVE_TERM_COUNT; i++) {
+    low += r->term[i].low;
+    high += r->term[i].high;
+  }
+  r->low.kv_bytes = r->high.kv_bytes = s->o->kv_bytes;
+  if (s->o->kv_bytes)
+    return;
+  if (s->o->engine == VRAM_ENGINE_SGLANG) { /* a share of what is free once the context is there */
+    r->high.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, low));
+    r->low.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, high));
+    low = high = 0;
+  } else
+    r->high.kv_bytes = r->low.kv_bytes = r->requested_bytes;
+  r->high.kv_bytes = vram__serve_less(vram__serve_less(r->high.kv_bytes, low), s->o->weights_bytes);
+  r->low.kv_bytes = vram__serve_less(vram__serve_less(r->low.kv_bytes, high), s->o->weights_bytes);
+}
+
+/* Tokens and sequences of a batch where nobody says (engine/arg_utils.py, get_batch_defaults). */
+static void vram__serve_batch(const vram__serve *s) {
+  const vram_serve_options *o = s->o;
+  const uint64_t device = o->device_bytes;
+  vram_serve_report *r = s->r;
+  const int large = device >= VRAM__MIB(160 * 1024), medium = device >= VRAM__MIB(70 * 1024);
+  r->batched_tokens = o->batched_tokens;
+  r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
+  if (!r->batched_tokens) {
+    r->batched_tokens = large ? 16384 : medium ? 8192 : 2048;
+    if (r->sequences * o->max_model_len < r->batched_tokens)
+      r->batched_tokens = r->sequences * o->max_model_len;
+  }
+  if (!o->sequences && r->sequences > r->batched_tokens)
+    r->sequences = r->batched_tokens;
+}
+
+static vram_result vram__serve_options_check(vram__serve *s) {
+  const vram_serve_options *o = s->o;
+  const uint32_t len = o->rules ? vram__text_len(o->rules) : 0;
+  uint32_t i;
+  if (o->engine >= VRAM_ENGINE_COUNT)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "no such engine");
+  for (i = 0; i < VRAM__SERVE_VERSIONS && !s->rules; i++)
+    if (vram__serve_versions[i].engine == o->engine &&
+        (!len || vram__text_is(o->rules, len, vram__serve_versions[i].version)))
+      s->rules = &vram__serve_versions[i];
+  if (!s->rules)
+    return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "no rules of that version");
+  s->r->rules = s->rules->version;
+  if (!o->max_model_len || o->max_model_len > VRAM__SERVE_MOST)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "max_model_len is 1 to 2^31 tokens");
+  if (o->batched_tokens > VRAM__SERVE_MOST || o->sequences > VRAM__SERVE_MOST || o->block > 65536 ||
+      o->batches > 65536)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "a batch or a block is too large");
+  if (!(o->utilization >= 0 && o->utilization <= 1))
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "the share of the device is 0 to 1");
+  if (!o->device_bytes && !o->kv_bytes)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "how large is the device, or the cache?");
+  if (o->device_bytes > VRAM_MAX_BYTES / 2 || o->kv_bytes > VRAM_MAX_BYTES / 2)
+    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "too large a device or cache");
+  s->r->utilization = o->utilization > 0 ? o->utilization : s->rules->utilization;
+  s->tp = o->tp ? o->tp : 1;
+  s->block = o->block ? o->block : s->rules->block;
+  return VRAM_OK;
+}
+
+static void vram__serve_result(const vram__serve *s, vram_serve_result *to) {
+  if (!s->r->groups) { /* nothing is kept: vLLM's null block alone */
+    to->blocks = 1;
+    to->serves_one = 1;
+  } else if (s->o->engine == VRAM_ENGINE_VLLM)
+    vram__vllm_result(s, to);
+  else
+    vram__sglang_result(s, to);
+}
+
+VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
+                                vram_serve_report *r, vram_error *e) {
+  vram__serve s;
+  vram_result code;
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  vram__memory_zero(&s, sizeof s);
+  s.o = o;
+  s.r = r;
+  s.e = e;
+  code = vram__serve_options_check(&s);
+  if (code)
+    return code;
+  vram__serve_batch(&s);
+  for (i = 0; i < kv->nlayer; i++) {
+    code = vram__spec_add(&s, &kv->layer[i]);
+    if (code)
+      return code;
+  }
+  code = o->engine == VRAM_ENGINE_VLLM ? s.nspec ? vram__vllm_plan(&s) : VRAM_OK
+                                       : vram__sglang_plan(&s);
+  if (code)
+    return code;
+  if (r->block_bytes >= VRAM_MAX_BYTES || r->blocks_per_request >= VRAM_MAX_BYTES)
+    return vram__serve_fail(&s, VRAM_ERR_OVERFLOW, "a block's bytes");
+  vram__serve_budget(&s);
+  vram__serve_result(&s, &r->low);
+  vram__serve_result(&s, &r->high);
+  return VRAM_OK;
+}
+
+#endif /* VRAM_NO_KV */
 
 #endif /* VRAM_IMPLEMENTATION */
 

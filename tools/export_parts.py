@@ -38,7 +38,10 @@ class Parts(TorchDispatchMode):
             return own(args, kwargs, r)
         if name.endswith("_copy"):
             raise NoWord("a copy of a view")
-        self.rec.call(NAMES.get(name, name), args, kwargs, r)
+        try:
+            self.rec.call(NAMES.get(name, name), args, kwargs, r)
+        except NoWord as e:
+            raise NoWord(f"{name}: {e}" if self.count > 1 else str(e))
         return r
 
     def aten_to_copy(self, args, kwargs, r):
@@ -60,6 +63,13 @@ class Parts(TorchDispatchMode):
 
     def aten_expand(self, args, kwargs, r):
         self.rec.emit("expand", [args[0]], r, {"shape": shape_text(r.shape)})
+        return r
+
+    def aten_slice(self, args, kwargs, r):
+        x, dim, start, end, step = [*args, *(0, None, None, 1)[len(args) - 1 :]]
+        start, end, step = slice(start, end, step).indices(x.shape[dim])
+        keys = {"dim": dim, "start": start or None, "end": None if end >= x.shape[dim] else end}
+        self.rec.emit("slice", [x], r, {**keys, "step": None if step == 1 else step})
         return r
 
     def aten_index(self, args, kwargs, r):

@@ -422,9 +422,14 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         if kwargs.get("rounding_mode"):
             keys["rounding_mode"] = kwargs["rounding_mode"]
         if tensor(a) and tensor(b):
+            if "alpha" in row.keys and kwargs.get("alpha", 1) != 1:
+                keys["alpha"] = kwargs["alpha"]
             self.emit(op, [a, b], r, keys)
             return
         if op == "pow" and not tensor(a):
+            if b.is_floating_point() and a not in (0, 1):
+                self.emit("rpow", [b], r, name="pow")
+                return
             if b.requires_grad:
                 raise NoWord("a number to the power of a tensor")
             self.emit("mul", [b], r, {"scalar": 1}, name="pow")
@@ -451,9 +456,12 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             self.emit("mul", [x], r, {"scalar": 1}, name="rsub")
 
     def op_clamp(self, a, r, inplace):
-        tensors = [a.get(k) for k in ("min", "max") if isinstance(a.get(k), torch.Tensor)]
-        if tensors:
-            raise NoWord("bounds that are tensors")
+        bounds = [a.get(k) for k in ("min", "max") if isinstance(a.get(k), torch.Tensor)]
+        if bounds and inplace:
+            raise NoWord("bounds that are tensors, in place")
+        if bounds:
+            self.emit("clamp_tensor", [a["x"], *bounds], r, name="clamp")
+            return
         num = lambda v: (
             None if v is None or isinstance(v, torch.Tensor) else max(-65504, min(65504, v))
         )  # which bounds there are counts, not where
@@ -551,10 +559,27 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     def op_instance_norm(self, a, r, _):
         tracked = a.get("running_mean") is not None
+        weights = [a.get("weight"), a.get("bias")]
+        if any(w is not None and self.ref(w).own is None for w in weights):
+            self.instance_norm_parts(a["x"], weights, tracked, r)
+            return
         if tracked:
             self.stats.add(id(a["running_mean"]))
             self.stats.add(id(a["running_var"]))
         self.normed("instance_norm", a, r, {"track_running_stats": 1 if tracked else None})
+
+    def instance_norm_parts(self, x, weights, tracked, r):
+        """of weights that are computed: a batch norm of all planes (Normalization.cpp, instance_norm)"""
+        if tracked or any(w is None for w in weights):
+            raise Problem(
+                "instance_norm: computed weights beside running statistics, or one alone, have no line"
+            )
+        n, c = x.shape[:2]
+        own = [self.made("repeat", [self.ref(w)], {"repeats": n}) for w in weights]
+        planes = self.made("contiguous", [self.ref(x)], {})
+        planes = self.made("view", [planes], {"shape": shape_text([1, n * c, *x.shape[2:]])})
+        y = self.made("batch_norm", [planes, *own], {"track_running_stats": 0})
+        self.emit("view", [y], r, {"shape": shape_text(r.shape)}, name="instance_norm")
 
     def op_layer_norm(self, a, r, _):
         self.weighted(
@@ -582,6 +607,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         )
 
     def op_bilinear(self, a, r, _):
+        if any(a.get(k) is not None and self.ref(a[k]).own is None for k in ("weight", "bias")):
+            raise Problem("bilinear: weights that are computed have no line")
         self.weighted(
             "bilinear",
             [a["x1"], a["x2"]],
@@ -775,15 +802,6 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         for t in r:  # slices, each with a record of its own
             self.emit("slice", [a["x"]], t, {"dim": d or None, "start": at or None, "end": at + t.shape[d]})
             at += t.shape[d]
-
-    def op_diff(self, a, r, _):
-        x, dim = a["x"], a.get("dim", -1)
-        ends = [v for v in (a.get("prepend"), x, a.get("append")) if v is not None]
-        x = self.made("cat", [self.ref(v) for v in ends], {"dim": dim}) if len(ends) > 1 else self.ref(x)
-        high, low = (
-            self.made("narrow", [x], {"dim": dim, "start": k, "length": r.shape[dim]}) for k in (1, 0)
-        )
-        self.emit("sub", [high, low], r, name="diff")
 
     def op_repeat_interleave(self, a, r, _):
         if "repeats" not in a or isinstance(a["repeats"], torch.Tensor):
@@ -1150,6 +1168,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.op_max(a, r, _, "min")
 
     def op_var(self, a, r, _, op="var"):
+        if isinstance(a.get("dim"), bool):  # var(x, unbiased)
+            a["correction"] = a.pop("dim")
         c = a.get("correction")
         self.reduce(op, a, r, {"correction": None if c in (None, True, 1) else int(c)})
 
@@ -1157,12 +1177,13 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.op_var(a, r, _, "std")
 
     def op_linalg_vector_norm(self, a, r, _):
-        if a.get("ord", 2) not in (2, 2.0):
-            raise NoWord("a norm that is not the 2-norm")
-        self.reduce("norm", a, r)
+        p = a.get("ord", a.get("p"))
+        p = 2 if p is None or p == "fro" else p
+        if isinstance(p, str) or not 1 <= p < float("inf"):
+            raise NoWord("a norm that is none of the powers from 1 on")
+        self.reduce("norm", a, r, {"p": None if p == 2 else p})
 
-    def op_norm(self, a, r, _):
-        self.reduce("norm", a, r)
+    op_norm = op_linalg_vector_norm
 
     # ---- create
     def create(self, op, args, kwargs, r):
@@ -1181,8 +1202,11 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         else:
             self.laid_out(self.emit(op, [], r, {**keys, "dtype": DTYPES[r.dtype]}), r)
 
-    def op_fill(self, a, r, _):
-        self.emit("fill", [a[0][0]], r, {"inplace": 1})
+    def op_fill(self, a, r, inplace):
+        x = a[0][0]
+        if not inplace:  # torch.fill: a copy, which is then filled
+            x = self.made("clone", [self.ref(x)], {})
+        self.emit("fill", [x], r, {"inplace": 1})
 
     op_zero = op_fill
 

@@ -8,14 +8,36 @@ from export_rows import Problem, RNN
 class Recurrent:
     """of the recorder: writes these modules"""
 
-    def with_own_weights(self, m):
-        """refuses recurrent nets whose weights are computed in each pass (weight_norm), which none of their lines has"""
+    def computes_weights(self, m):
+        """whether weights are computed in each pass (weight_norm); nets lay theirs into one tensor in each pass then, which no line says"""
         computed = [n for n, _ in m.named_parameters() if "." in n or n.endswith(("_g", "_v", "_orig"))]
-        if computed:
+        if computed and isinstance(m, torch.nn.RNNBase):
             where = self.paths[-1] or type(m).__name__
             raise Problem(
                 f"{where}: a recurrent net that computes its weights ({computed[0]}) has no line in the text form"
             )
+        return bool(computed)
+
+    def cell_of_function(self, op, a, r, keys=None):
+        """a call of PyTorch's function below the module, which gets the weights and biases"""
+        x, h, *weights = a[0]
+        states = list(h) if isinstance(h, (tuple, list)) else [h]
+        weights = [w for w in weights if w is not None]
+        keys = {"hidden_size": states[0].shape[-1], "bias": 0 if len(weights) == 2 else None, **(keys or {})}
+        results = list(r) if isinstance(r, (tuple, list)) else r
+        self.emit(op, [x, *states, *weights], results, keys, True, outs=["", ".c"])
+
+    def op_lstm_cell(self, a, r, inplace):
+        self.cell_of_function("lstm_cell", a, r)
+
+    def op_gru_cell(self, a, r, inplace):
+        self.cell_of_function("gru_cell", a, r)
+
+    def op_rnn_tanh_cell(self, a, r, inplace):
+        self.cell_of_function("rnn_cell", a, r)
+
+    def op_rnn_relu_cell(self, a, r, inplace):
+        self.cell_of_function("rnn_cell", a, r, {"nonlinearity": "relu"})
 
     def recurrent(self, m, args, kwargs, r):
         op = RNN[type(m).__name__]

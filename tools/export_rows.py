@@ -140,7 +140,6 @@ view reshape | x *shape
 flatten x start_dim end_dim
 unflatten x dim sizes
 tensor_split x sections dim
-diff x n dim prepend append
 repeat_interleave x repeats dim output_size
 scatter x dim index src
 index_add index_add_ | x dim index source

@@ -91,8 +91,8 @@ def called(rec, module):
             rec.unit -= 1
 
     def by_kind(m, args, kwargs):
-        if isinstance(m, (nn.RNNBase, nn.RNNCellBase)):
-            rec.with_own_weights(m)
+        if isinstance(m, (nn.RNNBase, nn.RNNCellBase)) and rec.computes_weights(m):
+            return call(m, *args, **kwargs)  # a cell: what it calls has the weights
         if type(m).__name__ in RNN and type(m).__module__.startswith("torch.nn.") and not rec.unit:
             r = as_one(m, args, kwargs)
             rec.recurrent(m, args, kwargs, r)

@@ -202,6 +202,11 @@ def recurrent_cell(l):
     keys = {"nonlinearity": l.keys.get("nonlinearity", "tanh")} if l.op == "rnn_cell" else {}
     kind = {"lstm_cell": nn.LSTMCell, "gru_cell": nn.GRUCell, "rnn_cell": nn.RNNCell}[l.op]
     state = l.inputs[1:]
+    if len(state) > 2:  # the function below the module, with weights that were computed
+        states = 2 if l.op == "lstm_cell" else 1
+        name = f"rnn_{keys['nonlinearity']}_cell" if keys else l.op
+        y = getattr(torch, name)(l.x, tuple(state[:2]) if states == 2 else state[0], *state[states:])
+        return list(y) if states == 2 else y
     cell = l.module(lambda: kind(l.x.shape[-1], l.size("hidden_size"), l.flag("bias", 1), **keys))
     y = cell(l.x, *([tuple(state)] if l.op == "lstm_cell" and state else state))
     return list(y) if l.op == "lstm_cell" else y
@@ -415,6 +420,16 @@ def clamp(l):
     return getattr(torch, "clamp_" if l.flag("inplace", 0) else "clamp")(l.x, **keys)
 
 
+@call("rpow")
+def rpow(l):
+    return 2.5**l.x
+
+
+@call("clamp_tensor")
+def clamp_tensor(l):
+    return torch.clamp(*l.inputs)
+
+
 @call("add", "sub", "mul", "div", "pow", "floor_divide", "maximum", "minimum", "remainder")
 def arithmetic(l):
     number = 3.0 if l.x.is_floating_point() or l.op == "pow" else 3
@@ -484,7 +499,7 @@ def along(l):
 
 @call("norm")
 def norm(l):
-    return torch.linalg.vector_norm(l.x, 2, dim=l.sizes("dim"), keepdim=l.flag("keepdim", 0), dtype=l.dtype())
+    return torch.linalg.vector_norm(l.x, l.number("p", 2), dim=l.sizes("dim"), keepdim=l.flag("keepdim", 0), dtype=l.dtype())
 
 
 @call("max", "min")

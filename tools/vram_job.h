@@ -21,7 +21,7 @@
   "  --last-batch N        the last batch of an epoch is one of N: what runs then,\n"              \
   "                        and the step behind it\n"                                               \
   "  --eval-batch N        between two steps a batch of N in eval mode and no_grad\n"              \
-  "  --dry-run-batch N     before the first step a forward pass of N (torchsummary: 2)\n"          \
+  "  --dry-run-batch N     first a forward pass of N, as torchsummary does\n"                      \
   "  --clip-grad-norm foreach|loop\n"                                                              \
   "                        clip_grad_norm_() before the optimizer's step\n"                        \
   "  --optimizer-in-backward\n"                                                                    \

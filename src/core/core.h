@@ -6,8 +6,8 @@
    (-DVRAM__FN=). Where parts are left out, not all of it is used. */
 #ifndef VRAM__FN
 #if defined(__GNUC__) && (defined(VRAM_NO_MODEL) || defined(VRAM_NO_STEP) ||                       \
-                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                            \
-                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ))
+                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) ||                         \
+                          defined(VRAM_NO_WRITE) || defined(VRAM_NO_READ) || defined(VRAM_NO_KV))
 #define VRAM__FN static __attribute__((unused))
 #else
 #define VRAM__FN static

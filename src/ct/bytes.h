@@ -611,6 +611,22 @@
    (layers)*VRAM_ROWS_BYTES(t, VRAM_SHAPE2(context, sequences), VRAM_U(1) * (kv_lora) + (d_rope)))
 /* tokens that pages of block tokens hold */
 #define VRAM_KV_PAGED_TOKENS(tokens, block) VRAM_ALIGN_UP(tokens, block)
+/* tokens that a layer with a window (sliding or chunked) holds of a sequence, ahead tokens of one
+   batch beside it, in pages of block tokens: the context of
+   VRAM_KV_CACHE_BYTES for these layers */
+#define VRAM_KV_WINDOW_TOKENS(tokens, window, ahead, block)                                        \
+  VRAM_ALIGN_UP(VRAM_U(1) * (tokens) < VRAM_U(1) * (window) + (ahead)                              \
+                    ? VRAM_U(1) * (tokens)                                                         \
+                    : VRAM_U(1) * (window) + (ahead),                                              \
+                block)
+/* heads of keys and values on each of tp ranks: fewer than ranks are copied */
+#define VRAM_KV_RANK_HEADS(kv_heads, tp)                                                           \
+  (VRAM_U(1) * (kv_heads) < VRAM_U(1) * (tp) ? VRAM_U(1) : VRAM_U(1) * (kv_heads) / (tp))
+/* one page of one layer, and whole pages in so many bytes */
+#define VRAM_KV_PAGE_BYTES(t, block, kv_heads, dk, dv)                                             \
+  VRAM_KV_CACHE2_BYTES(t, t, VRAM_U(1), kv_heads, dk, dv, block, VRAM_U(1))
+#define VRAM_KV_PAGES(bytes, layers, page_bytes)                                                   \
+  (VRAM_U(1) * (bytes) / (VRAM_U(1) * (layers) * (page_bytes)))
 /* state-space (Mamba) state, elements for each layer and sequence: (conv-1)(inner + 2 groups state)
    and state * inner */
 #define VRAM_SSM_STATE_ELEMS(d_conv, d_inner, d_state, n_group)                                    \

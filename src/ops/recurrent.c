@@ -156,12 +156,35 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim + 1, size, dt);
 }
 
+/* Inputs of a cell: x, all states or none, and behind states also its weights and biases, where the
+   program computes them. How many are weights; -1: not as said. */
+static int vram__cell_weights_given(const vram_node *n, const vram__rnn *r) {
+  const uint32_t states = r->kind == VRAM__RNN_LSTM ? 2 : 1;
+  if (n->nin == 1 || n->nin == 1 + states)
+    return 0;
+  return n->nin == 1 + states + r->params ? (int)r->params : -1;
+}
+
+/* The weights are of the sizes that the cell's own would have. */
+static int vram__cell_weights_fit(vram_graph *g, const vram_node *n, const vram__rnn *r) {
+  const int64_t units = r->gates * r->hidden_size;
+  uint32_t i;
+  for (i = 0; i < r->params; i++) {
+    const vram_dims *d = n->in[n->nin - r->params + i]->d;
+    const int64_t in = i ? r->hidden_size : r->input_size;
+    if (d->ndim != (i < 2 ? 2u : 1u) || d->v[0] != units || (i < 2 && d->v[1] != in))
+      return vram__node_error(g, n, "a weight or bias of another shape");
+  }
+  return 1;
+}
+
 static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const vram_dtype dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[2];
   uint32_t ndim = 0;
+  int given;
   if (x->ndim != 1 && x->ndim != 2)
     return vram__node_error(g, n, "an input of other than one or two axes");
   vram__rnn_units_of(n, &r);
@@ -170,13 +193,20 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "hidden_size must be at least 1");
   if (r.kind == VRAM__RNN_LSTM && n->nin == 2)
     return vram__node_error(g, n, "lstm_cell with a hidden state and no cell state");
-  if (!vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
+  given = vram__cell_weights_given(n, &r);
+  if (given < 0)
+    return vram__node_error(g, n,
+                            "wrong number of inputs (expected x, its states or none, and behind "
+                            "states every weight and bias or none)");
+  if (given ? !vram__cell_weights_fit(g, n, &r)
+            : !vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
     return 0;
   if (x->ndim == 2)
     size[ndim++] = x->v[0];
   size[ndim++] = r.hidden_size;
   g->extra += 4096;
-  if (!vram__rnn_state(g, n, 1, ndim, size) || !vram__rnn_state(g, n, 2, ndim, size))
+  if (!vram__rnn_state(g, n, 1, ndim, size) ||
+      (r.kind == VRAM__RNN_LSTM && !vram__rnn_state(g, n, 2, ndim, size)))
     return 0;
   if (n->nout > 1 && r.kind == VRAM__RNN_LSTM && !vram__node_out(g, n, 1, ndim, size, dt))
     return 0;
@@ -186,6 +216,16 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
 static uint64_t vram__flops_rnn(const vram_node *n) {
   return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)),
                                    vram__matrix_elements(n));
+}
+
+static uint64_t vram__flops_rnn_cell(const vram_node *n) {
+  uint64_t elements = vram__matrix_elements(n);
+  uint32_t i;
+  vram__rnn r;
+  vram__rnn_units_of(n, &r);
+  for (i = 0; i < 2 && vram__cell_weights_given(n, &r) > 0; i++)
+    elements = vram__sum_or_overflow(elements, n->in[n->nin - r.params + i]->d->numel);
+  return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)), elements);
 }
 
 #ifndef VRAM_NO_STEP
@@ -563,19 +603,19 @@ enum { VRAM__CELL_W_IH, VRAM__CELL_W_HH, VRAM__CELL_B_IH, VRAM__CELL_B_HH, VRAM_
 typedef struct vram__rnn_cell {
   int kind, unbatched;
   int64_t hidden_size;
+  uint32_t inputs;    /* beside weights */
   vram__tensor in[3]; /* input, hx, cx */
   vram__tensor zeros; /* the states, where none is given */
   vram__tensor w[VRAM__CELL_PARAMS];
 } vram__rnn_cell;
 
 /* torch.nn.LSTMCell.forward: a batch of one where there is none, zeros for states. */
-static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__tensor *x,
-                              vram__rnn_cell *c) {
+static void vram__cell_inputs(vram__step *s, const vram__tensor *x, vram__rnn_cell *c) {
   uint32_t i;
   c->zeros = c->in[1] = c->in[2] = vram__tensor_none();
-  for (i = 0; i < n->nin; i++)
+  for (i = 0; i < c->inputs; i++)
     c->in[i] = c->unbatched ? vram__torch_unsqueeze(s, x[i], 0) : vram__tensor_retain(s, x[i]);
-  if (n->nin > 1)
+  if (c->inputs > 1)
     return;
   c->zeros = vram__tensor_empty(s, vram__dims_2d(s, c->in[0].d->v[0], c->hidden_size), x[0].dt);
   c->in[1] = vram__tensor_retain(s, c->zeros);
@@ -584,12 +624,12 @@ static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__ten
 }
 
 /* Autocast's lower precision: the last argument is cast first, the states in their order. */
-static void vram__cell_autocast(vram__step *s, const vram_node *n, vram__rnn_cell *c) {
+static void vram__cell_autocast(vram__step *s, vram__rnn_cell *c) {
   static const uint8_t order[] = {1, 2, 0}; /* state, cell state, input */
   uint32_t i;
   for (i = VRAM__CELL_PARAMS; i-- > 0;)
-    c->w[i] =
-        i < n->nparam ? vram__autocast_low(s, s->param[n->param[i]->index]) : vram__tensor_none();
+    if (c->w[i].d)
+      c->w[i] = vram__autocast_low(s, c->w[i]);
   for (i = 0; s->amp && i < 3; i++) {
     vram__tensor *in = c->in + order[i];
     if (in->d)
@@ -685,13 +725,21 @@ static uint32_t vram__cell_nonlinearity(const vram_node *n) {
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   vram__rnn_cell c;
+  vram__rnn r;
   vram__tensor out[2];
-  uint32_t i;
+  uint32_t i, given;
   c.kind = vram__op_at(n->op)->kind;
   c.unbatched = x[0].d->ndim == 1;
   c.hidden_size = VRAM__INT(n, hidden_size, 0);
-  vram__cell_inputs(s, n, x, &c);
-  vram__cell_autocast(s, n, &c);
+  vram__rnn_units_of(n, &r);
+  given = (uint32_t)vram__cell_weights_given(n, &r);
+  c.inputs = n->nin - given;
+  vram__cell_inputs(s, x, &c);
+  for (i = 0; i < VRAM__CELL_PARAMS; i++)
+    c.w[i] = i < given       ? x[c.inputs + i]
+             : i < n->nparam ? s->param[n->param[i]->index]
+                             : vram__tensor_none();
+  vram__cell_autocast(s, &c);
   if (c.kind == VRAM__RNN_PLAIN)
     vram__forward_simple_cell(s, &c, vram__cell_nonlinearity(n), out);
   else
@@ -969,9 +1017,9 @@ VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN,
          VRAM__OP_FLAT | VRAM__OP_FLOATS,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, "", 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM,
-         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU,
-         VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN,
-         VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");
+VRAM__OP(lstm_cell, "", 1, 7, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_LSTM, VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, "", 1, 6, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_GRU, VRAM__OP_FLOATS, "hidden_size! bias frozen weights dtype");
+VRAM__OP(rnn_cell, "", 1, 6, rnn_cell, SAME, none, rnn_cell, none, rnn_cell, RNN_CELL,
+         VRAM__RNN_PLAIN, VRAM__OP_FLOATS, "hidden_size! bias nonlinearity frozen weights dtype");

@@ -87,6 +87,12 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
+static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
+  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
+    return vram__node_error(g, n, "p of a norm must be at least 1");
+  return vram__shape_reduce(g, n);
+}
+
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
   if (!vram__shape_reduce(g, n))
     return 0;
@@ -529,7 +535,7 @@ static void vram__backward_aminmax(vram__step *s, vram__grad_fn *f, vram__tensor
   }
 }
 
-/* torch.linalg.vector_norm with ord 2 */
+/* torch.linalg.vector_norm */
 
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
@@ -558,18 +564,51 @@ static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
+/* The 2-norm: x over the norm, 0 where that is 0. */
+static vram__tensor vram__norm_two(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor q = vram__pointwise_empty2(s, x, y);
+  const vram__tensor m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
+  const vram__tensor to = vram__pointwise_empty2(s, g, q);
+  vram__tensor_release(s, m);
+  vram__tensor_release(s, q);
+  return to;
+}
+
+/* Of others a power of x, signed, times grad over a power of the norm; the 1-norm has signs alone.
+ */
+static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                     vram__tensor y) {
+  vram__tensor sign = vram__tensor_none(), power = vram__pointwise_empty1(s, x), scaled, t, to;
+  if (p == VRAM__ONE) {
+    to = vram__pointwise_empty2(s, power, g);
+    vram__tensor_release(s, power);
+    return to;
+  }
+  if (p < 2 * VRAM__ONE)
+    sign = vram__pointwise_empty1(s, x);
+  scaled = vram__pointwise_empty2(s, sign.d ? sign : x, power);
+  vram__tensor_release(s, sign);
+  vram__tensor_release(s, power);
+  power = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, g, power);
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL));
+  to = vram__pointwise_empty2(s, scaled, t);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
+  const int64_t p =
+      f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  q = vram__pointwise_empty2(s, x, y);
-  m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
-  to[0] = vram__pointwise_empty2(s, g, q);
-  vram__tensor_release(s, m);
-  vram__tensor_release(s, q);
+  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
   vram__tensor_release(s, x);
 }
 
@@ -645,8 +684,8 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
-         "dim keepdim dtype");
+VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+         "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
 VRAM__OP(var_mean, "", 1, 1, two, SAME, none, var_mean, var_mean, each, NONE, 0, 0,

@@ -577,10 +577,12 @@ VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, s
          VRAM__VIEW_NARROW, 0, "dim! start! length!");
 VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
          VRAM__VIEW_SELECT, 0, "dim! index!");
-VRAM__OP(split, "split split_with_sizes: x split_size_or_sections dim?", 1, 1, split, SAME, none,
-         split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
-VRAM__OP(chunk, "chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
-         "chunks! dim");
+VRAM__OP(
+    split,
+    "split split_with_sizes unsafe_split unsafe_split_with_sizes: x split_size_or_sections dim?", 1,
+    1, split, SAME, none, split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
+VRAM__OP(chunk, "chunk unsafe_chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none,
+         SLICE, 0, 0, "chunks! dim");
 VRAM__OP(unbind, "unbind: x dim?", 1, 1, unbind, SAME, none, split, split, none, SLICE,
          VRAM__VIEW_UNBIND, 0, "dim");
 VRAM__OP(detach, "", 1, 1, same, SAME, none, detach, none, none, SAME, 0,
