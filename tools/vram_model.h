@@ -41,7 +41,8 @@ enum { MAX_OVERRIDES = 32 };
 
 typedef struct file_job { /* vram estimate of such a file */
   const char *model, *gpu;
-  const char *runs; /* an option that means nothing without llama.cpp's buffers; NULL: none */
+  const char *holds; /* --ctx or --slots, which a config.json has a cache for; NULL: none */
+  const char *runs;  /* an option that means nothing without llama.cpp's buffers; NULL: none */
   vram_llama_options o;
   double share[VRAM_LLAMA_MAX_DEVICES];
   vram_llama_override override_tensor[MAX_OVERRIDES];
@@ -71,6 +72,9 @@ int model_is_option(const char *a);
 int model_arguments(file_job *j, int argc, char **argv);
 /* vram estimate of a file that model_sniff knows. */
 int model_estimate(int argc, char **argv);
+
+/* Of a config.json. Standard output; the exit status. */
+int model_config(const file_job *j, const model_file *m);
 
 /* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
    nothing was asked that needs the answer. */

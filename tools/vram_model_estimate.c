@@ -160,6 +160,10 @@ static int show(const file_job *j, const model_file *m) {
   int status = FITS;
   if (!is_run && j->runs)
     return cmd_bad("an option of GGUF files:", j->runs, NULL);
+  if (m->f.format == VRAM_FILE_CONFIG)
+    return model_config(j, m);
+  if (!is_run && j->holds)
+    return cmd_bad("an option of GGUF files and config.json:", j->holds, NULL);
   if (is_run)
     status = model_llama(j, m, &r, &why);
   if (status)

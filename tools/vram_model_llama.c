@@ -9,7 +9,7 @@ int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vr
   memset(why, 0, sizeof *why);
   code = vram_llama(&m->f, &j->o, memory, VRAM_LLAMA_MEMORY, r, why);
   free(memory);
-  if (code && j->runs) {
+  if (code && (j->runs || j->holds)) {
     cmd_say("%s: %s", m->path, why->text);
     return USAGE;
   }

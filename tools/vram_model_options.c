@@ -207,7 +207,9 @@ static int file_option(file_job *j, const char *a, const char *v) {
       {"--gpu --cc --budget", set_device},
       {"--units", set_units}};
   size_t i = 0;
-  if (!cmd_in(a, "--json --csv --table --no-table --units"))
+  if (cmd_in(a, "--ctx --slots"))
+    j->holds = a;
+  else if (!cmd_in(a, "--json --csv --table --no-table --units"))
     j->runs = a;
   if (file_flag(j, a))
     return 1;
