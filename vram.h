@@ -4697,8 +4697,9 @@ typedef struct vram_file {
   uint64_t alignment;                  /* of data; 1 where the format has none */
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
-  struct vram__names *names; /* of tensors, for vram_file_find */
-  struct vram__names *index; /* of tensors, with the parts that an index gives them */
+  struct vram__names *names;  /* of tensors, for vram_file_find */
+  struct vram__names *values; /* of a config.json, for vram_file_get */
+  struct vram__names *index;  /* of tensors, with the parts that an index gives them */
 } vram_file;
 
 /* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */
@@ -54828,9 +54829,13 @@ VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r);
 VRAM__FN vram_result vram__index_finish(const vram_file *f, vram_error *e);
 
 /* config.c */
-typedef vram_result vram__values_handler(vram_file *f, vram__json *j);
-VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
-                                       vram__values_handler *handle);
+typedef struct vram__values_apart {
+  const char *key; /* outermost */
+  vram_result (*handle)(vram_file *f, vram__json *j);
+} vram__values_apart;
+
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, vram__names *names,
+                                       const vram__values_apart *apart);
 VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 
 /* hf_family.c: a row for each model_type. */
@@ -56180,9 +56185,11 @@ static vram_result vram__index_map(vram_file *f, vram__json *j) {
 }
 
 VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r) {
+  static const vram__values_apart map = {"weight_map", vram__index_map};
+  vram__names names = {NULL, 0, 0};
   vram__json j;
   vram__json_begin(&j, r, f);
-  vram__values_read(f, &j, "weight_map", vram__index_map);
+  vram__values_read(f, &j, &names, &map);
   if (!vram__json_finish(&j) && !f->index)
     vram__json_fail(&j, VRAM_ERR_SYNTAX, "an index without weight_map");
   return r->result;
@@ -56376,49 +56383,61 @@ static int vram__values_name(vram_file *f, vram__json *j, const vram__values_pat
   return 1;
 }
 
-/* The value whose first token this is. Its text is kept before more memory is taken. */
-static vram_result vram__values_value(vram_file *f, vram__json *j, const vram__values_path *name) {
+/* The value whose first token this is; NULL: an error. Its text is kept before more memory is
+   taken. */
+static vram_file_value *vram__values_value(vram_file *f, vram__json *j,
+                                           const vram__values_path *name) {
   vram__values_item one;
   vram_file_value *v;
   vram__values_scalar(j, &one);
   v = j->r->result ? NULL : vram__file_value(f, j->r);
   if (!v)
-    return j->r->result;
+    return NULL;
   v->name = name->text;
   v->name_len = name->len;
   if (j->kind == VRAM__JSON_ARRAY)
-    return vram__values_array(f, j, v);
+    return vram__values_array(f, j, v) ? NULL : v;
   v->kind = one.kind;
   v->text = one.text.text;
   v->count = one.text.count;
   v->number.u = one.number.u;
-  return VRAM_OK;
+  return v;
 }
 
-/* All values of an object. What stands outermost under the key `apart` (NULL: nothing) goes to
-   `handle`. */
-VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
-                                       vram__values_handler *handle) {
-  vram__values_path path[VRAM__JSON_DEPTH + 1], name;
-  vram__names names = {NULL, 0, 0};
+/* What stands outermost under the key `apart` (NULL: nothing) goes to `handle`. *what: the value,
+   or the file for what is no value. */
+static vram_result vram__values_entry(vram_file *f, vram__json *j, vram__values_path *path,
+                                      const void **what, const vram__values_apart *apart) {
+  const uint32_t depth = j->depth;
+  vram__values_path name;
+  *what = f;
+  if (!vram__values_name(f, j, &path[depth], &name))
+    return j->r->result;
+  path[depth + 1] = name;
+  if (depth == 1 && apart && vram__text_is(name.text, name.len, apart->key))
+    apart->handle(f, j);
+  else if (vram__json_next(j) != VRAM__JSON_OBJECT && !j->r->result)
+    *what = vram__values_value(f, j, &name);
+  return j->r->result;
+}
+
+/* All values of an object; names: what each path stands for. */
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, vram__names *names,
+                                       const vram__values_apart *apart) {
+  vram__values_path path[VRAM__JSON_DEPTH + 2];
   j->has_infinity = 1;
   if (vram__json_next(j) != VRAM__JSON_OBJECT)
     return vram__json_fail(j, VRAM_ERR_SYNTAX, "JSON that is no object");
   vram__memory_zero(path, sizeof path);
   while (j->depth && vram__json_next(j) != VRAM__JSON_END) {
     const uint32_t depth = j->depth;
+    const void *what;
     if (j->kind == VRAM__JSON_OBJECT_END)
       continue;
-    if (!vram__values_name(f, j, &path[depth], &name))
+    if (vram__values_entry(f, j, path, &what, apart))
       break;
-    if (!vram__names_add(f, j->r, &names, name.text, name.len, name.text))
+    if (!vram__names_add(f, j->r, names, path[depth + 1].text, path[depth + 1].len, what))
       return vram__json_fail(j, VRAM_ERR_NAME, "a key that is there twice");
-    if (depth == 1 && apart && vram__text_is(name.text, name.len, apart))
-      handle(f, j);
-    else if (vram__json_next(j) == VRAM__JSON_OBJECT)
-      path[j->depth] = name;
-    else if (!j->r->result)
-      vram__values_value(f, j, &name);
   }
   return j->r->result;
 }
@@ -56426,12 +56445,16 @@ VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *
 VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r) {
   vram_file_part *part = vram__file_part(f, r, NULL, 0);
   vram__json j;
-  if (!part)
-    return r->result;
+  if (!part || f->values)
+    return vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, 0, "a config.json has no parts");
   part->is_read = 1;
   part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
+  f->values = (vram__names *)vram__file_take(f, r, sizeof *f->values);
+  if (!f->values)
+    return r->result;
+  vram__memory_zero(f->values, sizeof *f->values);
   vram__json_begin(&j, r, f);
-  return vram__values_read(f, &j, NULL, NULL) ? r->result : vram__json_finish(&j);
+  return vram__values_read(f, &j, f->values, NULL) ? r->result : vram__json_finish(&j);
 }
 
 /* >>read/hf_family    families of models of transformers: what their config.json leaves out, and of
@@ -56552,7 +56575,10 @@ VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len) {
 
 /* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
 
-enum { VRAM__HF_MAX_LAYERS = 4096 };
+enum {
+  VRAM__HF_MAX_LAYERS = 4096,
+  VRAM__HF_MAX_NUMBER = 1 << 30 /* the product of two, and a few of them, fit into 64 bits */
+};
 
 /* What is being read, and what was counted up to now. */
 typedef struct vram__hf {
@@ -56594,7 +56620,7 @@ static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, 
     return none;
   if (v->kind == VRAM_VALUE_NULL)
     return null;
-  if (v->kind != VRAM_VALUE_UINT || v->number.u > UINT32_MAX) {
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > VRAM__HF_MAX_NUMBER) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
     return none;
   }
@@ -56762,8 +56788,9 @@ static void vram__hf_mamba(vram__hf *h) {
     vram__hf_add(h, state, 1);
     vram__hf_add(h, state, 1);
   }
-  c->conv_elements += inner * conv;
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, inner * state);
+  c->conv_elements =
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(inner, conv));
+  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
 }
 
 /* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
@@ -56804,7 +56831,7 @@ static void vram__hf_short_conv(vram__hf *h) {
   if (bias)
     vram__hf_add(h, c->hidden, 1);
   vram__hf_linear(h, c->hidden, c->hidden, bias);
-  c->conv_elements += c->hidden * kernel;
+  c->conv_elements = vram__sum_or_overflow(c->conv_elements, c->hidden * kernel);
 }
 
 /* ---- layers ---- */
@@ -56920,7 +56947,9 @@ static void vram__hf_vision(vram__hf *h) {
   layers = vram__hf_number(h, "num_hidden_layers", 12);
   patch = vram__hf_number(h, "patch_size", 16);
   image = vram__hf_number(h, "image_size", 224);
-  vram__hf_linear(h, vram__hf_number(h, "num_channels", 3) * patch * patch, hidden, 1);
+  vram__hf_linear(h,
+                  vram__product_or_overflow(vram__hf_number(h, "num_channels", 3), patch * patch),
+                  hidden, 1);
   positions = patch ? image / patch : 0;
   if (vram__hf_bool(h, "vision_use_head", 1))
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "a vision tower with a head: ", "vision_use_head");
@@ -57060,7 +57089,7 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
                     ? vram_dtype_from_name_n(v->text, (size_t)v->count)
                     : VRAM_DTYPE_NONE;
-  if (h->c->dtype == VRAM_DTYPE_NONE)
+  if (h->c->dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(h->c->dtype)->block_elements > 1)
     vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
 }
 
@@ -57131,7 +57160,8 @@ static void vram__hf_totals(vram__hf *h) {
     c->quantised = q->text;
     c->quantised_len = (uint32_t)q->count;
   }
-  if (c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
+  if (c->conv_elements == VRAM_OVERFLOW || c->ssm_elements == VRAM_OVERFLOW ||
+      c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
       c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
@@ -57309,6 +57339,10 @@ VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *
 
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len) {
   const vram_file_value *v = f->value_first;
+  if (f->values) { /* an object stands for the file */
+    const void *const what = vram__names_find(f->values, name, len);
+    return what == f ? NULL : (const vram_file_value *)what;
+  }
   while (v && !(v->name_len == len && vram__text_equal(v->name, name, len)))
     v = v->next;
   return v;

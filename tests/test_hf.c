@@ -409,8 +409,8 @@ static void refused(void) {
   EQUAL(configure("{\"model_type\":\"llama\",\"dtype\":\"f\"}", &c), VRAM_ERR_DTYPE);
   EQUAL(configure("{\"model_type\":\"qwen3\",\"layer_types\":[1],\"use_sliding_window\":true}", &c),
         VRAM_ERR_VALUE);
-  EQUAL(configure("{\"model_type\":\"llama\",\"hidden_size\":4294967295,"
-                  "\"vocab_size\":4294967295}",
+  EQUAL(configure("{\"model_type\":\"llama\",\"hidden_size\":1073741824,"
+                  "\"vocab_size\":1073741824}",
                   &c),
         VRAM_ERR_OVERFLOW);
 }

@@ -470,6 +470,11 @@ static void model_files(void) {
   EQUAL(command("estimate " GGUF " --ctx 8192 --budget 1GiB", "", 0), TOO_LARGE);
   EQUAL(command("estimate " GGUF " --ctx 8192 --tensor-split 3,1 --devices 2 --json", "", 0), FITS);
   CHECK(strstr(out, "\"CUDA1\":{\"model\":"));
+  EQUAL(command("estimate tests/golden/hf/qwen3-8b.json --ctx 32768 --slots 4 --json", "", 0),
+        FITS);
+  CHECK(strstr(out, "\"params\":8190735360,") && strstr(out, "\"kv_cache_bytes\":19327352832,"));
+  wrong("estimate tests/golden/hf/qwen3-8b.json --ngl 3", "", 0,
+        "vram: an option of GGUF files: '--ngl'");
   /* as llama.cpp's llama_get_memory_breakdown has it */
   EQUAL(command("estimate " GGUF " --ctx 8192 --json", "", 0), FITS);
   CHECK(strstr(out, "\"CUDA0\":{\"model\":4617396480,\"context\":1073741824,"));

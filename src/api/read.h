@@ -115,8 +115,9 @@ typedef struct vram_file {
   uint64_t alignment;                  /* of data; 1 where the format has none */
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
-  struct vram__names *names; /* of tensors, for vram_file_find */
-  struct vram__names *index; /* of tensors, with the parts that an index gives them */
+  struct vram__names *names;  /* of tensors, for vram_file_find */
+  struct vram__names *values; /* of a config.json, for vram_file_get */
+  struct vram__names *index;  /* of tensors, with the parts that an index gives them */
 } vram_file;
 
 /* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */

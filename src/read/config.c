@@ -158,49 +158,61 @@ static int vram__values_name(vram_file *f, vram__json *j, const vram__values_pat
   return 1;
 }
 
-/* The value whose first token this is. Its text is kept before more memory is taken. */
-static vram_result vram__values_value(vram_file *f, vram__json *j, const vram__values_path *name) {
+/* The value whose first token this is; NULL: an error. Its text is kept before more memory is
+   taken. */
+static vram_file_value *vram__values_value(vram_file *f, vram__json *j,
+                                           const vram__values_path *name) {
   vram__values_item one;
   vram_file_value *v;
   vram__values_scalar(j, &one);
   v = j->r->result ? NULL : vram__file_value(f, j->r);
   if (!v)
-    return j->r->result;
+    return NULL;
   v->name = name->text;
   v->name_len = name->len;
   if (j->kind == VRAM__JSON_ARRAY)
-    return vram__values_array(f, j, v);
+    return vram__values_array(f, j, v) ? NULL : v;
   v->kind = one.kind;
   v->text = one.text.text;
   v->count = one.text.count;
   v->number.u = one.number.u;
-  return VRAM_OK;
+  return v;
 }
 
-/* All values of an object. What stands outermost under the key `apart` (NULL: nothing) goes to
-   `handle`. */
-VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
-                                       vram__values_handler *handle) {
-  vram__values_path path[VRAM__JSON_DEPTH + 1], name;
-  vram__names names = {NULL, 0, 0};
+/* What stands outermost under the key `apart` (NULL: nothing) goes to `handle`. *what: the value,
+   or the file for what is no value. */
+static vram_result vram__values_entry(vram_file *f, vram__json *j, vram__values_path *path,
+                                      const void **what, const vram__values_apart *apart) {
+  const uint32_t depth = j->depth;
+  vram__values_path name;
+  *what = f;
+  if (!vram__values_name(f, j, &path[depth], &name))
+    return j->r->result;
+  path[depth + 1] = name;
+  if (depth == 1 && apart && vram__text_is(name.text, name.len, apart->key))
+    apart->handle(f, j);
+  else if (vram__json_next(j) != VRAM__JSON_OBJECT && !j->r->result)
+    *what = vram__values_value(f, j, &name);
+  return j->r->result;
+}
+
+/* All values of an object; names: what each path stands for. */
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, vram__names *names,
+                                       const vram__values_apart *apart) {
+  vram__values_path path[VRAM__JSON_DEPTH + 2];
   j->has_infinity = 1;
   if (vram__json_next(j) != VRAM__JSON_OBJECT)
     return vram__json_fail(j, VRAM_ERR_SYNTAX, "JSON that is no object");
   vram__memory_zero(path, sizeof path);
   while (j->depth && vram__json_next(j) != VRAM__JSON_END) {
     const uint32_t depth = j->depth;
+    const void *what;
     if (j->kind == VRAM__JSON_OBJECT_END)
       continue;
-    if (!vram__values_name(f, j, &path[depth], &name))
+    if (vram__values_entry(f, j, path, &what, apart))
       break;
-    if (!vram__names_add(f, j->r, &names, name.text, name.len, name.text))
+    if (!vram__names_add(f, j->r, names, path[depth + 1].text, path[depth + 1].len, what))
       return vram__json_fail(j, VRAM_ERR_NAME, "a key that is there twice");
-    if (depth == 1 && apart && vram__text_is(name.text, name.len, apart))
-      handle(f, j);
-    else if (vram__json_next(j) == VRAM__JSON_OBJECT)
-      path[j->depth] = name;
-    else if (!j->r->result)
-      vram__values_value(f, j, &name);
   }
   return j->r->result;
 }
@@ -208,10 +220,14 @@ VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *
 VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r) {
   vram_file_part *part = vram__file_part(f, r, NULL, 0);
   vram__json j;
-  if (!part)
-    return r->result;
+  if (!part || f->values)
+    return vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, 0, "a config.json has no parts");
   part->is_read = 1;
   part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
+  f->values = (vram__names *)vram__file_take(f, r, sizeof *f->values);
+  if (!f->values)
+    return r->result;
+  vram__memory_zero(f->values, sizeof *f->values);
   vram__json_begin(&j, r, f);
-  return vram__values_read(f, &j, NULL, NULL) ? r->result : vram__json_finish(&j);
+  return vram__values_read(f, &j, f->values, NULL) ? r->result : vram__json_finish(&j);
 }

@@ -136,6 +136,10 @@ VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *
 
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len) {
   const vram_file_value *v = f->value_first;
+  if (f->values) { /* an object stands for the file */
+    const void *const what = vram__names_find(f->values, name, len);
+    return what == f ? NULL : (const vram_file_value *)what;
+  }
   while (v && !(v->name_len == len && vram__text_equal(v->name, name, len)))
     v = v->next;
   return v;

@@ -1,7 +1,10 @@
 /* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
 #include "read/read.h"
 
-enum { VRAM__HF_MAX_LAYERS = 4096 };
+enum {
+  VRAM__HF_MAX_LAYERS = 4096,
+  VRAM__HF_MAX_NUMBER = 1 << 30 /* the product of two, and a few of them, fit into 64 bits */
+};
 
 /* What is being read, and what was counted up to now. */
 typedef struct vram__hf {
@@ -43,7 +46,7 @@ static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, 
     return none;
   if (v->kind == VRAM_VALUE_NULL)
     return null;
-  if (v->kind != VRAM_VALUE_UINT || v->number.u > UINT32_MAX) {
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > VRAM__HF_MAX_NUMBER) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
     return none;
   }
@@ -211,8 +214,9 @@ static void vram__hf_mamba(vram__hf *h) {
     vram__hf_add(h, state, 1);
     vram__hf_add(h, state, 1);
   }
-  c->conv_elements += inner * conv;
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, inner * state);
+  c->conv_elements =
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(inner, conv));
+  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
 }
 
 /* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
@@ -253,7 +257,7 @@ static void vram__hf_short_conv(vram__hf *h) {
   if (bias)
     vram__hf_add(h, c->hidden, 1);
   vram__hf_linear(h, c->hidden, c->hidden, bias);
-  c->conv_elements += c->hidden * kernel;
+  c->conv_elements = vram__sum_or_overflow(c->conv_elements, c->hidden * kernel);
 }
 
 /* ---- layers ---- */
@@ -369,7 +373,9 @@ static void vram__hf_vision(vram__hf *h) {
   layers = vram__hf_number(h, "num_hidden_layers", 12);
   patch = vram__hf_number(h, "patch_size", 16);
   image = vram__hf_number(h, "image_size", 224);
-  vram__hf_linear(h, vram__hf_number(h, "num_channels", 3) * patch * patch, hidden, 1);
+  vram__hf_linear(h,
+                  vram__product_or_overflow(vram__hf_number(h, "num_channels", 3), patch * patch),
+                  hidden, 1);
   positions = patch ? image / patch : 0;
   if (vram__hf_bool(h, "vision_use_head", 1))
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "a vision tower with a head: ", "vision_use_head");
@@ -509,7 +515,7 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
                     ? vram_dtype_from_name_n(v->text, (size_t)v->count)
                     : VRAM_DTYPE_NONE;
-  if (h->c->dtype == VRAM_DTYPE_NONE)
+  if (h->c->dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(h->c->dtype)->block_elements > 1)
     vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
 }
 
@@ -580,7 +586,8 @@ static void vram__hf_totals(vram__hf *h) {
     c->quantised = q->text;
     c->quantised_len = (uint32_t)q->count;
   }
-  if (c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
+  if (c->conv_elements == VRAM_OVERFLOW || c->ssm_elements == VRAM_OVERFLOW ||
+      c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
       c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }

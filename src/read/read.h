@@ -138,9 +138,13 @@ VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r);
 VRAM__FN vram_result vram__index_finish(const vram_file *f, vram_error *e);
 
 /* config.c */
-typedef vram_result vram__values_handler(vram_file *f, vram__json *j);
-VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
-                                       vram__values_handler *handle);
+typedef struct vram__values_apart {
+  const char *key; /* outermost */
+  vram_result (*handle)(vram_file *f, vram__json *j);
+} vram__values_apart;
+
+VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, vram__names *names,
+                                       const vram__values_apart *apart);
 VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 
 /* hf_family.c: a row for each model_type. */

@@ -375,9 +375,11 @@ static vram_result vram__index_map(vram_file *f, vram__json *j) {
 }
 
 VRAM__FN vram_result vram__index_read(vram_file *f, vram__reader *r) {
+  static const vram__values_apart map = {"weight_map", vram__index_map};
+  vram__names names = {NULL, 0, 0};
   vram__json j;
   vram__json_begin(&j, r, f);
-  vram__values_read(f, &j, "weight_map", vram__index_map);
+  vram__values_read(f, &j, &names, &map);
   if (!vram__json_finish(&j) && !f->index)
     vram__json_fail(&j, VRAM_ERR_SYNTAX, "an index without weight_map");
   return r->result;
