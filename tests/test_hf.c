@@ -1,8 +1,8 @@
 /* safetensors, its index and config.json: sound and broken files with the verdicts of the package
    safetensors, every prefix and single damages of a sound one, memory of every size, JSON in all
    its forms. */
+#include "../vram.h"
 #include "test.h"
-#include "vram.h"
 
 enum { MEMORY = 1 << 20 };
 

@@ -1,5 +1,6 @@
 /* vram estimate: the bytes of one step. */
 #include "vram_estimate.h"
+#include "vram_model.h"
 #include "vram_serve.h"
 
 cmd_text help_estimate = {
@@ -555,11 +556,14 @@ int estimate_command(int argc, char **argv) {
   int i, taken, fits, status;
   size_t len = 0;
   char *text = NULL;
+  const char *model = model_argument(help_estimate, argc, argv);
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "--embedded"))
       return net_command(argc, argv);
     else if (!strcmp(argv[i], "--engine"))
       return serve_command(argc, argv, NULL);
+  if (model && model_sniff(model))
+    return model_estimate(argc, argv);
   memset(&j, 0, sizeof j);
   j.command = "estimate";
   j.o.replay = &j.pool;

@@ -1,5 +1,6 @@
 /* A model on the command line: its options, its text, one step of it. */
 #include "vram_job.h"
+#include "vram_model.h"
 #include "vram_serve.h"
 
 #include <stddef.h>
@@ -431,6 +432,12 @@ int job_arguments(job *j, int argc, char **argv) {
 int model_read(const char *model, char **text, size_t *len) {
   const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
   size_t i, n = 0;
+  const vram_file_format format = model_sniff(model);
+  if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
+    cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
+            vram_file_format_name(format));
+    return USAGE;
+  }
   if (!line && (strpbrk(model, "./") || !strcmp(model, "-")))
     return cmd_read(model, text, len);
   if (!line) {
