@@ -190,6 +190,7 @@ golden:
 
 truth: vram
 	python3 tools/published.py
+	python3 tools/published_serve.py
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/truth_finetune.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)

@@ -21,12 +21,18 @@
   "                        known: no range\n"                                                      \
   "  --num-speculative-tokens N\n"                                                                 \
   "                        of the draft: as many states more for a request\n"                      \
-  "  --block-size N, --max-num-batched-tokens N, --max-num-seqs N\n"                               \
-  "                        (default: the engine's)\n"                                              \
-  "  --hidden N, --intermediate N, --vocab N\n"                                                    \
-  "                        of the model, for the range of the trial run\n"                         \
+  "  --block-size N        tokens of a block (default: the engine's)\n"                            \
+  "  --max-num-batched-tokens N\n"                                                                 \
+  "                        (default: by the size of the device)\n"                                 \
+  "  --max-num-seqs N      (default: by the size of the device)\n"                                 \
+  "  --hidden N            of the model, for the range of the trial run\n"                         \
+  "  --intermediate N      the same\n"                                                             \
+  "  --vocab N             the same\n"                                                             \
   "  --enforce-eager       no CUDA graphs\n"                                                       \
-  "  --disable-hybrid-kv-cache-manager, --mamba-prefix-caching\n"
+  "  --disable-hybrid-kv-cache-manager\n"                                                          \
+  "                        windows take blocks for all tokens\n"                                   \
+  "  --mamba-prefix-caching\n"                                                                     \
+  "                        two states for a request\n"
 
 /* Those that mean nothing without --engine. */
 #define SERVE_OPTIONS                                                                              \
