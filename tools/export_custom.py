@@ -59,7 +59,7 @@ class Measured:
     saved_results: list
     temporaries: int
     cublas: bool = False  # it has a product of cuBLAS, which takes its workspace
-    backward: int = None  # bytes on the way in backward, if that could be called
+    backward: int = None  # bytes on the way in backward, if that could be run
 
 
 def measure(func, args, kwargs):
@@ -90,31 +90,61 @@ def measure(func, args, kwargs):
         [k for k, s in enumerate(outs) if s in saved and s not in ins],
         max(0, live.peak - stays),
         live.cublas,
-        backward_bytes(result, storages + [t.untyped_storage() for t in kept]),
+        backward_bytes(result, given, storages + [t.untyped_storage() for t in kept]),
     )
 
 
-def backward_bytes(result, known):
-    """what the backward of a program's own autograd function takes on the way; None: it is none, or does not run here"""
-    outs = result if isinstance(result, tuple) else (result,)
-    node = next((t.grad_fn for t in outs if isinstance(t, torch.Tensor) and t.grad_fn is not None), None)
-    if not isinstance(node, torch.autograd.function.BackwardCFunction):
-        return None
-    real = lambda t: isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex())
-    grads = [torch.empty_like(t) if real(t) else None for t in outs]
-    storages = known + [t.untyped_storage() for t in [*grads, *outs] if isinstance(t, torch.Tensor)]
-    before = {id(s) for s in storages}
-    try:
-        with torch.no_grad(), Storages(storages) as live:
-            given = node.apply(*grads)
-    except Problem:
-        raise Problem(
-            f"{type(node).__name__}: the program's own backward runs backward itself, which the text form has no line for"
-        )
-    except Exception:
-        return None
-    fresh = {
-        id(s): s.nbytes()
-        for s in (t.untyped_storage() for t in tree_leaves(given) if isinstance(t, torch.Tensor))
-    }
-    return max(0, live.peak - sum(n for i, n in fresh.items() if i not in before))
+def gradients(outs, grads, stop):
+    """what the nodes behind outs give the nodes in stop, called one by one: autograd's engine asks for a device that may not be here"""
+    arrived, order, seen = {}, [], set(stop)
+
+    def visit(node):
+        if node is not None and node not in seen:
+            seen.add(node)
+            for following, _ in node.next_functions:
+                visit(following)
+            order.append(node)
+
+    def arrive(node, k, g):
+        if node is not None and g is not None:
+            of = arrived.setdefault(node, {})
+            of[k] = g if of.get(k) is None else of[k] + g
+
+    for t, g in zip(outs, grads):
+        visit(t.grad_fn)
+        arrive(t.grad_fn, t.output_nr, g)
+    for node in reversed(order):
+        given = arrived.pop(node, {})
+        run = node.apply if isinstance(node, torch.autograd.function.BackwardCFunction) else node
+        results = run(*[given.get(k) for k in range(len(node._input_metadata))])
+        results = results if isinstance(results, tuple) else (results,)
+        for (following, k), g in zip(node.next_functions, results):
+            arrive(following, k, g)
+        del given, results
+    return arrived
+
+
+def backward_bytes(result, inputs, known):
+    """what the backward of a call takes on the way, the more of a dense gradient and of one number for all of it; None: it does not
+    run here"""
+    stop = {t.grad_fn for t in inputs}
+    results = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+    outs = [t for t in results if t.grad_fn is not None and t.grad_fn not in stop]
+    most = None
+    for dense in (True, False) if outs else ():
+        grads = [torch.empty_like(t) if dense else t.detach().new_empty(()).expand(t.shape) for t in outs]
+        storages = known + [t.untyped_storage() for t in [*grads, *results]]
+        try:
+            with torch.no_grad(), Storages(storages) as live:
+                given = gradients(outs, grads, stop)
+        except Problem:
+            raise Problem(
+                f"{outs[0].grad_fn.name()}: the program's own backward runs backward itself, which the text form has no line for"
+            )
+        except Exception:
+            break
+        before = {id(s) for s in storages}
+        arrived = [g.untyped_storage() for of in given.values() for g in of.values()]
+        fresh = {id(s): s.nbytes() for s in arrived if id(s) not in before}
+        most = max(most or 0, live.peak - sum(fresh.values()))
+    return most
