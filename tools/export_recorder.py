@@ -1176,6 +1176,23 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_std(self, a, r, _):
         self.op_var(a, r, _, "std")
 
+    def op_nansum(self, a, r, _):
+        if a.get("dtype"):
+            raise NoWord("nansum to another dtype")
+        self.reduce("nansum", a, r)
+
+    def op_nanmean(self, a, r, _):
+        """the nansum, divided by the count of what is no NaN"""
+        if a.get("dtype"):
+            raise NoWord("nanmean to another dtype")
+        x, d = self.ref(a["x"]), a.get("dim")
+        keys = {
+            "dim": None if d is None or d == () else list_text(d),
+            "keepdim": 1 if a.get("keepdim") else None,
+        }
+        count = self.made("sum", [self.made("logical_not", [x], {})], keys)  # isnan, negated in place
+        self.emit("div", [self.made("nansum", [x], keys), count], r, name="nanmean")
+
     def op_linalg_vector_norm(self, a, r, _):
         p = a.get("ord", a.get("p"))
         p = 2 if p is None or p == "fro" else p

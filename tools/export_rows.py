@@ -144,7 +144,7 @@ repeat_interleave x repeats dim output_size
 scatter x dim index src
 index_add index_add_ | x dim index source
 index_put index_put_ | x indices values accumulate
-sum mean prod | x dim keepdim dtype
+sum mean prod nansum nanmean | x dim keepdim dtype
 amax amin logsumexp | x dim keepdim
 max min | x dim keepdim
 var std | x dim correction keepdim
