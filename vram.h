@@ -1890,6 +1890,8 @@
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
+#define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
+#define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_kv_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_bytes)
@@ -4794,6 +4796,36 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 /* The tensor, the value of that name; NULL: there is none. Tensors: after vram_file_finish. */
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
+
+/* A model as its config.json describes it, with what transformers (5.23) sets where a key is
+   missing. Bytes of the cache are of attention's keys and values at `dtype`; MLA keeps the latent
+   and the rotated key. */
+typedef struct vram_hf_config {
+  const char *family; /* model_type of the decoder, static */
+  uint64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
+  uint64_t experts, experts_used, expert_intermediate; /* 0: none */
+  uint64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
+  uint64_t window; /* of the layers that slide; 0: none */
+  uint64_t full_layers, sliding_layers, state_layers;
+  uint64_t conv_elements, ssm_elements; /* of all layers' states, of one sequence */
+  uint64_t params;        /* elements of parameters, tied ones once, without MTP layers */
+  uint64_t text_params;   /* without a vision tower and its projector */
+  uint64_t params_bytes;  /* at `dtype`: of a quantised checkpoint its shards have the bytes */
+  uint64_t state_tensors; /* of the state dict, tied ones too */
+  uint64_t kv_bytes_per_token_layer, kv_bytes_per_token;
+  const char *quantised; /* quant_method, not terminated, in the file's memory; NULL: none */
+  uint32_t quantised_len;
+  vram_dtype dtype; /* VRAM_F32 where the file has none */
+  uint8_t is_tied;
+} vram_hf_config;
+
+/* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
+   the table; VRAM_ERR_VALUE: a key that cannot be so. */
+VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
+
+/* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
+   at most its window. VRAM_OVERFLOW: more than 64 bits. */
+VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots);
 #endif
 
 /* >>kv =======================================================================================
@@ -4895,6 +4927,7 @@ typedef struct vram_serve_options {
   uint32_t tp;             /* ranks that share the heads; 0: 1 */
   uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
   uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
+  uint32_t draft;          /* tokens of speculative decoding: as many states more for a request */
   vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
   uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
   vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
@@ -54909,6 +54942,63 @@ VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file
                                              vram__reader *r);
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
+/* hf_family.c: a row for each model_type. */
+enum {
+  VRAM__HF_QKV_BIAS = 1 << 0,   /* q, k, v always have a bias */
+  VRAM__HF_O_BIAS = 1 << 1,     /* so has what follows attention */
+  VRAM__HF_KEY_QKV = 1 << 2,    /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
+  VRAM__HF_KEY_O = 1 << 3,      /* so has what follows attention */
+  VRAM__HF_KEY_TRUE = 1 << 4,   /* which is true where it is missing */
+  VRAM__HF_QK_NORM = 1 << 5,    /* norms of a head of q and of k */
+  VRAM__HF_QK_FULL = 1 << 6,    /* norms of all heads of q and of k */
+  VRAM__HF_QK_KEY = 1 << 7,     /* of a head, where use_qk_norm (qk_layernorm) is true */
+  VRAM__HF_QK_HEADS = 1 << 8,   /* of all heads, where it is true */
+  VRAM__HF_NORM_BIAS = 1 << 9,  /* LayerNorm; without: RMSNorm */
+  VRAM__HF_PLAIN = 1 << 10,     /* two matrices; without: gate, up and down */
+  VRAM__HF_MLP_BIAS = 1 << 11,  /* always */
+  VRAM__HF_MLP_KEY = 1 << 12,   /* where mlp_bias (use_bias, bias) is true */
+  VRAM__HF_FUSED_QKV = 1 << 13, /* one matrix */
+  VRAM__HF_FUSED_UP = 1 << 14,  /* gate and up are one matrix */
+  VRAM__HF_HEAD_BIAS = 1 << 15,
+  VRAM__HF_HEAD_KEY = 1 << 16,  /* where lm_head_bias is true */
+  VRAM__HF_POSITIONS = 1 << 17, /* learned */
+  VRAM__HF_EMBED_NORM = 1 << 18,
+  VRAM__HF_MOE = 1 << 19,
+  VRAM__HF_CORRECTION = 1 << 20, /* a buffer of a number for each expert */
+  VRAM__HF_MLA = 1 << 21,
+  VRAM__HF_SINKS = 1 << 22, /* gpt-oss: a number for each head, biases of router and experts */
+  VRAM__HF_MAMBA = 1 << 23,
+  VRAM__HF_MAMBA2 = 1 << 24,
+  VRAM__HF_JAMBA = 1 << 25,
+  VRAM__HF_FALCON_H1 = 1 << 26,
+  VRAM__HF_LFM2 = 1 << 27,
+  VRAM__HF_ENCODER = 1 << 28,
+  VRAM__HF_VISION = 1 << 29,  /* SigLIP and a projector, of a class for images */
+  VRAM__HF_STABLELM = 1 << 30 /* norms of each head, one of a layer in parallel */
+};
+
+/* Which layers slide where layer_types is missing. */
+enum {
+  VRAM__HF_NO_WINDOW,
+  VRAM__HF_ALL,     /* all, if sliding_window is a number */
+  VRAM__HF_PERIOD2, /* all but each second one */
+  VRAM__HF_PERIOD4,
+  VRAM__HF_PERIOD6,
+  VRAM__HF_ABOVE /* from max_window_layers on, if use_sliding_window */
+};
+
+typedef struct vram__hf_family {
+  const char *type;
+  /* what is set where the key is missing; 0: intermediate 4 hidden, kv_heads heads, head_dim
+     hidden/heads, window none */
+  uint32_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, window;
+  uint8_t norms; /* of a layer */
+  uint8_t is_tied, sliding;
+  uint32_t flags;
+  uint16_t experts, expert_width, shared, dense; /* width 0: intermediate; first dense layers */
+} vram__hf_family;
+
+VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len);
 
 /* >>read/source    the bytes of a file, from front to back */
 
@@ -55989,11 +56079,12 @@ static vram_result vram__st_metadata(vram_file *f, vram__json *j, int is_kept) {
   if (kind != VRAM__JSON_OBJECT)
     return vram__json_fail(j, VRAM_ERR_SYNTAX, "__metadata__ that is no object");
   while (vram__json_next(j) == VRAM__JSON_KEY) {
-    vram_file_value other, *v = &other;
+    vram_file_value other, *v;
     const char *const name = j->text;
     const uint32_t len = (uint32_t)j->len;
     vram__json_keep(j);
-    if (is_kept && (v = vram__file_value(f, j->r)) == NULL)
+    v = is_kept ? vram__file_value(f, j->r) : &other;
+    if (!v)
       return j->r->result;
     vram__memory_zero(v, sizeof *v);
     v->name = name;
@@ -56451,6 +56542,7 @@ VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r) {
   vram__json_begin(&j, r, f);
   return vram__values_read(f, &j, NULL, NULL) ? r->result : vram__json_finish(&j);
 }
+
 
 /* >>read/proto    messages of protobuf, field by field
    Every length is held against the end of the message around it; nothing is recursive here. */
@@ -57279,6 +57371,746 @@ VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r) {
   return VRAM_OK;
 }
 
+
+/* >>read/hf_family    families of models of transformers: what their config.json leaves out, and of
+   which parts a layer consists (transformers 5.23: models/TYPE/configuration_TYPE.py and
+   modeling_TYPE.py). One row of numbers: vocab, hidden, intermediate, layers, heads, kv_heads,
+   head_dim, window; norms of a layer, tied, which layers
+   slide; behind the flags experts, their width, shared ones, dense layers before them. */
+
+/* clang-format off */
+static const vram__hf_family vram__hf_families[] = {
+  {"llama", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"mistral", 32000, 4096, 14336, 32, 32, 8, 0, 4096, 2, 0, VRAM__HF_ALL,
+    0, 0, 0, 0, 0},
+  {"mixtral", 32000, 4096, 14336, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_ALL,
+    VRAM__HF_MOE, 8, 0, 0, 0},
+  {"qwen2", 151936, 4096, 22016, 32, 32, 32, 0, 4096, 2, 0, VRAM__HF_ABOVE,
+    VRAM__HF_QKV_BIAS, 0, 0, 0, 0},
+  {"qwen3", 151936, 4096, 22016, 32, 32, 32, 128, 4096, 2, 0, VRAM__HF_ABOVE,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM, 0, 0, 0, 0},
+  {"qwen3_moe", 151936, 2048, 6144, 24, 32, 4, 0, 4096, 2, 0, VRAM__HF_ABOVE,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_MOE, 128, 768, 0, 0},
+  {"gemma", 256000, 3072, 24576, 28, 16, 16, 256, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
+  {"gemma2", 256000, 2304, 9216, 26, 8, 4, 256, 4096, 4, 1, VRAM__HF_PERIOD2,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
+  {"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 256, 4096, 4, 1, VRAM__HF_PERIOD6,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM, 0, 0, 0, 0},
+  {"gemma3", 262208, 2304, 9216, 26, 8, 4, 256, 4096, 4, 1, VRAM__HF_PERIOD6,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_VISION, 0, 0, 0, 0},
+  {"phi", 51200, 2048, 8192, 24, 32, 0, 0, 0, 1, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_QK_KEY |
+    VRAM__HF_HEAD_BIAS, 0, 0, 0, 0},
+  {"phi3", 32064, 3072, 8192, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_ALL,
+    VRAM__HF_FUSED_QKV | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
+  {"phimoe", 32064, 4096, 6400, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_ALL,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_NORM_BIAS | VRAM__HF_HEAD_KEY | VRAM__HF_MOE, 16, 0, 0, 0},
+  {"olmo", 50304, 4096, 11008, 32, 32, 0, 0, 0, 0, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
+  {"olmo2", 50304, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_FULL, 0, 0, 0, 0},
+  {"olmoe", 50304, 2048, 2048, 16, 16, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_FULL | VRAM__HF_MOE, 64, 0, 0, 0},
+  {"granite", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"granitemoe", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MOE, 8, 0, 0, 0},
+  {"cohere", 256000, 8192, 22528, 40, 64, 0, 0, 0, 1, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_HEADS, 0, 0, 0, 0},
+  {"cohere2", 256000, 8192, 22528, 40, 64, 0, 0, 4096, 1, 1, VRAM__HF_PERIOD4,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
+  {"gpt_neox", 50432, 6144, 24576, 44, 64, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN |
+    VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"gptj", 50400, 4096, 0, 28, 16, 0, 0, 0, 1, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS | VRAM__HF_HEAD_BIAS, 0, 0, 0, 0},
+  {"gpt2", 50257, 768, 0, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS |
+    VRAM__HF_NORM_BIAS | VRAM__HF_POSITIONS, 0, 0, 0, 0},
+  {"bloom", 250880, 64, 0, 2, 8, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS |
+    VRAM__HF_NORM_BIAS | VRAM__HF_EMBED_NORM, 0, 0, 0, 0},
+  {"stablelm", 50304, 2560, 6912, 32, 32, 32, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_STABLELM | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"starcoder2", 49152, 3072, 12288, 30, 24, 2, 0, 0, 2, 1, VRAM__HF_ALL,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY |
+    VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"nemotron", 256000, 6144, 24576, 32, 48, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"arcee", 32000, 2560, 18432, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"ernie4_5", 103424, 1024, 3072, 18, 16, 2, 128, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"smollm3", 128256, 2048, 11008, 36, 16, 4, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"exaone4", 102400, 4096, 16384, 32, 32, 32, 0, 4096, 2, 0, VRAM__HF_PERIOD4,
+    VRAM__HF_QK_NORM, 0, 0, 0, 0},
+  {"glm", 151552, 4096, 13696, 40, 32, 2, 128, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
+  {"glm4", 151552, 4096, 13696, 40, 32, 2, 128, 0, 4, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
+  {"glm4_moe", 151552, 4096, 10944, 46, 96, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_QK_KEY | VRAM__HF_MOE | VRAM__HF_CORRECTION, 128, 1408, 1, 1},
+  {"deepseek_v2", 102400, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MLA | VRAM__HF_MOE | VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 64, 1407, 2, 0},
+  {"deepseek_v3", 129280, 7168, 18432, 61, 128, 128, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MLA | VRAM__HF_MOE | VRAM__HF_CORRECTION | VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 256, 2048, 1, 3},
+  {"gpt_oss", 201088, 2880, 2880, 36, 64, 8, 64, 128, 2, 0, VRAM__HF_PERIOD2,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_MOE | VRAM__HF_SINKS, 128, 0, 0, 0},
+  {"mamba", 50280, 768, 0, 32, 1, 0, 0, 0, 1, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MAMBA, 0, 0, 0, 0},
+  {"mamba2", 32768, 4096, 0, 64, 128, 0, 64, 0, 1, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MAMBA2, 0, 0, 0, 0},
+  {"jamba", 65536, 4096, 14336, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MOE | VRAM__HF_JAMBA, 16, 0, 0, 0},
+  {"falcon_h1", 128000, 4096, 14336, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY | VRAM__HF_FALCON_H1, 0, 0, 0, 0},
+  {"lfm2", 65536, 2560, 12288, 32, 32, 8, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QK_NORM | VRAM__HF_LFM2, 0, 0, 0, 0},
+  {"bert", 30522, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
+  {"roberta", 50265, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
+};
+/* clang-format on */
+
+/* The row of a model_type; NULL: there is none. */
+VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__hf_families / sizeof *vram__hf_families; i++)
+    if (len <= UINT32_MAX && vram__text_is(type, (uint32_t)len, vram__hf_families[i].type))
+      return vram__hf_families + i;
+  return NULL;
+}
+
+/* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
+
+enum { VRAM__HF_MAX_LAYERS = 4096 };
+
+/* What is being read, and what was counted up to now. */
+typedef struct vram__hf {
+  const vram_file *f;
+  const char *prefix; /* "text_config." or "" */
+  const vram__hf_family *family;
+  vram_hf_config *c;
+  vram_error *e;
+  uint64_t params, tensors;
+  vram_result result;
+} vram__hf;
+
+static void vram__hf_fail(vram__hf *h, vram_result code, const char *text, const char *name) {
+  if (h->result)
+    return;
+  h->result = vram__error_begin(h->e, code, 0, text);
+  vram__error_text(h->e, name);
+}
+
+/* ---- keys ---- */
+
+/* The value of a key below a prefix, which may be null; NULL: there is none. */
+static const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix, const char *key) {
+  char name[96];
+  uint32_t n = 0;
+  vram__text_puts(name, sizeof name, &n, prefix);
+  vram__text_puts(name, sizeof name, &n, key);
+  return vram_file_get(f, name, n);
+}
+
+static const vram_file_value *vram__hf_value(const vram__hf *h, const char *key) {
+  return vram__hf_at(h->f, h->prefix, key);
+}
+
+/* A whole number; `none` where the key is missing, `null` where it is null. */
+static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, uint64_t null) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  if (!v)
+    return none;
+  if (v->kind == VRAM_VALUE_NULL)
+    return null;
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > UINT32_MAX) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
+    return none;
+  }
+  return v->number.u;
+}
+
+static uint64_t vram__hf_number(vram__hf *h, const char *key, uint64_t none) {
+  return vram__hf_number_or(h, key, none, none);
+}
+
+static int vram__hf_bool(vram__hf *h, const char *key, int none) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return none;
+  if (v->kind != VRAM_VALUE_BOOL)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "neither true nor false is the key ", key);
+  return v->number.u != 0;
+}
+
+/* The first of several names of a key that is there; the first one if none is. */
+static const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c) {
+  return vram__hf_value(h, a) ? a : vram__hf_value(h, b) ? b : c && vram__hf_value(h, c) ? c : a;
+}
+
+static int vram__hf_has(const vram__hf *h, uint32_t flag) { return (h->family->flags & flag) != 0; }
+
+/* ---- parameters ---- */
+
+static void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
+  h->params = vram__sum_or_overflow(h->params, vram__product_or_overflow(rows, columns));
+  h->tensors++;
+}
+
+static void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
+  vram__hf_add(h, in, out);
+  if (has_bias)
+    vram__hf_add(h, out, 1);
+}
+
+static void vram__hf_norm(vram__hf *h, uint64_t n) {
+  if (!h->family->norms) /* OLMo's have no weights */
+    return;
+  vram__hf_add(h, n, 1);
+  if (vram__hf_has(h, VRAM__HF_NORM_BIAS))
+    vram__hf_add(h, n, 1);
+}
+
+static int vram__hf_bias_key(vram__hf *h) {
+  const char *name = vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
+  return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
+}
+
+static void vram__hf_mla(vram__hf *h, int has_bias) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
+                 q = c->heads * (nope + c->rope_head_dim);
+  if (c->q_lora_rank) {
+    vram__hf_linear(h, c->hidden, c->q_lora_rank, has_bias);
+    vram__hf_norm(h, c->q_lora_rank);
+    vram__hf_linear(h, c->q_lora_rank, q, 0);
+  } else
+    vram__hf_linear(h, c->hidden, q, 0);
+  vram__hf_linear(h, c->hidden, c->kv_lora_rank + c->rope_head_dim, has_bias);
+  vram__hf_norm(h, c->kv_lora_rank);
+  vram__hf_linear(h, c->kv_lora_rank, c->heads * (nope + c->v_head_dim), 0);
+  vram__hf_linear(h, c->heads * c->v_head_dim, c->hidden, has_bias);
+}
+
+static void vram__hf_qk_norm(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int is_on = vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
+  if (vram__hf_has(h, VRAM__HF_STABLELM) && is_on) { /* a tensor for each head */
+    vram__hf_add(h, c->heads + c->kv_heads, c->head_dim);
+    h->tensors += c->heads + c->kv_heads - 1;
+  } else if (vram__hf_has(h, VRAM__HF_QK_FULL) || (vram__hf_has(h, VRAM__HF_QK_HEADS) && is_on)) {
+    vram__hf_add(h, c->heads, c->head_dim);
+    vram__hf_add(h, c->kv_heads, c->head_dim);
+  } else if (vram__hf_has(h, VRAM__HF_QK_NORM) || (vram__hf_has(h, VRAM__HF_QK_KEY) && is_on)) {
+    vram__hf_norm(h, c->head_dim);
+    vram__hf_norm(h, c->head_dim);
+  }
+}
+
+static void vram__hf_attention(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int key = vram__hf_bias_key(h),
+            qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
+            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
+  const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+  if (vram__hf_has(h, VRAM__HF_MLA)) {
+    vram__hf_mla(h, qkv);
+    return;
+  }
+  if (vram__hf_has(h, VRAM__HF_FUSED_QKV))
+    vram__hf_linear(h, c->hidden, q + 2 * kv, qkv);
+  else {
+    vram__hf_linear(h, c->hidden, q, qkv);
+    vram__hf_linear(h, c->hidden, kv, qkv);
+    vram__hf_linear(h, c->hidden, kv, qkv);
+  }
+  vram__hf_linear(h, q, c->hidden, o);
+  vram__hf_qk_norm(h);
+  if (vram__hf_has(h, VRAM__HF_SINKS))
+    vram__hf_add(h, c->heads, 1);
+}
+
+static void vram__hf_mlp(vram__hf *h, uint64_t width) {
+  const uint64_t hidden = h->c->hidden;
+  const int bias = vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+                   (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+                    vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                                  vram__hf_has(h, VRAM__HF_KEY_TRUE)));
+  if (vram__hf_has(h, VRAM__HF_FUSED_UP))
+    vram__hf_linear(h, hidden, 2 * width, bias);
+  else {
+    vram__hf_linear(h, hidden, width, bias);
+    if (!vram__hf_has(h, VRAM__HF_PLAIN))
+      vram__hf_linear(h, hidden, width, bias);
+  }
+  vram__hf_linear(h, width, hidden, bias);
+}
+
+/* A router, the experts' matrices in one tensor each, and what all tokens go through. */
+static void vram__hf_moe(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = c->expert_intermediate,
+                 shared = vram__hf_number(h, "n_shared_experts", h->family->shared);
+  const int bias = vram__hf_has(h, VRAM__HF_SINKS);
+  vram__hf_linear(h, c->hidden, c->experts, bias);
+  vram__hf_add(h, vram__product_or_overflow(c->experts, 2 * width), c->hidden);
+  vram__hf_add(h, vram__product_or_overflow(c->experts, width), c->hidden);
+  if (bias) {
+    vram__hf_add(h, c->experts, 2 * width);
+    vram__hf_add(h, c->experts, c->hidden);
+  }
+  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+    h->tensors++;
+  if (shared)
+    vram__hf_mlp(h, shared * width);
+}
+
+/* Mamba-1: what it takes of the layer's parameters, and its state. */
+static void vram__hf_mamba(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t inner = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
+                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
+                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank_name);
+  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
+                            ? (c->hidden + 15) / 16 /* "auto" */
+                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
+  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  vram__hf_linear(h, c->hidden, 2 * inner, bias);
+  vram__hf_linear(h, conv, inner,
+                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
+  vram__hf_linear(h, inner, rank + 2 * state, 0);
+  vram__hf_linear(h, rank, inner, 1);
+  vram__hf_add(h, inner, state);
+  vram__hf_add(h, inner, 1);
+  vram__hf_linear(h, inner, c->hidden, bias);
+  if (is_jamba) {
+    vram__hf_add(h, rank, 1);
+    vram__hf_add(h, state, 1);
+    vram__hf_add(h, state, 1);
+  }
+  c->conv_elements += inner * conv;
+  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, inner * state);
+}
+
+/* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
+static void vram__hf_mamba2(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
+                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
+                 state =
+                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
+                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
+                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
+                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
+                 conv = inner + vram__product_or_overflow(2 * groups, state);
+  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
+  vram__hf_add(h, conv, kernel);
+  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
+    vram__hf_add(h, conv, 1);
+  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, heads, 1);
+  vram__hf_add(h, heads, 1);
+  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
+    vram__hf_add(h, inner, 1);
+  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
+  c->conv_elements =
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
+  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+}
+
+/* LFM2's convolution in the place of attention. */
+static void vram__hf_short_conv(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const uint64_t kernel = vram__hf_number(h, "conv_L_cache", 3);
+  const int bias = vram__hf_bool(h, "conv_bias", 0);
+  vram__hf_linear(h, c->hidden, 3 * c->hidden, bias);
+  vram__hf_add(h, c->hidden, kernel);
+  if (bias)
+    vram__hf_add(h, c->hidden, 1);
+  vram__hf_linear(h, c->hidden, c->hidden, bias);
+  c->conv_elements += c->hidden * kernel;
+}
+
+/* ---- layers ---- */
+
+static int vram__hf_array_holds(const vram__hf *h, const char *key, uint64_t what) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  uint64_t i;
+  for (i = 0;
+       v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_UINT && v->array && i < v->count;
+       i++)
+    if (((const uint64_t *)v->array)[i] == what)
+      return 1;
+  return 0;
+}
+
+/* Layer i as layer_types has it: its text; NULL: not said. */
+static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
+  const vram_file_value *const v = vram__hf_value(h, "layer_types");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return NULL;
+  if (v->kind != VRAM_VALUE_ARRAY || v->of != VRAM_VALUE_TEXT || !v->array ||
+      v->count < h->c->layers) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of a text for each layer is the key ", "layer_types");
+    return NULL;
+  }
+  return (const vram_file_text *)v->array + i;
+}
+
+/* Has layer i attention, and does it slide? Otherwise it has a state. */
+static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+  const vram_file_text *const type = vram__hf_layer_type(h, i);
+  const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
+  if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
+    return 0;
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
+    return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
+  }
+  if (!vram__hf_has(h, VRAM__HF_LFM2))
+    return 1;
+  if (type)
+    return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
+  return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
+}
+
+static int vram__hf_slides(vram__hf *h, uint64_t i) {
+  const vram_file_text *const type = vram__hf_layer_type(h, i);
+  const uint32_t kind = h->family->sliding;
+  uint64_t period = kind == VRAM__HF_PERIOD2 ? 2 : kind == VRAM__HF_PERIOD4 ? 4 : 6;
+  if (kind == VRAM__HF_NO_WINDOW || !h->c->window)
+    return 0;
+  if (kind == VRAM__HF_ALL)
+    return 1;
+  if (type)
+    return type->count <= 64 &&
+           vram__text_is(type->text, (uint32_t)type->count, "sliding_attention");
+  if (kind == VRAM__HF_ABOVE)
+    return i >= vram__hf_number(h, "max_window_layers", 28);
+  if (kind != VRAM__HF_PERIOD2)
+    period = vram__hf_number(h, "sliding_window_pattern", period);
+  return period && (i + 1) % period != 0;
+}
+
+static int vram__hf_is_moe(vram__hf *h, uint64_t i) {
+  const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
+                 period = vram__hf_number(h, "expert_layer_period", 2);
+  if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
+      i < vram__hf_number(h, "first_k_dense_replace", h->family->dense))
+    return 0;
+  if (vram__hf_has(h, VRAM__HF_JAMBA))
+    return h->c->experts > 1 && period &&
+           i % period == vram__hf_number(h, "expert_layer_offset", 1);
+  return step && (i + 1) % step == 0 && !vram__hf_array_holds(h, "mlp_only_layers", i);
+}
+
+static void vram__hf_layer(vram__hf *h, uint64_t i) {
+  vram_hf_config *const c = h->c;
+  uint32_t k, norms = h->family->norms;
+  if (vram__hf_has(h, VRAM__HF_STABLELM) && vram__hf_bool(h, "use_parallel_residual", 0))
+    norms = 1;
+  if (vram__hf_has_attention(h, i)) {
+    vram__hf_attention(h);
+    if (vram__hf_slides(h, i))
+      c->sliding_layers++;
+    else
+      c->full_layers++;
+  } else
+    c->state_layers++;
+  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2))
+    vram__hf_mamba2(h);
+  else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_short_conv(h);
+  else if (!vram__hf_has_attention(h, i))
+    vram__hf_mamba(h);
+  if (vram__hf_is_moe(h, i))
+    vram__hf_moe(h);
+  else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
+    vram__hf_mlp(h, c->intermediate);
+  for (k = 0; k < norms; k++)
+    vram__hf_norm(h, c->hidden);
+}
+
+/* ---- the whole ---- */
+
+/* Gemma 3: SigLIP's tower with biases everywhere, and a projector of a matrix and a norm. */
+static void vram__hf_vision(vram__hf *h) {
+  const uint64_t text = h->c->hidden, before = h->params;
+  uint64_t hidden, width, layers, patch, image, i, positions;
+  const char *const prefix = h->prefix;
+  h->prefix = "vision_config.";
+  hidden = vram__hf_number(h, "hidden_size", 768);
+  width = vram__hf_number(h, "intermediate_size", 3072);
+  layers = vram__hf_number(h, "num_hidden_layers", 12);
+  patch = vram__hf_number(h, "patch_size", 16);
+  image = vram__hf_number(h, "image_size", 224);
+  vram__hf_linear(h, vram__hf_number(h, "num_channels", 3) * patch * patch, hidden, 1);
+  positions = patch ? image / patch : 0;
+  if (vram__hf_bool(h, "vision_use_head", 1))
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "a vision tower with a head: ", "vision_use_head");
+  if (layers > VRAM__HF_MAX_LAYERS || !patch)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no vision tower can be so: ", "vision_config");
+  vram__hf_add(h, vram__product_or_overflow(positions, positions), hidden);
+  for (i = 0; i < layers && !h->result; i++) {
+    uint32_t k;
+    for (k = 0; k < 4; k++)
+      vram__hf_linear(h, hidden, hidden, 1);
+    vram__hf_linear(h, hidden, width, 1);
+    vram__hf_linear(h, width, hidden, 1);
+    for (k = 0; k < 4; k++)
+      vram__hf_add(h, hidden, 1); /* two norms and their biases */
+  }
+  vram__hf_add(h, hidden, 1);
+  vram__hf_add(h, hidden, 1);
+  vram__hf_add(h, hidden, text);
+  vram__hf_add(h, hidden, 1);
+  h->prefix = prefix;
+  h->c->text_params = before;
+}
+
+/* Embeddings, what stands behind the layers, and the head. */
+static void vram__hf_ends(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int is_encoder = vram__hf_has(h, VRAM__HF_ENCODER);
+  vram__hf_add(h, c->vocab, c->hidden);
+  if (vram__hf_has(h, VRAM__HF_POSITIONS))
+    vram__hf_add(h,
+                 vram__hf_number(h,
+                                 vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
+                                 is_encoder ? 512 : 1024),
+                 c->hidden);
+  if (is_encoder)
+    vram__hf_add(h, vram__hf_number(h, "type_vocab_size", 2), c->hidden);
+  if (vram__hf_has(h, VRAM__HF_EMBED_NORM))
+    vram__hf_norm(h, c->hidden);
+  if (is_encoder) {
+    vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    return;
+  }
+  vram__hf_norm(h, c->hidden);
+  if (c->is_tied)
+    h->tensors++;
+  else
+    vram__hf_add(h, c->vocab, c->hidden);
+  if (vram__hf_has(h, VRAM__HF_HEAD_BIAS) ||
+      (vram__hf_has(h, VRAM__HF_HEAD_KEY) && vram__hf_bool(h, "lm_head_bias", 0)))
+    vram__hf_add(h, c->vocab, 1);
+}
+
+static void vram__hf_experts(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram__hf_family *const w = h->family;
+  if (!vram__hf_has(h, VRAM__HF_MOE))
+    return;
+  c->experts = vram__hf_number(
+      h, vram__hf_name(h, "num_local_experts", "num_experts", "n_routed_experts"), w->experts);
+  c->experts_used = vram__hf_number(h, "num_experts_per_tok", 0);
+  c->expert_intermediate = vram__hf_number(h, "moe_intermediate_size",
+                                           w->expert_width ? w->expert_width : c->intermediate);
+}
+
+/* LFM2 makes its width from that of the file (Lfm2MLP). */
+static void vram__hf_adjust_width(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram_file_value *const v = vram__hf_value(h, "block_ffn_dim_multiplier");
+  const uint64_t multiple = vram__hf_number(h, "block_multiple_of", 256);
+  c->intermediate = vram__hf_number(h, "block_ff_dim", c->intermediate);
+  if (!vram__hf_bool(h, "block_auto_adjust_ff_dim", 1))
+    return;
+  c->intermediate = 2 * c->intermediate / 3;
+  if (v && v->kind == VRAM_VALUE_FLOAT && v->number.f > 0 && v->number.f < 1024)
+    c->intermediate = (uint64_t)(v->number.f * (double)c->intermediate);
+  else if (v && v->kind == VRAM_VALUE_UINT && v->number.u < 1024)
+    c->intermediate *= v->number.u;
+  if (!multiple)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "0 is the key ", "block_multiple_of");
+  else
+    c->intermediate = (c->intermediate + multiple - 1) / multiple * multiple;
+}
+
+static void vram__hf_window(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const uint32_t kind = h->family->sliding;
+  c->window = kind == VRAM__HF_NO_WINDOW
+                  ? 0
+                  : vram__hf_number_or(h, "sliding_window", h->family->window, 0);
+  if (kind == VRAM__HF_ABOVE && !vram__hf_bool(h, "use_sliding_window", 0))
+    c->window = 0;
+  if (kind == VRAM__HF_NO_WINDOW && vram__hf_bool(h, "use_sliding_window", 0))
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
+}
+
+static void vram__hf_sizes(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram__hf_family *const w = h->family;
+  c->vocab = vram__hf_number(h, "vocab_size", w->vocab);
+  c->hidden = vram__hf_number(h, vram__hf_name(h, "hidden_size", "n_embd", NULL), w->hidden);
+  c->layers = vram__hf_number(h, vram__hf_name(h, "num_hidden_layers", "n_layer", NULL), w->layers);
+  c->heads = vram__hf_number(h, vram__hf_name(h, "num_attention_heads", "n_head", NULL), w->heads);
+  if (!c->heads || !c->hidden || !c->vocab || !c->layers || c->layers > VRAM__HF_MAX_LAYERS) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "layers, heads, elements or words");
+    return;
+  }
+  c->kv_heads =
+      vram__hf_number_or(h, "num_key_value_heads", w->kv_heads ? w->kv_heads : c->heads, c->heads);
+  c->head_dim = vram__hf_number_or(h, "head_dim", w->head_dim ? w->head_dim : c->hidden / c->heads,
+                                   c->hidden / c->heads);
+  c->v_head_dim = c->head_dim;
+  c->intermediate =
+      vram__hf_number_or(h, vram__hf_name(h, "intermediate_size", "n_inner", NULL),
+                         w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_adjust_width(h);
+  if (vram__hf_has(h, VRAM__HF_MLA)) {
+    c->q_lora_rank = vram__hf_number_or(h, "q_lora_rank", 1536, 0);
+    c->kv_lora_rank = vram__hf_number(h, "kv_lora_rank", 512);
+    c->rope_head_dim = vram__hf_number(h, "qk_rope_head_dim", 64);
+    c->v_head_dim = vram__hf_number(h, "v_head_dim", 128);
+  }
+  c->is_tied = (uint8_t)vram__hf_bool(h, "tie_word_embeddings", w->is_tied);
+  vram__hf_window(h);
+  vram__hf_experts(h);
+}
+
+static void vram__hf_dtype(vram__hf *h) {
+  const vram_file_value *v = vram__hf_at(h->f, "", "dtype");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    v = vram__hf_at(h->f, "", "torch_dtype");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    v = vram__hf_value(h, vram__hf_name(h, "dtype", "torch_dtype", NULL));
+  h->c->dtype = VRAM_F32;
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return;
+  h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
+                    ? vram_dtype_from_name_n(v->text, (size_t)v->count)
+                    : VRAM_DTYPE_NONE;
+  if (h->c->dtype == VRAM_DTYPE_NONE)
+    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
+}
+
+/* The class: a decoder with its head, or an encoder without one. */
+static void vram__hf_class(vram__hf *h) {
+  static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
+  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
+  const vram_file_text *name;
+  uint32_t i;
+  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+    return;
+  if (v->of != VRAM_VALUE_TEXT || !v->array) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
+    return;
+  }
+  name = (const vram_file_text *)v->array;
+  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
+      vram__text_equal(name->text + name->count - 5, "Model", 5))
+    return;
+  for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(decoder[i]);
+    if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&
+        (i == 2) == vram__hf_has(h, VRAM__HF_VISION))
+      return;
+  }
+  if (!h->result) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
+    vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
+  }
+}
+
+/* The family, and where its keys are: of a model for images below text_config. */
+static void vram__hf_begin(vram__hf *h) {
+  const vram_file_value *const outer = vram__hf_at(h->f, "", "model_type");
+  h->prefix = "";
+  if (h->f->format != VRAM_FILE_CONFIG || !outer || outer->kind != VRAM_VALUE_TEXT) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no config.json with a key ", "model_type");
+    return;
+  }
+  h->family = vram__hf_find(outer->text, outer->count);
+  if (!h->family) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no family that is known is model_type ", "");
+    vram__error_quote(h->e, outer->text, outer->count < 64 ? (uint32_t)outer->count : 64u);
+    return;
+  }
+  if (vram__hf_has(h, VRAM__HF_VISION))
+    h->prefix = "text_config.";
+  vram__hf_class(h);
+}
+
+static void vram__hf_totals(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
+  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
+                 row = vram__hf_has(h, VRAM__HF_MLA)
+                           ? c->kv_lora_rank + c->rope_head_dim
+                           : 2 * vram__product_or_overflow(c->kv_heads, c->head_dim);
+  c->params = h->params;
+  c->state_tensors = h->tensors;
+  c->params_bytes = vram__product_or_overflow(h->params, element);
+  if (c->full_layers + c->sliding_layers)
+    c->kv_bytes_per_token_layer = vram__product_or_overflow(row, element);
+  c->kv_bytes_per_token =
+      vram__product_or_overflow(c->full_layers + c->sliding_layers, c->kv_bytes_per_token_layer);
+  if (!c->sliding_layers)
+    c->window = 0;
+  if (q && q->kind == VRAM_VALUE_TEXT && q->count <= UINT32_MAX) {
+    c->quantised = q->text;
+    c->quantised_len = (uint32_t)q->count;
+  }
+  if (c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
+      c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
+    vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
+}
+
+VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e) {
+  vram__hf h;
+  uint64_t i;
+  vram__error_clear(e);
+  vram__memory_zero(&h, sizeof h);
+  vram__memory_zero(c, sizeof *c);
+  h.f = f;
+  h.c = c;
+  h.e = e;
+  vram__hf_begin(&h);
+  if (!h.result) {
+    c->family = h.family->type;
+    vram__hf_sizes(&h);
+    vram__hf_dtype(&h);
+  }
+  if (!h.result)
+    vram__hf_ends(&h);
+  for (i = 0; !h.result && i < c->layers; i++)
+    vram__hf_layer(&h, i);
+  c->text_params = h.params;
+  if (!h.result && vram__hf_has(&h, VRAM__HF_VISION))
+    vram__hf_vision(&h);
+  if (!h.result)
+    vram__hf_totals(&h);
+  return h.result;
+}
+
+VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
+  const uint64_t slides = c->window && c->window < ctx ? c->window : ctx,
+                 tokens =
+                     vram__sum_or_overflow(vram__product_or_overflow(c->full_layers, ctx),
+                                           vram__product_or_overflow(c->sliding_layers, slides));
+  return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
+                                   slots);
+}
+
+
 /* >>read/file    tensors, values and parts of a file; what kind of file it is */
 
 /* ---- memory ---- */
@@ -57552,13 +58384,15 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_SWA_KEY = 1u,     /* slides if the file has a window */
-  VRAM__LLAMA_DENSE_FIRST = 2u, /* the first layer of a period attends to everything */
-  VRAM__LLAMA_SWA_OFF = 4u,     /* has a window and no layer that slides: phi3 */
-  VRAM__LLAMA_CHUNKED = 8u,     /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 16u,   /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 32u, /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 64u      /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
 };
 
 typedef struct vram__llama_architecture {
@@ -57566,12 +58400,13 @@ typedef struct vram__llama_architecture {
   uint8_t memory;    /* vram__llama_memory */
   uint8_t recurrent; /* vram__llama_layers */
   uint8_t period;    /* of sliding layers, one of which attends to everything; 0: none slides */
-  uint8_t flags;
+  uint16_t window;   /* where the file has none */
+  uint16_t flags;
 } vram__llama_architecture;
 
 /* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
 typedef struct vram__llama_layer {
-  uint32_t n_head, n_head_kv, n_ff;
+  uint32_t n_head, n_head_kv, n_ff, n_ff_exp;
   uint32_t head_k, head_v; /* elements of a head: of a sliding layer its own */
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
@@ -57595,14 +58430,16 @@ typedef struct vram__llama {
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
   uint32_t n_head_kv_max;
   uint32_t n_swa; /* 0: no window */
-  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_exp, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_shexp, n_layer_dense_lead;
   uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
-  uint32_t full_attention_interval;
+  uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
+  uint32_t head_k, head_v, head_k_swa, head_v_swa; /* before layers differ */
   uint32_t n_embd_r, n_embd_s; /* elements of a recurrent layer's states, for each sequence */
+  uint8_t is_known;            /* 0: no row has the name */
   uint8_t is_causal;
-  uint8_t is_tied; /* no output.weight */
+  uint8_t is_tied; /* the table of words is the output's matrix, too */
   vram__llama_layer layer[VRAM__LLAMA_LAYERS];
 
   int32_t input_device, output_device; /* -1: host */
@@ -57619,16 +58456,1419 @@ typedef struct vram__llama {
   vram_llama_cache cache[VRAM_LLAMA_MAX_CACHES];
 } vram__llama;
 
+/* arch.c */
+VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const char *name,
+                                                                       uint32_t len);
+
+/* hparams.c */
+VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
+
+/* context.c */
+VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
+VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* weights.c */
+VRAM__FN void vram__llama_place(vram__llama *l);
+VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* pattern.c */
+VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *p, const char *name,
+                                              uint32_t len, int *found);
+
+/* llama.c */
+VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
+                                               int32_t device);
+VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
+                                           int is_on_gpu);
+
+/* >>llama/arch    what is particular to an architecture
+   From llama.cpp: llama-arch.cpp (names, which are recurrent or hybrid), the load_arch_hparams of
+   src/models (which layers slide, which are recurrent) and llama-model.cpp, create_memory. */
+
+#define VRAM__X(name, memory, recurrent, period, window, flags)                                    \
+  {name, VRAM__LLAMA_##memory, VRAM__LLAMA_LAYERS_##recurrent, period, window, flags},
+/* clang-format off */
+static const vram__llama_architecture vram__llama_rows[] = {
+    VRAM__X("llama", KV, NONE, 0, 0, 0) /* the first row stands for those that have none */
+    VRAM__X("llama4", KV, NONE, 4, 8192, VRAM__LLAMA_CHUNKED)
+    VRAM__X("deci", KV, NONE, 0, 0, 0)
+    VRAM__X("falcon", KV, NONE, 0, 0, 0)
+    VRAM__X("falcon-h1", HYBRID, ALL, 0, 0, VRAM__LLAMA_ALL_KV)
+    VRAM__X("baichuan", KV, NONE, 0, 0, 0)
+    VRAM__X("grok", KV, NONE, 0, 0, VRAM__LLAMA_NO_FLASH)
+    VRAM__X("gpt2", KV, NONE, 0, 0, 0)
+    VRAM__X("gptj", KV, NONE, 0, 0, 0)
+    VRAM__X("gptneox", KV, NONE, 0, 0, 0)
+    VRAM__X("mpt", KV, NONE, 0, 0, 0)
+    VRAM__X("starcoder", KV, NONE, 0, 0, 0)
+    VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
+    VRAM__X("refact", KV, NONE, 0, 0, 0)
+    VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("rnd1", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("wavtokenizer-dec", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("bloom", KV, NONE, 0, 0, 0)
+    VRAM__X("stablelm", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen2", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen2moe", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen2vl", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("phi2", KV, NONE, 0, 0, 0)
+    VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
+    VRAM__X("phimoe", KV, NONE, 0, 0, 0)
+    VRAM__X("plamo", KV, NONE, 0, 0, 0)
+    VRAM__X("plamo2", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("plamo3", KV, NONE, 8, 0, 0)
+    VRAM__X("codeshell", KV, NONE, 0, 0, 0)
+    VRAM__X("orion", KV, NONE, 0, 0, 0)
+    VRAM__X("internlm2", KV, NONE, 0, 0, 0)
+    VRAM__X("minicpm", KV, NONE, 0, 0, 0)
+    VRAM__X("minicpm3", KV, NONE, 0, 0, 0)
+    VRAM__X("gemma", KV, NONE, 0, 0, 0)
+    VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
+    VRAM__X("gemma3", KV, NONE, 6, 0, 0)
+    VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
+    VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("xverse", KV, NONE, 0, 0, 0)
+    VRAM__X("command-r", KV, NONE, 0, 0, 0)
+    VRAM__X("cohere2", KV, NONE, 4, 0, 0)
+    VRAM__X("cohere2moe", KV, NONE, 4, 0, VRAM__LLAMA_DENSE_FIRST)
+    VRAM__X("dbrx", KV, NONE, 0, 0, 0)
+    VRAM__X("olmo", KV, NONE, 0, 0, 0)
+    VRAM__X("olmo2", KV, NONE, 4, 0, 0)
+    VRAM__X("olmoe", KV, NONE, 0, 0, 0)
+    VRAM__X("openelm", KV, NONE, 0, 0, 0)
+    VRAM__X("arctic", KV, NONE, 0, 0, 0)
+    VRAM__X("deepseek", KV, NONE, 0, 0, 0)
+    VRAM__X("deepseek2", KV, NONE, 0, 0, 0)
+    VRAM__X("deepseek32", KV, NONE, 0, 0, VRAM__LLAMA_INDEXER)
+    VRAM__X("glm-dsa", KV, NONE, 0, 0, VRAM__LLAMA_INDEXER)
+    VRAM__X("chatglm", KV, NONE, 0, 0, 0)
+    VRAM__X("glm4", KV, NONE, 0, 0, 0)
+    VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
+    VRAM__X("bitnet", KV, NONE, 0, 0, 0)
+    VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
+    VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
+    VRAM__X("jais", KV, NONE, 0, 0, 0)
+    VRAM__X("nemotron", KV, NONE, 0, 0, 0)
+    VRAM__X("nemotron_h", HYBRID, NO_KV_NO_FF, 0, 0, 0)
+    VRAM__X("nemotron_h_moe", HYBRID, NO_KV_NO_FF, 0, 0, 0)
+    VRAM__X("exaone", KV, NONE, 0, 0, 0)
+    VRAM__X("exaone4", KV, NONE, 4, 0, 0)
+    VRAM__X("exaone-moe", KV, NONE, 4, 128, 0)
+    VRAM__X("rwkv6", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("rwkv6qwen2", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("rwkv7", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("arwkv7", RECURRENT, ALL, 0, 0, 0)
+    VRAM__X("granite", KV, NONE, 0, 0, 0)
+    VRAM__X("granitemoe", KV, NONE, 0, 0, 0)
+    VRAM__X("granitehybrid", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("chameleon", KV, NONE, 0, 0, 0)
+    VRAM__X("plm", KV, NONE, 0, 0, 0)
+    VRAM__X("bailingmoe", KV, NONE, 0, 0, 0)
+    VRAM__X("bailingmoe2", KV, NONE, 0, 0, 0)
+    VRAM__X("dots1", KV, NONE, 0, 0, 0)
+    VRAM__X("arcee", KV, NONE, 0, 0, 0)
+    VRAM__X("afmoe", KV, NONE, 4, 0, 0)
+    VRAM__X("ernie4_5", KV, NONE, 0, 0, 0)
+    VRAM__X("ernie4_5-moe", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan-moe", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan-dense", KV, NONE, 0, 0, 0)
+    VRAM__X("smollm3", KV, NONE, 0, 0, 0)
+    VRAM__X("gpt-oss", KV, NONE, 2, 0, 0)
+    VRAM__X("lfm2", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_NORM_OUT)
+    VRAM__X("lfm2moe", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_NORM_OUT)
+    VRAM__X("smallthinker", KV, NONE, 4, 0, VRAM__LLAMA_DENSE_FIRST)
+    VRAM__X("laguna", KV, NONE, 4, 0, VRAM__LLAMA_DENSE_FIRST)
+    VRAM__X("seed_oss", KV, NONE, 0, 0, 0)
+    VRAM__X("grovemoe", KV, NONE, 0, 0, 0)
+    VRAM__X("apertus", KV, NONE, 0, 0, 0)
+    VRAM__X("minimax-m2", KV, NONE, 0, 0, 0)
+    VRAM__X("cogvlm", KV, NONE, 0, 0, 0)
+    VRAM__X("pangu-embedded", KV, NONE, 0, 0, 0)
+    VRAM__X("mistral3", KV, NONE, 0, 0, 0)
+    VRAM__X("mistral4", KV, NONE, 0, 0, 0)
+    VRAM__X("mimo2", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("maincoder", KV, NONE, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+};
+/* clang-format on */
+#undef VRAM__X
+
+/* NULL: none of these. */
+VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const char *name,
+                                                                       uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__llama_rows / sizeof *vram__llama_rows; i++)
+    if (vram__text_is(name, len, vram__llama_rows[i].name))
+      return vram__llama_rows + i;
+  return NULL;
+}
+
+/* >>llama/hparams    hyperparameters of a GGUF file (llama.cpp: llama-model.cpp, load_hparams)
+   The keys of an architecture begin with its name; a number of each layer is an array, or one
+   number for all. */
+
+enum { VRAM__LLAMA_KEY = 160 };
+
+static const vram_file_value *vram__llama_get(const vram__llama *l, const char *key) {
+  char name[VRAM__LLAMA_KEY];
+  uint32_t n = 0;
+  vram__text_put(name, sizeof name, &n, l->arch, l->arch_len);
+  vram__text_puts(name, sizeof name, &n, ".");
+  vram__text_puts(name, sizeof name, &n, key);
+  return vram_file_get(l->file, name, n);
+}
+
+static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const char *key,
+                                      const char *text) {
+  vram__error_begin(e, VRAM_ERR_VALUE, 0, "key '");
+  vram__error_quote(e, l->arch, l->arch_len);
+  vram__error_text(e, ".");
+  vram__error_text(e, key);
+  vram__error_text(e, text);
+  return VRAM_ERR_VALUE;
+}
+
+/* 0: no whole number from 0 to 2^31 - 1. */
+static int vram__llama_is_count(uint32_t kind, uint64_t u) {
+  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL) &&
+         u <= INT32_MAX;
+}
+
+/* What the file does not have stays as it is. */
+static vram_result vram__llama_number(const vram__llama *l, const char *key, uint32_t *to,
+                                      vram_error *e) {
+  const vram_file_value *const v = vram__llama_get(l, key);
+  if (!v)
+    return VRAM_OK;
+  if (!vram__llama_is_count(v->kind, v->number.u))
+    return vram__llama_refuse(l, e, key, "': a number from 0 to 2^31-1 is expected");
+  *to = (uint32_t)v->number.u;
+  return VRAM_OK;
+}
+
+/* A number of each layer, into what lies at `offset` in each. */
+static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset,
+                                    vram_error *e) {
+  const vram_file_value *const v = vram__llama_get(l, key);
+  const uint64_t *many;
+  uint32_t i;
+  if (!v)
+    return VRAM_OK;
+  many = v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  if (v->kind == VRAM_VALUE_ARRAY && (!many || v->count < l->n_layer))
+    return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
+  for (i = 0; i < l->n_layer; i++) {
+    const uint64_t u = many ? many[i] : v->number.u;
+    const uint32_t n = (uint32_t)u;
+    if (!vram__llama_is_count(many ? v->of : v->kind, u))
+      return vram__llama_refuse(l, e, key, "': numbers from 0 to 2^31-1 are expected");
+    vram__memory_copy((char *)(l->layer + i) + offset, &n, sizeof n);
+  }
+  return VRAM_OK;
+}
+
+static const struct {
+  const char *key;
+  size_t offset;
+} vram__llama_keys[] = {
+    {"context_length", offsetof(vram__llama, n_ctx_train)},
+    {"embedding_length", offsetof(vram__llama, n_embd)},
+    {"embedding_length_out", offsetof(vram__llama, n_embd_out)},
+    {"vocab_size", offsetof(vram__llama, n_vocab)},
+    {"nextn_predict_layers", offsetof(vram__llama, n_layer_nextn)},
+    {"expert_count", offsetof(vram__llama, n_expert)},
+    {"expert_used_count", offsetof(vram__llama, n_expert_used)},
+    {"expert_shared_count", offsetof(vram__llama, n_expert_shared)},
+    {"expert_shared_feed_forward_length", offsetof(vram__llama, n_ff_shexp)},
+    {"leading_dense_block_count", offsetof(vram__llama, n_layer_dense_lead)},
+    {"attention.q_lora_rank", offsetof(vram__llama, n_lora_q)},
+    {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
+    {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
+    {"attention.value_length_mla", offsetof(vram__llama, head_v_mla)},
+    {"attention.sliding_window", offsetof(vram__llama, n_swa)},
+    {"attention.shared_kv_layers", offsetof(vram__llama, n_layer_shared_kv)},
+    {"attention.indexer.key_length", offsetof(vram__llama, indexer_head_size)},
+    {"ssm.conv_kernel", offsetof(vram__llama, ssm_d_conv)},
+    {"ssm.inner_size", offsetof(vram__llama, ssm_d_inner)},
+    {"ssm.state_size", offsetof(vram__llama, ssm_d_state)},
+    {"ssm.time_step_rank", offsetof(vram__llama, ssm_dt_rank)},
+    {"ssm.group_count", offsetof(vram__llama, ssm_n_group)},
+    {"kda.head_dim", offsetof(vram__llama, kda_head_size)},
+    {"shortconv.l_cache", offsetof(vram__llama, shortconv_l_cache)},
+    {"wkv.head_size", offsetof(vram__llama, wkv_head_size)},
+    {"token_shift_count", offsetof(vram__llama, token_shift_count)},
+    {"full_attention_interval", offsetof(vram__llama, full_attention_interval)},
+};
+
+/* How many words the vocabulary has. */
+static void vram__llama_vocabulary(vram__llama *l) {
+  static const char tokens[] = "tokenizer.ggml.tokens", table[] = "token_embd.weight";
+  const vram_file_value *const v = vram_file_get(l->file, tokens, sizeof tokens - 1);
+  const vram_file_tensor *const t = vram_file_find(l->file, table, sizeof table - 1);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->count <= INT32_MAX)
+    l->n_vocab = (uint32_t)v->count;
+  else if (!l->n_vocab && t && t->ndim == 2 && t->size[0] <= INT32_MAX)
+    l->n_vocab = (uint32_t)t->size[0];
+}
+
+static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
+  uint32_t i;
+  l->full_attention_interval = 4;
+  l->token_shift_count = 2;
+  l->n_swa = l->row->window;
+  for (i = 0; i < sizeof vram__llama_keys / sizeof *vram__llama_keys; i++) {
+    uint32_t *const to = (uint32_t *)(void *)((char *)l + vram__llama_keys[i].offset);
+    if (vram__llama_number(l, vram__llama_keys[i].key, to, e))
+      return VRAM_ERR_VALUE;
+  }
+  if (!l->n_embd)
+    return vram__llama_refuse(l, e, "embedding_length", "' is missing or 0");
+  if (l->n_swa && (l->row->flags & VRAM__LLAMA_CHUNKED))
+    l->n_swa = l->row->window; /* src/models/llama4.cpp: whatever the file has */
+  if (!l->n_embd_out)
+    l->n_embd_out = l->n_embd;
+  if (l->n_expert > VRAM__LLAMA_EXPERTS)
+    return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
+  if (l->n_layer_nextn >= l->n_layer)
+    return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (!l->full_attention_interval)
+    return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
+  vram__llama_vocabulary(l);
+  return VRAM_OK;
+}
+
+/* Sizes of heads; models without attention have none (n_head of the first layer is 0). */
+static vram_result vram__llama_heads(vram__llama *l, vram_error *e) {
+  const uint32_t heads = l->layer[0].n_head;
+  uint32_t i, n_rot;
+  if (heads) {
+    l->head_k = l->n_embd / heads;
+    l->head_v = l->head_k;
+    if (vram__llama_number(l, "attention.key_length", &l->head_k, e) ||
+        vram__llama_number(l, "attention.value_length", &l->head_v, e))
+      return VRAM_ERR_VALUE;
+  }
+  l->head_k_swa = l->head_k;
+  l->head_v_swa = l->head_v;
+  n_rot = l->head_k;
+  if (vram__llama_number(l, "attention.key_length_swa", &l->head_k_swa, e) ||
+      vram__llama_number(l, "attention.value_length_swa", &l->head_v_swa, e) ||
+      vram__llama_number(l, "rope.dimension_count", &n_rot, e))
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->n_layer; i++) {
+    vram__llama_layer *const y = l->layer + i;
+    y->head_k = y->slides ? l->head_k_swa : l->head_k;
+    y->head_v = y->slides ? l->head_v_swa : l->head_v;
+    y->n_rot = n_rot;
+    if (y->slides && vram__llama_number(l, "rope.dimension_count_swa", &y->n_rot, e))
+      return VRAM_ERR_VALUE;
+    if (y->n_head_kv > l->n_head_kv_max)
+      l->n_head_kv_max = y->n_head_kv;
+  }
+  return VRAM_OK;
+}
+
+/* Which layers slide: as the file has them one by one, or by a period. */
+static vram_result vram__llama_sliding(vram__llama *l, vram_error *e) {
+  static const char key[] = "attention.sliding_window_pattern";
+  const vram_file_value *const v = vram__llama_get(l, key);
+  uint32_t i, period = l->row->period;
+  const int is_each = v && v->kind == VRAM_VALUE_ARRAY;
+  if (!l->n_swa || (!period && !is_each)) {
+    l->n_swa = 0;
+    return VRAM_OK;
+  }
+  if (is_each && (!v->array || v->count < l->n_layer || v->of == VRAM_VALUE_FLOAT))
+    return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
+  if (!is_each && vram__llama_number(l, key, &period, e))
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->n_layer; i++)
+    if (is_each)
+      l->layer[i].slides = ((const uint64_t *)v->array)[i] != 0;
+    else if (l->row->flags & VRAM__LLAMA_DENSE_FIRST)
+      l->layer[i].slides = !period || i % period != 0;
+    else
+      l->layer[i].slides = !period || i % period < period - 1;
+  return VRAM_OK;
+}
+
+static int vram__llama_is_recurrent(const vram__llama *l, uint32_t i) {
+  const vram__llama_layer *const y = l->layer + i;
+  switch (l->row->recurrent) {
+  case VRAM__LLAMA_LAYERS_ALL:
+    return 1;
+  case VRAM__LLAMA_LAYERS_NO_KV:
+    return !y->n_head_kv;
+  case VRAM__LLAMA_LAYERS_NO_KV_NO_FF:
+    return !y->n_head_kv && !y->n_ff;
+  case VRAM__LLAMA_LAYERS_INTERVAL:
+    return (i + 1) % l->full_attention_interval != 0;
+  default:
+    return 0;
+  }
+}
+
+/* llama-hparams.cpp: n_embd_r, n_embd_s */
+static vram_result vram__llama_states(vram__llama *l, vram_error *e) {
+  const uint64_t conv = l->ssm_d_conv ? l->ssm_d_conv - 1 : 0;
+  uint64_t r, s;
+  if (l->wkv_head_size) {
+    r = (uint64_t)l->token_shift_count * l->n_embd;
+    s = (uint64_t)l->n_embd * l->wkv_head_size;
+  } else if (l->kda_head_size) {
+    const uint64_t inner = vram__product_or_overflow(l->layer[0].n_head, l->kda_head_size);
+    r = vram__product_or_overflow(3 * conv, inner);
+    s = vram__product_or_overflow(inner, l->kda_head_size);
+  } else {
+    const uint64_t groups = vram__product_or_overflow(2 * (uint64_t)l->ssm_n_group, l->ssm_d_state);
+    r = vram__product_or_overflow(conv, vram__sum_or_overflow(l->ssm_d_inner, groups));
+    s = (uint64_t)l->ssm_d_state * l->ssm_d_inner;
+    if (l->shortconv_l_cache)
+      r = (uint64_t)l->n_embd * (l->shortconv_l_cache - 1);
+  }
+  if (r > UINT32_MAX || s > UINT32_MAX)
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a recurrent state of more than 2^32 elements");
+  l->n_embd_r = (uint32_t)r;
+  l->n_embd_s = (uint32_t)s;
+  return VRAM_OK;
+}
+
+/* The row of the architecture, and how many layers there are. */
+static vram_result vram__llama_begin(vram__llama *l, vram_error *e) {
+  static const char key[] = "general.architecture";
+  const vram_file_value *const v = vram_file_get(l->file, key, sizeof key - 1);
+  if (!v || v->kind != VRAM_VALUE_TEXT || !v->text || v->count > 64)
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0,
+                             "key 'general.architecture' is missing or no name");
+  l->arch = v->text;
+  l->arch_len = (uint32_t)v->count;
+  l->row = vram__llama_architecture_find(l->arch, l->arch_len);
+  l->is_known = l->row != NULL;
+  if (!l->row)
+    l->row = vram__llama_architecture_find("llama", 5);
+  if (vram__llama_number(l, "block_count", &l->n_layer, e))
+    return VRAM_ERR_VALUE;
+  if (!l->n_layer || l->n_layer > VRAM__LLAMA_LAYERS)
+    return vram__llama_refuse(l, e, "block_count", "': from 1 to 512 layers are expected");
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
+  static const char output[] = "output.weight";
+  const vram_file_value *causal;
+  uint32_t i;
+  if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
+      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e) ||
+      vram__llama_each(l, "expert_feed_forward_length", offsetof(vram__llama_layer, n_ff_exp), e))
+    return VRAM_ERR_VALUE;
+  for (i = 0; i < l->n_layer; i++)
+    l->layer[i].n_head_kv = l->layer[i].n_head;
+  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), e) ||
+      vram__llama_sliding(l, e) || vram__llama_heads(l, e) || vram__llama_states(l, e))
+    return VRAM_ERR_VALUE;
+  l->n_layer_kv = l->n_layer - l->n_layer_nextn;
+  if (l->n_layer_shared_kv > l->n_layer_kv)
+    return vram__llama_refuse(l, e, "attention.shared_kv_layers", "': more than there are layers");
+  l->n_layer_kv -= l->n_layer_shared_kv;
+  /* src/models/gemma3n.cpp */
+  if (vram__text_is(l->arch, l->arch_len, "gemma3n") && l->n_layer_kv > 20)
+    l->n_layer_kv = 20;
+  for (i = 0; i < l->n_layer; i++) {
+    l->layer[i].is_nextn = i >= l->n_layer - l->n_layer_nextn;
+    l->layer[i].is_recurrent = !l->layer[i].is_nextn && vram__llama_is_recurrent(l, i);
+  }
+  causal = vram__llama_get(l, "attention.causal");
+  l->is_causal = !causal || causal->number.u != 0;
+  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+               !vram_file_find(l->file, output, sizeof output - 1);
+  return VRAM_OK;
+}
+
+/* >>llama/context    KV caches, recurrent states, output buffer
+   From llama.cpp: llama-context.cpp (sizes of the context and its output), llama-kv-cache.cpp and
+   llama-kv-cache-iswa.cpp (caches), llama-memory-recurrent.cpp (states), llama-memory-hybrid.cpp.
+ */
+
+enum {
+  VRAM__LLAMA_CTX_PAD = 256,
+  VRAM__LLAMA_MAX_SEQ = 256 /* LLAMA_MAX_SEQ */
+};
+
+static int vram__llama_is_quantised(vram_dtype t) {
+  const vram_dtype_info *const d = vram_dtype_get_info(t);
+  return d && d->block_elements > 1;
+}
+
+static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
+  return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, text);
+}
+
+/* A type of a cache, and whether each row of heads divides into its blocks. */
+static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
+                                          vram_error *e) {
+  const vram_dtype_info *const d = vram_dtype_get_info(type);
+  uint32_t i;
+  if (!d || d->ggml_id < 0)
+    return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
+  for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
+    const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
+    if (l->layer[i].n_head_kv && head % d->block_elements) {
+      vram__error_begin(e, VRAM_ERR_BLOCK, 0, is_k ? "cache of K: " : "cache of V: ");
+      vram__error_text(e, d->name);
+      vram__error_number(e, " has blocks of ", d->block_elements);
+      vram__error_number(e, ", which do not divide a head of ", head);
+      return VRAM_ERR_BLOCK;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* Measured, not derived (jamba, nemotron_h, lfm2: 6 records): models that are in part recurrent
+   give up on flash attention by themselves where attention reads a cache on the host while its
+   results are wanted on a device. */
+static int vram__llama_is_torn(const vram__llama *l) {
+  uint32_t i, any = 0;
+  if (l->row->memory != VRAM__LLAMA_HYBRID || (l->row->flags & VRAM__LLAMA_ALL_KV))
+    return 0;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
+    if (l->layer[i].device < 0)
+      continue;
+    any = 1;
+    if (i && l->layer[i - 1].device < 0 && !l->layer[i - 1].is_recurrent &&
+        l->layer[i - 1].n_head_kv)
+      return 1;
+  }
+  return any && !l->offloads_kv;
+}
+
+static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
+  const vram_llama_options *const o = l->options;
+  const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
+  l->flash_attention = o->flash_attention != VRAM_LLAMA_OFF;
+  if ((l->row->flags & VRAM__LLAMA_NO_FLASH) || (is_auto && vram__llama_is_torn(l)))
+    l->flash_attention = 0;
+  if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
+    return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
+  if (l->head_k_mla && l->k_type != l->v_type)
+    return vram__llama_unsupported(e, "a model of latent attention (MLA) has one type of cache: K "
+                                      "and V differ");
+  return VRAM_OK;
+}
+
+/* Sizes of the context: llama_context::llama_context */
+VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
+  const vram_llama_options *const o = l->options;
+  const uint64_t asked = o->n_ctx ? o->n_ctx : l->n_ctx_train;
+  const uint64_t batch = o->n_batch ? o->n_batch : 2048;
+  uint64_t n_ctx = vram__round_up_u64(asked, VRAM__LLAMA_CTX_PAD), each, n;
+  l->n_seq = o->slots ? o->slots : 1;
+  if (!asked || n_ctx > INT32_MAX)
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0,
+                             "a context of 1 to 2^31-256 tokens is expected (n_ctx)");
+  if (l->n_seq > VRAM__LLAMA_MAX_SEQ)
+    return vram__llama_unsupported(e, "more than 256 sequences (slots)");
+  n = l->is_causal && asked < batch ? asked : batch;
+  l->n_batch = (uint32_t)n;
+  n = o->n_ubatch ? o->n_ubatch : 512;
+  l->n_ubatch = n < l->n_batch ? (uint32_t)n : l->n_batch;
+  each = n_ctx;
+  if (!o->unified) {
+    each = vram__round_up_u64(n_ctx / l->n_seq, VRAM__LLAMA_CTX_PAD);
+    n_ctx = each * l->n_seq;
+    if (!each || n_ctx > INT32_MAX)
+      return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a context that does not divide into slots");
+  }
+  l->n_ctx = (uint32_t)n_ctx;
+  l->n_ctx_seq = (uint32_t)each;
+  l->n_stream = o->unified ? 1 : l->n_seq;
+  l->n_outputs = o->outputs ? o->outputs : l->n_batch;
+  l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
+  l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
+  l->offloads_kv = !o->no_kv_offload;
+  if (vram__llama_cache_type(l, l->k_type, 1, e) || vram__llama_cache_type(l, l->v_type, 0, e))
+    return e ? e->code : VRAM_ERR_DTYPE;
+  return vram__llama_flash(l, e);
+}
+
+/* ---- caches ---- */
+
+/* Which layers of a model have a cache of their own. */
+static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
+  const vram__llama_layer *const y = l->layer + i;
+  if (i >= l->n_layer_kv)
+    return 0;
+  switch (l->row->memory) {
+  case VRAM__LLAMA_KV:
+    return 1;
+  case VRAM__LLAMA_HYBRID: /* a layer of neither is only a feed-forward one: nemotron_h */
+    return (l->row->flags & VRAM__LLAMA_ALL_KV) ||
+           (!y->is_recurrent && (l->row->recurrent != VRAM__LLAMA_LAYERS_NO_KV_NO_FF || !y->n_ff));
+  default:
+    return 0;
+  }
+}
+
+/* A cache without layers; NULL if there are too many. */
+static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
+  vram_llama_cache *const c = l->cache + l->ncache++;
+  vram__memory_zero(c, sizeof *c);
+  c->cells = cells;
+  c->streams = l->n_stream;
+  c->k_type = l->k_type;
+  c->v_type = l->head_k_mla ? VRAM_DTYPE_NONE : l->v_type;
+  c->slides = (uint8_t)slides;
+  return c;
+}
+
+/* The widest row of V, which every layer has where V is transposed. */
+static uint64_t vram__llama_widest_v(const vram__llama *l) {
+  uint64_t most = 0;
+  uint32_t i;
+  for (i = 0; i < l->n_layer; i++) {
+    const uint64_t n = vram__product_or_overflow(l->layer[i].head_v, l->layer[i].n_head_kv);
+    if (n > most)
+      most = n;
+  }
+  return most;
+}
+
+static vram_llama_buffer *vram__llama_context_buffer(const vram__llama *l, vram_llama_report *r,
+                                                     uint32_t layer) {
+  const int32_t device = l->offloads_kv ? l->layer[layer].device : -1;
+  return vram__llama_buffer(r, device < 0 ? "CPU" : "CUDA", device);
+}
+
+/* A tensor of a cache: `columns` a row, in its buffer. Returns its bytes without padding. */
+static uint64_t vram__llama_cache_tensor(vram_llama_buffer *b, vram_dtype type, uint64_t columns,
+                                         uint64_t rows) {
+  uint64_t bytes;
+  b->context_bytes = vram__sum_or_overflow(
+      b->context_bytes, vram__llama_tensor_bytes(type, rows, columns, b->device >= 0));
+  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  return bytes;
+}
+
+static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_llama_cache *c,
+                                    uint32_t i) {
+  const vram__llama_layer *const y = l->layer + i;
+  vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
+  const uint64_t rows = c->cells * c->streams,
+                 k = vram__product_or_overflow(y->head_k, y->n_head_kv),
+                 v = l->flash_attention ? vram__product_or_overflow(y->head_v, y->n_head_kv)
+                                        : vram__llama_widest_v(l);
+  l->layer[i].cache = (int32_t)(c - l->cache);
+  c->layers++;
+  c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
+  if (c->v_type)
+    c->v_bytes = vram__sum_or_overflow(c->v_bytes, vram__llama_cache_tensor(b, c->v_type, v, rows));
+}
+
+/* Cells of layers that slide: all that a window and a batch need (llama-kv-cache-iswa.cpp). */
+static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
+  const uint64_t windows = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
+  const uint64_t cells = windows + l->n_ubatch;
+  if (l->options->swa_full || cells > l->n_ctx_seq)
+    return l->n_ctx_seq;
+  return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
+}
+
+/* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
+static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
+  vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
+  uint32_t i;
+  c->v_type = VRAM_DTYPE_NONE;
+  for (i = 0; i < l->n_layer; i++)
+    if (vram__llama_has_kv(l, i)) {
+      c->layers++;
+      c->k_bytes = vram__sum_or_overflow(
+          c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,
+                                               l->indexer_head_size, c->cells * c->streams));
+    }
+}
+
+static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
+  vram_llama_cache *all = NULL, *sliding = NULL;
+  uint32_t i;
+  for (i = 0; i < l->n_layer; i++) {
+    const int slides = l->layer[i].slides;
+    vram_llama_cache **const c = slides ? &sliding : &all;
+    l->layer[i].cache = -1;
+    if (!vram__llama_has_kv(l, i))
+      continue;
+    if (!*c)
+      *c = vram__llama_cache_add(l, slides ? vram__llama_sliding_cells(l) : l->n_ctx_seq, slides);
+    vram__llama_cache_layer(l, r, *c, i);
+  }
+  if ((l->row->flags & VRAM__LLAMA_INDEXER) && l->indexer_head_size)
+    vram__llama_indexer(l, r);
+}
+
+/* ---- recurrent states: f32, one row for each sequence ---- */
+
+static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
+    vram_llama_buffer *b;
+    if (!l->layer[i].is_recurrent || l->row->memory < VRAM__LLAMA_RECURRENT)
+      continue;
+    b = vram__llama_context_buffer(l, r, i);
+    r->r_bytes = vram__sum_or_overflow(
+        r->r_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_r, l->n_seq));
+    r->s_bytes = vram__sum_or_overflow(
+        r->s_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_s, l->n_seq));
+  }
+}
+
+VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
+  const int has_embeddings = l->options->embeddings || (l->row->flags & VRAM__LLAMA_TWO_STACKS);
+  const uint64_t width = (uint64_t)l->n_vocab + (has_embeddings ? l->n_embd_out : 0);
+  uint32_t i;
+  if (l->row->memory != VRAM__LLAMA_NO_MEMORY) {
+    vram__llama_caches(l, r);
+    vram__llama_recurrent(l, r);
+  }
+  r->output_bytes = width * l->n_seq * 4;
+  r->ncache = l->ncache;
+  vram__memory_copy(r->cache, l->cache, sizeof l->cache);
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].context_bytes > (uint64_t)VRAM_MAX_BYTES)
+      return vram__error_begin(e, VRAM_ERR_OVERFLOW, 0, "caches of more than 2^63-1 bytes");
+  return VRAM_OK;
+}
+
+/* >>llama/pattern    is a regular expression found in the name of a tensor?
+   What std::regex reads as ECMAScript: letters, ., classes, groups, alternatives, * + ? {n,m}, lazy
+   forms of these, ^ and $, \d \w \s \D \W \S; no look-ahead, no back references, no \b. A set of
+   states for each letter, so that no pattern takes long. */
+
+enum { VRAM__PATTERN_STATES = 1024, VRAM__PATTERN_DEPTH = 16, VRAM__PATTERN_REPEATS = 255 };
+
+typedef enum vram__pattern_kind {
+  VRAM__PATTERN_CLASS, /* a letter of a set, then `next` */
+  VRAM__PATTERN_SPLIT, /* `next` or `other` */
+  VRAM__PATTERN_BEGIN,
+  VRAM__PATTERN_END,
+  VRAM__PATTERN_FOUND
+} vram__pattern_kind;
+
+typedef struct vram__pattern_state {
+  uint64_t set[4];
+  uint16_t next, other;
+  uint8_t kind;
+} vram__pattern_state;
+
+typedef struct vram__pattern {
+  const char *at, *end;
+  uint32_t n, depth;
+  int is_wrong;
+  vram__pattern_state state[VRAM__PATTERN_STATES];
+} vram__pattern;
+
+/* A piece of the machine: where it begins, and the state that goes on to what follows. */
+typedef struct vram__pattern_piece {
+  uint16_t first, last;
+} vram__pattern_piece;
+
+static uint16_t vram__pattern_state_new(vram__pattern *p, vram__pattern_kind kind) {
+  if (p->n == VRAM__PATTERN_STATES) {
+    p->is_wrong = 1;
+    return 0;
+  }
+  vram__memory_zero(p->state + p->n, sizeof *p->state);
+  p->state[p->n].kind = (uint8_t)kind;
+  return (uint16_t)p->n++;
+}
+
+/* A state that goes on to one or to two others without a letter; to itself for none. */
+static uint16_t vram__pattern_split(vram__pattern *p, uint16_t next, uint16_t other) {
+  const uint16_t s = vram__pattern_state_new(p, VRAM__PATTERN_SPLIT);
+  p->state[s].next = next;
+  p->state[s].other = other;
+  return s;
+}
+
+static uint16_t vram__pattern_join(vram__pattern *p) {
+  const uint16_t s = vram__pattern_split(p, 0, 0);
+  p->state[s].next = s;
+  p->state[s].other = s;
+  return s;
+}
+
+static void vram__pattern_link(vram__pattern *p, uint16_t from, uint16_t to) {
+  p->state[from].next = to;
+  if (p->state[from].kind == VRAM__PATTERN_SPLIT)
+    p->state[from].other = to;
+}
+
+static void vram__pattern_range(uint64_t *set, uint32_t first, uint32_t last) {
+  for (; first <= last; first++)
+    set[first >> 6] |= UINT64_C(1) << (first & 63);
+}
+
+/* \d and its kin; 0: no class. */
+static int vram__pattern_named(uint64_t *set, char c) {
+  uint64_t s[4] = {0, 0, 0, 0};
+  uint32_t i;
+  switch (c) {
+  case 'd':
+  case 'D':
+    vram__pattern_range(s, '0', '9');
+    break;
+  case 'w':
+  case 'W':
+    vram__pattern_range(s, '0', '9');
+    vram__pattern_range(s, 'A', 'Z');
+    vram__pattern_range(s, '_', '_');
+    vram__pattern_range(s, 'a', 'z');
+    break;
+  case 's':
+  case 'S':
+    vram__pattern_range(s, '\t', '\r');
+    vram__pattern_range(s, ' ', ' ');
+    break;
+  default:
+    return 0;
+  }
+  for (i = 0; i < 4; i++)
+    set[i] |= c < 'a' ? ~s[i] : s[i];
+  return 1;
+}
+
+/* A letter behind a backslash, which stands for itself unless it is one of a word. */
+static void vram__pattern_escape(vram__pattern *p, uint64_t *set) {
+  const char c = p->at < p->end ? *p->at++ : 'a';
+  if (vram__pattern_named(set, c))
+    return;
+  if (vram__name_start(c) || vram__digit(c))
+    p->is_wrong = 1;
+  vram__pattern_range(set, (uint8_t)c, (uint8_t)c);
+}
+
+/* [a-z_] and [^a-z_], behind the bracket. */
+static void vram__pattern_class(vram__pattern *p, uint64_t *set) {
+  const int is_not = p->at < p->end && *p->at == '^';
+  uint32_t i;
+  p->at += is_not;
+  while (p->at < p->end && *p->at != ']') {
+    const uint8_t first = (uint8_t)*p->at++;
+    uint8_t last = first;
+    if (first == '\\') {
+      vram__pattern_escape(p, set);
+      continue;
+    }
+    if (p->end - p->at >= 2 && p->at[0] == '-' && p->at[1] != ']') {
+      last = (uint8_t)p->at[1];
+      p->at += 2;
+    }
+    if (last < first || last == '\\' || (first == '[' && last == first))
+      p->is_wrong = 1;
+    else
+      vram__pattern_range(set, first, last);
+  }
+  if (p->at == p->end)
+    p->is_wrong = 1;
+  else
+    p->at++;
+  for (i = 0; is_not && i < 4; i++)
+    set[i] = ~set[i];
+}
+
+static vram__pattern_piece vram__pattern_alternatives(vram__pattern *p);
+
+static vram__pattern_piece vram__pattern_group(vram__pattern *p) {
+  vram__pattern_piece a = {0, 0};
+  if (p->end - p->at >= 2 && p->at[0] == '?') {
+    if (p->at[1] != ':')
+      p->is_wrong = 1;
+    p->at += 2;
+  }
+  if (p->depth == VRAM__PATTERN_DEPTH)
+    p->is_wrong = 1;
+  if (p->is_wrong)
+    return a;
+  p->depth++;
+  a = vram__pattern_alternatives(p);
+  p->depth--;
+  if (p->at == p->end)
+    p->is_wrong = 1;
+  else
+    p->at++;
+  return a;
+}
+
+static vram__pattern_piece vram__pattern_atom(vram__pattern *p) {
+  const char c = *p->at++;
+  vram__pattern_piece a;
+  uint64_t *set;
+  if (c == '(')
+    return vram__pattern_group(p);
+  a.first = vram__pattern_state_new(p, c == '^'   ? VRAM__PATTERN_BEGIN
+                                       : c == '$' ? VRAM__PATTERN_END
+                                                  : VRAM__PATTERN_CLASS);
+  a.last = a.first;
+  set = p->state[a.first].set;
+  if (c == '*' || c == '+' || c == '?' || c == '{' || c == '}' || c == ']')
+    p->is_wrong = 1;
+  else if (c == '.')
+    vram__pattern_range(set, 0, 255);
+  else if (c == '[')
+    vram__pattern_class(p, set);
+  else if (c == '\\')
+    vram__pattern_escape(p, set);
+  else
+    vram__pattern_range(set, (uint8_t)c, (uint8_t)c);
+  return a;
+}
+
+/* How often the atom before may be there. */
+typedef struct vram__pattern_count {
+  uint32_t least, most; /* most 0: without end */
+  int is_there;
+} vram__pattern_count;
+
+static uint32_t vram__pattern_number(vram__pattern *p) {
+  uint32_t n = 0;
+  if (p->at == p->end || !vram__digit(*p->at))
+    p->is_wrong = 1;
+  for (; p->at < p->end && vram__digit(*p->at) && n <= VRAM__PATTERN_REPEATS; p->at++)
+    n = 10 * n + (uint32_t)(*p->at - '0');
+  if (n > VRAM__PATTERN_REPEATS)
+    p->is_wrong = 1;
+  return n;
+}
+
+static vram__pattern_count vram__pattern_quantifier(vram__pattern *p) {
+  vram__pattern_count n = {1, 1, 0};
+  const char c = p->at < p->end ? *p->at : 'a';
+  if (c != '*' && c != '+' && c != '?' && c != '{')
+    return n;
+  p->at++;
+  n.is_there = 1;
+  n.least = c == '+';
+  n.most = c == '?';
+  if (c == '{') {
+    n.least = vram__pattern_number(p);
+    n.most = n.least;
+    if (p->at < p->end && *p->at == ',') {
+      p->at++;
+      n.most = p->at < p->end && *p->at == '}' ? 0 : vram__pattern_number(p);
+      if (n.most && n.most < n.least)
+        p->is_wrong = 1;
+    } else if (!n.least)
+      p->is_wrong = 1; /* {0}: nothing at all */
+    if (p->at == p->end || *p->at++ != '}')
+      p->is_wrong = 1;
+  }
+  if (p->at < p->end && *p->at == '?')
+    p->at++; /* lazy: the same names are found */
+  return n;
+}
+
+/* The atom at `from` again and again, one copy of its states each time. */
+static vram__pattern_piece vram__pattern_repeat(vram__pattern *p, const char *from,
+                                                vram__pattern_count n) {
+  const char *const after = p->at;
+  const uint32_t copies = n.most ? n.most : n.least ? n.least : 1;
+  vram__pattern_piece all;
+  uint32_t i;
+  all.first = all.last = vram__pattern_join(p);
+  for (i = 0; i < copies && !p->is_wrong; i++) {
+    const uint16_t join = vram__pattern_join(p);
+    uint16_t first;
+    vram__pattern_piece a;
+    p->at = from;
+    a = vram__pattern_atom(p);
+    first = i < n.least ? a.first : vram__pattern_split(p, a.first, join);
+    vram__pattern_link(p, all.last, first);
+    if (!n.most && i + 1 == copies)
+      vram__pattern_link(p, a.last, vram__pattern_split(p, a.first, join));
+    else
+      vram__pattern_link(p, a.last, join);
+    all.last = join;
+  }
+  p->at = after;
+  return all;
+}
+
+static vram__pattern_piece vram__pattern_sequence(vram__pattern *p) {
+  vram__pattern_piece all;
+  all.first = all.last = vram__pattern_join(p);
+  while (p->at < p->end && *p->at != '|' && *p->at != ')' && !p->is_wrong) {
+    const char *const from = p->at;
+    vram__pattern_piece a = vram__pattern_atom(p);
+    const vram__pattern_count n = vram__pattern_quantifier(p);
+    if (n.is_there && !p->is_wrong)
+      a = vram__pattern_repeat(p, from, n);
+    vram__pattern_link(p, all.last, a.first);
+    all.last = a.last;
+  }
+  return all;
+}
+
+static vram__pattern_piece vram__pattern_alternatives(vram__pattern *p) {
+  vram__pattern_piece all = vram__pattern_sequence(p);
+  while (p->at < p->end && *p->at == '|' && !p->is_wrong) {
+    const uint16_t join = vram__pattern_join(p);
+    vram__pattern_piece a;
+    p->at++;
+    a = vram__pattern_sequence(p);
+    vram__pattern_link(p, all.last, join);
+    vram__pattern_link(p, a.last, join);
+    all.first = vram__pattern_split(p, all.first, a.first);
+    all.last = join;
+  }
+  return all;
+}
+
+/* States that are active; `list` has them all, each once. */
+typedef struct vram__pattern_set {
+  uint16_t list[VRAM__PATTERN_STATES];
+  uint32_t n;
+  uint8_t has[VRAM__PATTERN_STATES];
+} vram__pattern_set;
+
+static void vram__pattern_add(vram__pattern_set *s, uint16_t state) {
+  if (!s->has[state]) {
+    s->has[state] = 1;
+    s->list[s->n++] = state;
+  }
+}
+
+/* Follows what needs no letter. 1: the pattern is found. */
+static int vram__pattern_close(const vram__pattern *p, vram__pattern_set *s, int begin, int end) {
+  uint32_t i;
+  for (i = 0; i < s->n; i++) {
+    const vram__pattern_state *const t = p->state + s->list[i];
+    if (t->kind == VRAM__PATTERN_FOUND)
+      return 1;
+    if (t->kind == VRAM__PATTERN_SPLIT || (t->kind == VRAM__PATTERN_BEGIN && begin) ||
+        (t->kind == VRAM__PATTERN_END && end))
+      vram__pattern_add(s, t->next);
+    if (t->kind == VRAM__PATTERN_SPLIT)
+      vram__pattern_add(s, t->other);
+  }
+  return 0;
+}
+
+static int vram__pattern_search(const vram__pattern *p, uint16_t first, const char *name,
+                                uint32_t len) {
+  vram__pattern_set now, then;
+  uint32_t i, k;
+  vram__memory_zero(&now, sizeof now);
+  for (i = 0;; i++) {
+    vram__pattern_add(&now, first);
+    if (vram__pattern_close(p, &now, i == 0, i == len))
+      return 1;
+    if (i == len)
+      return 0;
+    vram__memory_zero(&then, sizeof then);
+    for (k = 0; k < now.n; k++) {
+      const vram__pattern_state *const t = p->state + now.list[k];
+      const uint8_t c = (uint8_t)name[i];
+      if (t->kind == VRAM__PATTERN_CLASS && (t->set[c >> 6] >> (c & 63) & 1))
+        vram__pattern_add(&then, t->next);
+    }
+    now = then;
+  }
+}
+
+VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *o, const char *name,
+                                              uint32_t len, int *found) {
+  vram__pattern p;
+  vram__pattern_piece all;
+  p.at = o->pattern;
+  p.end = o->pattern + o->pattern_len;
+  p.n = 0;
+  p.depth = 0;
+  p.is_wrong = 0;
+  all = vram__pattern_alternatives(&p);
+  if (p.at != p.end)
+    p.is_wrong = 1;
+  vram__pattern_link(&p, all.last, vram__pattern_state_new(&p, VRAM__PATTERN_FOUND));
+  if (p.is_wrong)
+    return VRAM_ERR_SYNTAX;
+  *found = vram__pattern_search(&p, all.first, name, len);
+  return VRAM_OK;
+}
+
+/* >>llama/weights    which tensor lies in which buffer
+   From llama.cpp: llama-model.cpp (load_tensors), llama-model-loader.cpp (create_tensor),
+   llama-arch.cpp (LLM_TENSOR_INFOS), common/arg.cpp (--n-cpu-moe), ggml: ggml-cuda.cu
+   (get_alloc_size, supports_op), ggml-cpu/repack.cpp. */
+
+/* ---- layers ---- */
+
+/* Layer il, or the output behind the last one: from the first layer that is on a device on, the
+   share of the layers before it says on which. In float, as llama.cpp divides. */
+static int32_t vram__llama_device_of(const vram__llama *l, uint32_t il) {
+  const vram_llama_options *const o = l->options;
+  const uint32_t first = l->n_layer + 1 > l->n_gpu_layers ? l->n_layer + 1 - l->n_gpu_layers : 0;
+  float share[VRAM_LLAMA_MAX_DEVICES], sum = 0, at;
+  uint32_t i, any = 0;
+  if (!l->ndevice || il < first)
+    return -1;
+  if (o->split == VRAM_LLAMA_SPLIT_NONE)
+    return (int32_t)o->main_gpu;
+  for (i = 0; i < l->ndevice; i++)
+    any |= i < o->ntensor_split && o->tensor_split[i] > 0;
+  for (i = 0; i < l->ndevice; i++) {
+    sum += any ? (i < o->ntensor_split ? (float)o->tensor_split[i] : 0) : 1;
+    share[i] = sum;
+  }
+  at = (float)(il - first) / (float)l->n_gpu_layers;
+  for (i = 0; i + 1 < l->ndevice && !(at < share[i] / sum); i++)
+    ;
+  return (int32_t)i;
+}
+
+VRAM__FN void vram__llama_place(vram__llama *l) {
+  const vram_llama_options *const o = l->options;
+  uint32_t i;
+  l->ndevice = o->is_cpu ? 0 : o->devices ? o->devices : 1;
+  l->n_gpu_layers = o->has_layers && o->layers < l->n_layer + 1 ? o->layers : l->n_layer + 1;
+  for (i = 0; i < l->n_layer; i++)
+    l->layer[i].device = vram__llama_device_of(l, i);
+  l->input_device = -1;
+  l->output_device = vram__llama_device_of(l, l->n_layer);
+}
+
+/* ---- tensors ---- */
+
+static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
+  const uint32_t n = vram__text_len(with);
+  return t->name_len >= n && vram__text_equal(t->name, with, n);
+}
+
+static int vram__llama_holds(const vram_file_tensor *t, const char *part) {
+  const uint32_t n = vram__text_len(part);
+  uint32_t i;
+  for (i = 0; i + n <= t->name_len; i++)
+    if (vram__text_equal(t->name + i, part, n))
+      return 1;
+  return 0;
+}
+
+/* N of "blk.N.", "enc.blk.N.", "dec.blk.N."; -1: none of these, or no such layer. */
+static int32_t vram__llama_block_of(const vram__llama *l, const vram_file_tensor *t) {
+  uint32_t i = 0, n = 0;
+  if (vram__llama_begins(t, "enc.") || vram__llama_begins(t, "dec."))
+    i = 4;
+  if (t->name_len < i + 6 || !vram__text_equal(t->name + i, "blk.", 4) ||
+      !vram__digit(t->name[i + 4]))
+    return -1;
+  for (i += 4; i < t->name_len && vram__digit(t->name[i]) && n < VRAM__LLAMA_LAYERS; i++)
+    n = 10 * n + (uint32_t)(t->name[i] - '0');
+  return n < l->n_layer ? (int32_t)n : -1;
+}
+
+static int vram__llama_is_input(const vram_file_tensor *t) {
+  return vram__llama_begins(t, "token_embd.") || vram__llama_begins(t, "position_embd.") ||
+         vram__llama_begins(t, "token_types.") || vram__llama_begins(t, "per_layer_token_embd.");
+}
+
+/* Of no layer by their name, and yet with layer 0 (LLM_TENSOR_LAYER_REPEATING). */
+static int vram__llama_is_first(const vram__llama *l, const vram_file_tensor *t) {
+  if (vram__llama_begins(t, "token_embd_norm."))
+    return !(l->row->flags & VRAM__LLAMA_NORM_OUT);
+  return vram__llama_begins(t, "per_layer_model_proj.") ||
+         vram__llama_begins(t, "per_layer_proj_norm.");
+}
+
+static int vram__llama_is_rope(const vram_file_tensor *t) {
+  return vram__llama_begins(t, "rope_freqs.") || vram__llama_begins(t, "rope_factors_");
+}
+
+/* ggml-cuda.cu: types of which it has no product with a matrix. */
+static int vram__llama_is_multiplied(vram_dtype type) {
+  return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
+}
+
+/* A weight of a product, not a norm, a bias or a table that rows are taken from. */
+static int vram__llama_is_matrix(const vram_file_tensor *t) {
+  return t->ndim >= 2 && !vram__llama_is_input(t) && !vram__llama_holds(t, ".bias");
+}
+
+/* ggml-cpu/repack.cpp with AVX2: which types, whose rows come in eights; a stack of matrices only
+   for experts. */
+static int vram__llama_is_repacked(const vram_file_tensor *t) {
+  if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
+      t->dtype != VRAM_IQ4_NL)
+    return 0;
+  if (t->ndim == 3 && !vram__llama_holds(t, "_exps."))
+    return 0;
+  return t->size[t->ndim - 2] % 8 == 0;
+}
+
+static const char *vram__llama_host(const vram__llama *l, const vram_file_tensor *t,
+                                    int is_matrix) {
+  if (l->ndevice)
+    return is_matrix && !vram__llama_is_multiplied(t->dtype) ? "CPU" : "CUDA_Host";
+  return is_matrix && l->options->repack != VRAM_LLAMA_OFF && vram__llama_is_repacked(t)
+             ? "CPU_REPACK"
+             : "CPU";
+}
+
+/* Experts of the first layers: --n-cpu-moe N is a pattern for each of them. */
+static int vram__llama_is_host_expert(const vram__llama *l, const vram_file_tensor *t) {
+  const int32_t block = vram__llama_block_of(l, t);
+  return block >= 0 && (uint32_t)block < l->options->n_cpu_moe &&
+         (vram__llama_holds(t, ".ffn_up_") || vram__llama_holds(t, ".ffn_down_") ||
+          vram__llama_holds(t, ".ffn_gate_")) &&
+         (vram__llama_holds(t, "_exps") || vram__llama_holds(t, "_chexps"));
+}
+
+static vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
+                                          int32_t *device, vram_error *e) {
+  const vram_llama_options *const o = l->options;
+  uint32_t i;
+  if (vram__llama_is_host_expert(l, t))
+    *device = -1;
+  for (i = 0; i < o->noverride_tensor; i++) {
+    int found = 0;
+    if (vram__llama_pattern_find(o->override_tensor + i, t->name, t->name_len, &found)) {
+      vram__error_begin(e, VRAM_ERR_SYNTAX, 0, "no regular expression that is read here: '");
+      vram__error_quote(e, o->override_tensor[i].pattern, o->override_tensor[i].pattern_len);
+      vram__error_text(e, "'");
+      return VRAM_ERR_SYNTAX;
+    }
+    if (found) {
+      *device = o->override_tensor[i].device;
+      break;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
+static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                               const vram_file_tensor *t, int32_t device, int is_matrix) {
+  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  vram_llama_buffer *b;
+  if (is_matrix && !vram__llama_is_multiplied(t->dtype))
+    device = -1;
+  b = vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
+  b->model_bytes = vram__sum_or_overflow(
+      b->model_bytes,
+      vram__llama_tensor_bytes(t->dtype, columns ? t->numel / columns : 0, columns, device >= 0));
+}
+
+/* Rope factors: once for each buffer of a layer. */
+static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
+                             const vram_file_tensor *t) {
+  uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
+  uint32_t i;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
+    if (!has[l->layer[i].device + 1] &&
+        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
+      has[l->layer[i].device + 1] = 1;
+      vram__llama_weight(l, r, t, l->layer[i].device, 0);
+    }
+}
+
+/* The table of words once more, as the output's matrix, unless it is in the same buffer. */
+static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
+                             const vram_file_tensor *t) {
+  const int32_t device = l->output_device;
+  if (device >= 0 && vram__llama_is_multiplied(t->dtype))
+    vram__llama_weight(l, r, t, device, 1);
+  else if (!vram__text_equal(vram__llama_host(l, t, 1), vram__llama_host(l, t, 0), 4) ||
+           vram__text_len(vram__llama_host(l, t, 1)) != vram__text_len(vram__llama_host(l, t, 0)))
+    vram__llama_weight(l, r, t, -1, 1);
+}
+
+static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r,
+                                      const vram_file_tensor *t, vram_error *e) {
+  const int32_t block = vram__llama_block_of(l, t);
+  int32_t device = l->output_device;
+  if (vram__llama_is_rope(t)) {
+    vram__llama_rope(l, r, t);
+    return VRAM_OK;
+  }
+  if (block >= 0) {
+    if (l->layer[block].is_nextn)
+      return VRAM_OK;
+    device = l->layer[block].device;
+  } else if (vram__llama_is_input(t))
+    device = l->input_device;
+  else if (vram__llama_is_first(l, t))
+    device = l->layer[0].device;
+  if (vram__llama_overridden(l, t, &device, e))
+    return VRAM_ERR_SYNTAX;
+  vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
+  if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
+    vram__llama_tied(l, r, t);
+  return VRAM_OK;
+}
+
+VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r,
+                                         vram_error *e) {
+  const vram_file_tensor *t;
+  uint32_t i;
+  for (t = l->file->tensor_first; t; t = t->next)
+    if (vram__llama_tensor(l, r, t, e))
+      return VRAM_ERR_SYNTAX;
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].model_bytes > (uint64_t)VRAM_MAX_BYTES)
+      return vram__error_begin(e, VRAM_ERR_OVERFLOW, 0, "weights of more than 2^63-1 bytes");
+  return VRAM_OK;
+}
+
 /* >>llama/llama    what llama.cpp allocates for a GGUF file */
+
+enum {
+  VRAM__LLAMA_ROW_PADDING = 512, /* ggml-cuda/common.cuh: MATRIX_ROW_PADDING */
+  VRAM__LLAMA_GPU_ALIGNMENT = 128,
+  VRAM__LLAMA_HOST_ALIGNMENT = 32
+};
+
+/* Bytes of a tensor in a buffer: on a GPU the last row of a quantised type is padded
+   (ggml_backend_cuda_buffer_type_get_alloc_size). VRAM_OVERFLOW: too many. */
+VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
+                                           int is_on_gpu) {
+  const vram_dtype_info *const d = vram_dtype_get_info(type);
+  const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
+  const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
+  uint64_t bytes, padding = 0;
+  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  if (is_on_gpu && d->block_elements > 1 && over)
+    vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
+  bytes = vram__sum_or_overflow(bytes, padding);
+  return bytes > (uint64_t)VRAM_MAX_BYTES ? VRAM_OVERFLOW : vram__round_up_u64(bytes, alignment);
+}
+
+/* The buffer of a device, or the host's of that name; begun when it is asked for. There is room:
+   the host has at most four. */
+VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
+                                               int32_t device) {
+  vram_llama_buffer *b = r->buffer;
+  uint32_t n = 0;
+  for (; b < r->buffer + r->nbuffer; b++)
+    if (b->device == device && (device >= 0 || vram__text_is(name, vram__text_len(name), b->name)))
+      return b;
+  VRAM_ASSERT(r->nbuffer < VRAM_LLAMA_MAX_BUFFERS);
+  r->nbuffer++;
+  vram__text_puts(b->name, sizeof b->name, &n, name);
+  if (device >= 0)
+    vram__text_putu(b->name, sizeof b->name, &n, (uint64_t)device);
+  b->device = device;
+  return b;
+}
+
+static vram_result vram__llama_check(const vram_file *f, const vram_llama_options *o,
+                                     vram_error *e) {
+  uint32_t i;
+  if (f->format != VRAM_FILE_GGUF)
+    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, "no GGUF file");
+  if (o->split == VRAM_LLAMA_SPLIT_ROW)
+    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0,
+                             "rows of a matrix on several devices are not counted");
+  if (o->devices > VRAM_LLAMA_MAX_DEVICES || o->ntensor_split > VRAM_LLAMA_MAX_DEVICES)
+    return vram__error_begin(e, VRAM_ERR_LIMIT, 0, "more than 16 devices");
+  if (!o->is_cpu && o->main_gpu >= (o->devices ? o->devices : 1))
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0, "main_gpu is none of the devices");
+  for (i = 0; i < o->ntensor_split; i++)
+    if (!(o->tensor_split[i] >= 0) || o->tensor_split[i] > 1e30)
+      return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a share of tensor_split is out of range");
+  for (i = 0; i < o->noverride_tensor; i++)
+    if (o->override_tensor[i].device >= 0 &&
+        (o->is_cpu || (uint32_t)o->override_tensor[i].device >= (o->devices ? o->devices : 1)))
+      return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a device of override_tensor is none of them");
+  return VRAM_OK;
+}
+
+static vram_result vram__llama_total(const vram__llama *l, vram_llama_report *r, vram_error *e) {
+  uint32_t i;
+  r->host_bytes = r->output_bytes;
+  for (i = 0; i < r->nbuffer; i++) {
+    const vram_llama_buffer *const b = r->buffer + i;
+    uint64_t *const to = b->device < 0 ? &r->host_bytes : r->device_bytes + b->device;
+    const uint64_t sum = vram__sum_or_overflow(
+        vram__sum_or_overflow(b->model_bytes, b->context_bytes), b->compute_bytes);
+    *to = vram__sum_or_overflow(*to, sum);
+    r->model_bytes = vram__sum_or_overflow(r->model_bytes, b->model_bytes);
+    r->context_bytes = vram__sum_or_overflow(r->context_bytes, b->context_bytes);
+    r->compute_bytes = vram__sum_or_overflow(r->compute_bytes, b->compute_bytes);
+  }
+  r->total_bytes = r->host_bytes;
+  for (i = 0; i < l->ndevice; i++)
+    r->total_bytes = vram__sum_or_overflow(r->total_bytes, r->device_bytes[i]);
+  if (r->total_bytes > (uint64_t)VRAM_MAX_BYTES)
+    return vram__error_begin(e, VRAM_ERR_OVERFLOW, 0, "more than 2^63-1 bytes in all");
+  return VRAM_OK;
+}
+
+static vram_result vram__llama_count(vram__llama *l, vram_llama_report *r, vram_error *e) {
+  vram_result code = vram__llama_read(l, e);
+  uint32_t i;
+  if (code)
+    return code;
+  vram__llama_place(l);
+  code = vram__llama_settle(l, e);
+  if (code)
+    return code;
+  for (i = 0; i < l->ndevice; i++)
+    if (l->options->split == VRAM_LLAMA_SPLIT_LAYER || i == l->options->main_gpu)
+      vram__llama_buffer(r, "CUDA", (int32_t)i);
+  code = vram__llama_weights(l, r, e);
+  if (!code)
+    code = vram__llama_context(l, r, e);
+  if (code)
+    return code;
+  r->n_ctx = l->n_ctx;
+  r->n_ctx_seq = l->n_ctx_seq;
+  r->n_batch = l->n_batch;
+  r->n_ubatch = l->n_ubatch;
+  r->slots = l->n_seq;
+  r->ndevice = l->ndevice;
+  r->flash_attention = l->flash_attention;
+  r->architecture_is_known = l->is_known;
+  return vram__llama_total(l, r, e);
+}
 
 VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o, void *memory,
                                 uint64_t bytes, vram_llama_report *r, vram_error *e) {
-  (void)o;
-  (void)memory;
-  (void)bytes;
+  const uint64_t off = (8 - ((uintptr_t)memory & 7)) & 7;
+  vram_result code;
+  vram__llama *l;
   vram__memory_zero(r, sizeof *r);
-  return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0,
-                           f->format == VRAM_FILE_GGUF ? "not counted yet" : "no GGUF file");
+  vram__error_clear(e);
+  code = vram__llama_check(f, o, e);
+  if (code)
+    return code;
+  if (!memory || bytes < off + sizeof *l)
+    return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+  l = (vram__llama *)(void *)((uint8_t *)memory + off);
+  vram__memory_zero(l, sizeof *l);
+  l->file = f;
+  l->options = o;
+  code = vram__llama_count(l, r, e);
+  if (code)
+    vram__memory_zero(r, sizeof *r);
+  return code;
 }
 
 #endif /* VRAM_NO_READ */
@@ -58006,7 +60246,7 @@ static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
   const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
   uint64_t tokens = s->o->max_model_len;
   if (p->row.kind == VRAM_KV_STATE)
-    return s->o->prefix_states ? 2 : 1;
+    return (s->o->prefix_states ? 2u : 1u) + (uint64_t)s->o->draft;
   if (vram__kv_has_window(p->row.kind)) {
     const uint64_t window =
         p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
@@ -58203,9 +60443,10 @@ static void vram__serve_terms(const vram__serve *s) {
   else
     graphs->high = VRAM__MIB(2048);
   context->low = VRAM__MIB(30);
-  context->high = VRAM__MIB(s->tp > 1 ? 3072 : 1024);
+  context->high = VRAM__MIB(s->tp > 1 ? 4096 : 2048);
   context->why =
-      "published: 0.03 to 0.43 GiB (vllm issues 10517, 13061, 13882, 16570), NCCL beside";
+      "published: 0.03 to 1.79 GiB on one device, 3.58 GiB on two (vllm pull 10511, issues "
+      "10517, 13882)";
   if (s->o->engine == VRAM_ENGINE_SGLANG) {
     term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
     term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";

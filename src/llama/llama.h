@@ -26,13 +26,15 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_SWA_KEY = 1u,     /* slides if the file has a window */
-  VRAM__LLAMA_DENSE_FIRST = 2u, /* the first layer of a period attends to everything */
-  VRAM__LLAMA_SWA_OFF = 4u,     /* has a window and no layer that slides: phi3 */
-  VRAM__LLAMA_CHUNKED = 8u,     /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 16u,   /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 32u, /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 64u      /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
 };
 
 typedef struct vram__llama_architecture {
@@ -40,12 +42,13 @@ typedef struct vram__llama_architecture {
   uint8_t memory;    /* vram__llama_memory */
   uint8_t recurrent; /* vram__llama_layers */
   uint8_t period;    /* of sliding layers, one of which attends to everything; 0: none slides */
-  uint8_t flags;
+  uint16_t window;   /* where the file has none */
+  uint16_t flags;
 } vram__llama_architecture;
 
 /* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
 typedef struct vram__llama_layer {
-  uint32_t n_head, n_head_kv, n_ff;
+  uint32_t n_head, n_head_kv, n_ff, n_ff_exp;
   uint32_t head_k, head_v; /* elements of a head: of a sliding layer its own */
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
@@ -69,14 +72,16 @@ typedef struct vram__llama {
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
   uint32_t n_head_kv_max;
   uint32_t n_swa; /* 0: no window */
-  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_exp, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_shexp, n_layer_dense_lead;
   uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
-  uint32_t full_attention_interval;
+  uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
+  uint32_t head_k, head_v, head_k_swa, head_v_swa; /* before layers differ */
   uint32_t n_embd_r, n_embd_s; /* elements of a recurrent layer's states, for each sequence */
+  uint8_t is_known;            /* 0: no row has the name */
   uint8_t is_causal;
-  uint8_t is_tied; /* no output.weight */
+  uint8_t is_tied; /* the table of words is the output's matrix, too */
   vram__llama_layer layer[VRAM__LLAMA_LAYERS];
 
   int32_t input_device, output_device; /* -1: host */
@@ -92,3 +97,28 @@ typedef struct vram__llama {
   uint32_t ncache;
   vram_llama_cache cache[VRAM_LLAMA_MAX_CACHES];
 } vram__llama;
+
+/* arch.c */
+VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const char *name,
+                                                                       uint32_t len);
+
+/* hparams.c */
+VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
+
+/* context.c */
+VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
+VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* weights.c */
+VRAM__FN void vram__llama_place(vram__llama *l);
+VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* pattern.c */
+VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *p, const char *name,
+                                              uint32_t len, int *found);
+
+/* llama.c */
+VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
+                                               int32_t device);
+VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
+                                           int is_on_gpu);

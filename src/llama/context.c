@@ -1,0 +1,252 @@
+/* >>llama/context    KV caches, recurrent states, output buffer
+   From llama.cpp: llama-context.cpp (sizes of the context and its output), llama-kv-cache.cpp and
+   llama-kv-cache-iswa.cpp (caches), llama-memory-recurrent.cpp (states), llama-memory-hybrid.cpp.
+ */
+#include "llama/llama.h"
+
+enum {
+  VRAM__LLAMA_CTX_PAD = 256,
+  VRAM__LLAMA_MAX_SEQ = 256 /* LLAMA_MAX_SEQ */
+};
+
+static int vram__llama_is_quantised(vram_dtype t) {
+  const vram_dtype_info *const d = vram_dtype_get_info(t);
+  return d && d->block_elements > 1;
+}
+
+static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
+  return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, text);
+}
+
+/* A type of a cache, and whether each row of heads divides into its blocks. */
+static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
+                                          vram_error *e) {
+  const vram_dtype_info *const d = vram_dtype_get_info(type);
+  uint32_t i;
+  if (!d || d->ggml_id < 0)
+    return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
+  for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
+    const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
+    if (l->layer[i].n_head_kv && head % d->block_elements) {
+      vram__error_begin(e, VRAM_ERR_BLOCK, 0, is_k ? "cache of K: " : "cache of V: ");
+      vram__error_text(e, d->name);
+      vram__error_number(e, " has blocks of ", d->block_elements);
+      vram__error_number(e, ", which do not divide a head of ", head);
+      return VRAM_ERR_BLOCK;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* Measured, not derived (jamba, nemotron_h, lfm2: 6 records): models that are in part recurrent
+   give up on flash attention by themselves where attention reads a cache on the host while its
+   results are wanted on a device. */
+static int vram__llama_is_torn(const vram__llama *l) {
+  uint32_t i, any = 0;
+  if (l->row->memory != VRAM__LLAMA_HYBRID || (l->row->flags & VRAM__LLAMA_ALL_KV))
+    return 0;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
+    if (l->layer[i].device < 0)
+      continue;
+    any = 1;
+    if (i && l->layer[i - 1].device < 0 && !l->layer[i - 1].is_recurrent &&
+        l->layer[i - 1].n_head_kv)
+      return 1;
+  }
+  return any && !l->offloads_kv;
+}
+
+static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
+  const vram_llama_options *const o = l->options;
+  const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
+  l->flash_attention = o->flash_attention != VRAM_LLAMA_OFF;
+  if ((l->row->flags & VRAM__LLAMA_NO_FLASH) || (is_auto && vram__llama_is_torn(l)))
+    l->flash_attention = 0;
+  if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
+    return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
+  if (l->head_k_mla && l->k_type != l->v_type)
+    return vram__llama_unsupported(e, "a model of latent attention (MLA) has one type of cache: K "
+                                      "and V differ");
+  return VRAM_OK;
+}
+
+/* Sizes of the context: llama_context::llama_context */
+VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
+  const vram_llama_options *const o = l->options;
+  const uint64_t asked = o->n_ctx ? o->n_ctx : l->n_ctx_train;
+  const uint64_t batch = o->n_batch ? o->n_batch : 2048;
+  uint64_t n_ctx = vram__round_up_u64(asked, VRAM__LLAMA_CTX_PAD), each, n;
+  l->n_seq = o->slots ? o->slots : 1;
+  if (!asked || n_ctx > INT32_MAX)
+    return vram__error_begin(e, VRAM_ERR_VALUE, 0,
+                             "a context of 1 to 2^31-256 tokens is expected (n_ctx)");
+  if (l->n_seq > VRAM__LLAMA_MAX_SEQ)
+    return vram__llama_unsupported(e, "more than 256 sequences (slots)");
+  n = l->is_causal && asked < batch ? asked : batch;
+  l->n_batch = (uint32_t)n;
+  n = o->n_ubatch ? o->n_ubatch : 512;
+  l->n_ubatch = n < l->n_batch ? (uint32_t)n : l->n_batch;
+  each = n_ctx;
+  if (!o->unified) {
+    each = vram__round_up_u64(n_ctx / l->n_seq, VRAM__LLAMA_CTX_PAD);
+    n_ctx = each * l->n_seq;
+    if (!each || n_ctx > INT32_MAX)
+      return vram__error_begin(e, VRAM_ERR_VALUE, 0, "a context that does not divide into slots");
+  }
+  l->n_ctx = (uint32_t)n_ctx;
+  l->n_ctx_seq = (uint32_t)each;
+  l->n_stream = o->unified ? 1 : l->n_seq;
+  l->n_outputs = o->outputs ? o->outputs : l->n_batch;
+  l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
+  l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
+  l->offloads_kv = !o->no_kv_offload;
+  if (vram__llama_cache_type(l, l->k_type, 1, e) || vram__llama_cache_type(l, l->v_type, 0, e))
+    return e ? e->code : VRAM_ERR_DTYPE;
+  return vram__llama_flash(l, e);
+}
+
+/* ---- caches ---- */
+
+/* Which layers of a model have a cache of their own. */
+static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
+  const vram__llama_layer *const y = l->layer + i;
+  if (i >= l->n_layer_kv)
+    return 0;
+  switch (l->row->memory) {
+  case VRAM__LLAMA_KV:
+    return 1;
+  case VRAM__LLAMA_HYBRID: /* a layer of neither is only a feed-forward one: nemotron_h */
+    return (l->row->flags & VRAM__LLAMA_ALL_KV) ||
+           (!y->is_recurrent && (l->row->recurrent != VRAM__LLAMA_LAYERS_NO_KV_NO_FF || !y->n_ff));
+  default:
+    return 0;
+  }
+}
+
+/* A cache without layers; NULL if there are too many. */
+static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
+  vram_llama_cache *const c = l->cache + l->ncache++;
+  vram__memory_zero(c, sizeof *c);
+  c->cells = cells;
+  c->streams = l->n_stream;
+  c->k_type = l->k_type;
+  c->v_type = l->head_k_mla ? VRAM_DTYPE_NONE : l->v_type;
+  c->slides = (uint8_t)slides;
+  return c;
+}
+
+/* The widest row of V, which every layer has where V is transposed. */
+static uint64_t vram__llama_widest_v(const vram__llama *l) {
+  uint64_t most = 0;
+  uint32_t i;
+  for (i = 0; i < l->n_layer; i++) {
+    const uint64_t n = vram__product_or_overflow(l->layer[i].head_v, l->layer[i].n_head_kv);
+    if (n > most)
+      most = n;
+  }
+  return most;
+}
+
+static vram_llama_buffer *vram__llama_context_buffer(const vram__llama *l, vram_llama_report *r,
+                                                     uint32_t layer) {
+  const int32_t device = l->offloads_kv ? l->layer[layer].device : -1;
+  return vram__llama_buffer(r, device < 0 ? "CPU" : "CUDA", device);
+}
+
+/* A tensor of a cache: `columns` a row, in its buffer. Returns its bytes without padding. */
+static uint64_t vram__llama_cache_tensor(vram_llama_buffer *b, vram_dtype type, uint64_t columns,
+                                         uint64_t rows) {
+  uint64_t bytes;
+  b->context_bytes = vram__sum_or_overflow(
+      b->context_bytes, vram__llama_tensor_bytes(type, rows, columns, b->device >= 0));
+  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  return bytes;
+}
+
+static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_llama_cache *c,
+                                    uint32_t i) {
+  const vram__llama_layer *const y = l->layer + i;
+  vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
+  const uint64_t rows = c->cells * c->streams,
+                 k = vram__product_or_overflow(y->head_k, y->n_head_kv),
+                 v = l->flash_attention ? vram__product_or_overflow(y->head_v, y->n_head_kv)
+                                        : vram__llama_widest_v(l);
+  l->layer[i].cache = (int32_t)(c - l->cache);
+  c->layers++;
+  c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
+  if (c->v_type)
+    c->v_bytes = vram__sum_or_overflow(c->v_bytes, vram__llama_cache_tensor(b, c->v_type, v, rows));
+}
+
+/* Cells of layers that slide: all that a window and a batch need (llama-kv-cache-iswa.cpp). */
+static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
+  const uint64_t windows = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
+  const uint64_t cells = windows + l->n_ubatch;
+  if (l->options->swa_full || cells > l->n_ctx_seq)
+    return l->n_ctx_seq;
+  return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
+}
+
+/* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
+static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
+  vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
+  uint32_t i;
+  c->v_type = VRAM_DTYPE_NONE;
+  for (i = 0; i < l->n_layer; i++)
+    if (vram__llama_has_kv(l, i)) {
+      c->layers++;
+      c->k_bytes = vram__sum_or_overflow(
+          c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,
+                                               l->indexer_head_size, c->cells * c->streams));
+    }
+}
+
+static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
+  vram_llama_cache *all = NULL, *sliding = NULL;
+  uint32_t i;
+  for (i = 0; i < l->n_layer; i++) {
+    const int slides = l->layer[i].slides;
+    vram_llama_cache **const c = slides ? &sliding : &all;
+    l->layer[i].cache = -1;
+    if (!vram__llama_has_kv(l, i))
+      continue;
+    if (!*c)
+      *c = vram__llama_cache_add(l, slides ? vram__llama_sliding_cells(l) : l->n_ctx_seq, slides);
+    vram__llama_cache_layer(l, r, *c, i);
+  }
+  if ((l->row->flags & VRAM__LLAMA_INDEXER) && l->indexer_head_size)
+    vram__llama_indexer(l, r);
+}
+
+/* ---- recurrent states: f32, one row for each sequence ---- */
+
+static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
+    vram_llama_buffer *b;
+    if (!l->layer[i].is_recurrent || l->row->memory < VRAM__LLAMA_RECURRENT)
+      continue;
+    b = vram__llama_context_buffer(l, r, i);
+    r->r_bytes = vram__sum_or_overflow(
+        r->r_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_r, l->n_seq));
+    r->s_bytes = vram__sum_or_overflow(
+        r->s_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_s, l->n_seq));
+  }
+}
+
+VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
+  const int has_embeddings = l->options->embeddings || (l->row->flags & VRAM__LLAMA_TWO_STACKS);
+  const uint64_t width = (uint64_t)l->n_vocab + (has_embeddings ? l->n_embd_out : 0);
+  uint32_t i;
+  if (l->row->memory != VRAM__LLAMA_NO_MEMORY) {
+    vram__llama_caches(l, r);
+    vram__llama_recurrent(l, r);
+  }
+  r->output_bytes = width * l->n_seq * 4;
+  r->ncache = l->ncache;
+  vram__memory_copy(r->cache, l->cache, sizeof l->cache);
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].context_bytes > (uint64_t)VRAM_MAX_BYTES)
+      return vram__error_begin(e, VRAM_ERR_OVERFLOW, 0, "caches of more than 2^63-1 bytes");
+  return VRAM_OK;
+}
