@@ -4678,7 +4678,7 @@ typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
   const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins */
+  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX all but raw data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
@@ -56856,6 +56856,8 @@ static void vram__onnx_tensor_here(vram_file *f, vram__reader *r, vram_file_tens
   }
   t->offset = d->offset;
   f->part_first->ntensor++;
+  if (d->field == VRAM__ONNX_RAW)
+    f->part_first->header_bytes -= t->bytes;
 }
 
 /* Integers that shapes depend on. */
@@ -57358,6 +57360,7 @@ VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r) {
   part = vram__file_part(f, r, NULL, 0);
   if (!part)
     return r->result;
+  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
   vram__onnx_model_fields(f, r, &m);
   if (r->result)
     return r->result;
@@ -57367,7 +57370,6 @@ VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r) {
     return vram__reader_fail(r, VRAM_ERR_SYNTAX, r->source->bytes, "a model without opset_import");
   f->version = (uint32_t)m.version;
   part->is_read = 1;
-  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
   return VRAM_OK;
 }
 

@@ -1,7 +1,7 @@
 /* ONNX: a model that the package onnx made, by the values that onnx has for it; every prefix and
    every bit of it turned; memory of every size; messages written by hand that ask for too much. */
-#include "test.h"
 #include "../vram.h"
+#include "test.h"
 
 enum { MEMORY = 1 << 16 };
 
@@ -77,6 +77,7 @@ static void tensors(void) {
   t = vram_file_find(&file, "sr", 2);
   CHECK(t && t->ints && t->ints[1] == -1 && small[t->offset] == 1 && small[t->offset + 8] == 255);
   EQUAL(file.npart, 2);
+  EQUAL(file.part_first->header_bytes, sizeof small - 96 - 16 - 16); /* raw: w, sr and a constant */
   CHECK(file.part_last->name_len == 13 && !memcmp(file.part_last->name, "d/weights.bin", 13));
   EQUAL(file.part_last->expected_bytes, 128); /* 64 bytes from 64 on */
 }

@@ -366,6 +366,7 @@ VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r) {
   part = vram__file_part(f, r, NULL, 0);
   if (!part)
     return r->result;
+  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
   vram__onnx_model_fields(f, r, &m);
   if (r->result)
     return r->result;
@@ -375,6 +376,5 @@ VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r) {
     return vram__reader_fail(r, VRAM_ERR_SYNTAX, r->source->bytes, "a model without opset_import");
   f->version = (uint32_t)m.version;
   part->is_read = 1;
-  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
   return VRAM_OK;
 }

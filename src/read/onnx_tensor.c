@@ -217,6 +217,8 @@ static void vram__onnx_tensor_here(vram_file *f, vram__reader *r, vram_file_tens
   }
   t->offset = d->offset;
   f->part_first->ntensor++;
+  if (d->field == VRAM__ONNX_RAW)
+    f->part_first->header_bytes -= t->bytes;
 }
 
 /* Integers that shapes depend on. */
