@@ -152,6 +152,7 @@ $(B)/impl.o: tests/impl.c vram.h
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
+$(B)/test_onnx: tests/golden/onnx_small.inc
 $(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc
 $(B)/test_read: tests/golden/gguf.inc
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc

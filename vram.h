@@ -4632,6 +4632,8 @@ struct vram_file_tensor {
   uint32_t part; /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers, at most
+                          64: a shape, axes); NULL elsewhere */
 };
 
 typedef enum vram_value_kind {
@@ -4675,13 +4677,73 @@ struct vram_file_value {
 typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
-  const char *name;        /* that an index gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins */
+  const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
+  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX all but raw data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
   uint32_t name_len;
   uint8_t is_read; /* not only named by an index */
+};
+
+/* ---- graphs: of ONNX ---- */
+
+typedef struct vram_file_name vram_file_name;
+struct vram_file_name {
+  vram_file_name *next;
+  const char *name; /* not terminated; len 0: an optional input or output that is not there */
+  uint32_t len;
+};
+
+typedef enum vram_attribute_kind {
+  VRAM_ATTRIBUTE_OTHER, /* subgraphs, sparse tensors, types: skipped */
+  VRAM_ATTRIBUTE_INT,
+  VRAM_ATTRIBUTE_FLOAT,
+  VRAM_ATTRIBUTE_TEXT,
+  VRAM_ATTRIBUTE_INTS,
+  VRAM_ATTRIBUTE_FLOATS, /* only counted */
+  VRAM_ATTRIBUTE_TENSOR
+} vram_attribute_kind;
+
+typedef struct vram_file_attribute vram_file_attribute;
+struct vram_file_attribute {
+  vram_file_attribute *next;
+  const char *name, *text;  /* not terminated; text: `count` bytes */
+  const int64_t *ints;      /* of INTS, `count` of them; NULL where there are more than 64 */
+  vram_file_tensor *tensor; /* of TENSOR; not among the file's tensors */
+  int64_t i;
+  uint64_t count;
+  float f;
+  uint32_t name_len;
+  uint8_t kind; /* vram_attribute_kind */
+};
+
+typedef struct vram_file_node vram_file_node;
+struct vram_file_node {
+  vram_file_node *next; /* in the order of the file, in which it is run */
+  const char *op, *domain, *name;
+  vram_file_name *input, *output;
+  vram_file_attribute *attribute;
+  uint32_t op_len, domain_len, name_len;
+};
+
+typedef enum vram_operand_role {
+  VRAM_OPERAND_INPUT,
+  VRAM_OPERAND_OUTPUT,
+  VRAM_OPERAND_BETWEEN
+} vram_operand_role;
+
+/* What a file says of a value that is computed or given: its dtype and its shape. */
+typedef struct vram_file_operand vram_file_operand;
+struct vram_file_operand {
+  vram_file_operand *next;
+  const char *name;                  /* not terminated */
+  const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
+  uint32_t symbol_len[VRAM_MAX_AXES], name_len;
+  vram_dtype dtype; /* VRAM_NONE: not said */
+  uint8_t ndim, has_shape;
+  uint8_t role; /* vram_operand_role */
 };
 
 typedef struct vram_file {
@@ -4700,6 +4762,9 @@ typedef struct vram_file {
   struct vram__names *names;  /* of tensors, for vram_file_find */
   struct vram__names *values; /* of a config.json, for vram_file_get */
   struct vram__names *index;  /* of tensors, with the parts that an index gives them */
+  vram_file_node *node_first, *node_last;
+  vram_file_operand *operand_first, *operand_last;
+  uint64_t nnode, noperand;
 } vram_file;
 
 /* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */
@@ -54838,6 +54903,50 @@ VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, vram__names 
                                        const vram__values_apart *apart);
 VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 
+/* onnx.c */
+VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r);
+
+/* proto.c: the fields of a message of protobuf, one after the other. */
+enum {
+  VRAM__PROTO_VARINT = 0,
+  VRAM__PROTO_EIGHT = 1,
+  VRAM__PROTO_BYTES = 2,
+  VRAM__PROTO_FOUR = 5,
+  VRAM__PROTO_MAX_NAME = 1 << 20
+};
+#define VRAM__PROTO_TAG(number, wire) ((uint32_t)(number) << 3 | (uint32_t)(wire))
+#define VRAM__PROTO_V(number) VRAM__PROTO_TAG(number, VRAM__PROTO_VARINT)
+#define VRAM__PROTO_B(number) VRAM__PROTO_TAG(number, VRAM__PROTO_BYTES)
+
+typedef struct vram__proto {
+  uint64_t end;    /* offset in the file, of the message */
+  uint64_t value;  /* of a varint, or the bits of 4 or 8 bytes */
+  uint64_t begin;  /* of BYTES: the offset of the first; the reader stands there */
+  uint64_t bytes;  /* of BYTES */
+  uint64_t behind; /* offset behind the field */
+  uint32_t tag;    /* number and wire type: a field of another wire type is another field */
+} vram__proto;
+
+VRAM__FN void vram__proto_begin(vram__proto *p, uint64_t end);
+VRAM__FN int vram__proto_next(vram__proto *p, vram__reader *r);
+VRAM__FN uint64_t vram__proto_varint(vram__reader *r, uint64_t end);
+VRAM__FN const char *vram__proto_text(const vram__proto *p, vram_file *f, vram__reader *r,
+                                      uint32_t *len);
+
+/* onnx_tensor.c */
+enum { VRAM__ONNX_KEPT = 64, VRAM__ONNX_MAX_PARTS = 4096 };
+
+/* Integers of a list, the first of which are kept. */
+typedef struct vram__onnx_ints {
+  uint64_t count;
+  int64_t v[VRAM__ONNX_KEPT];
+} vram__onnx_ints;
+
+VRAM__FN void vram__onnx_ints_read(vram__onnx_ints *n, const vram__proto *p, vram__reader *r);
+VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file *f,
+                                             vram__reader *r);
+VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                       vram_file_tensor *t);
 /* hf_family.c: a row for each model_type. */
 enum {
   VRAM__HF_QKV_BIAS = 1 << 0,   /* q, k, v always have a bias */
@@ -56457,6 +56566,837 @@ VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r) {
   return vram__values_read(f, &j, f->values, NULL) ? r->result : vram__json_finish(&j);
 }
 
+
+/* >>read/proto    messages of protobuf, field by field
+   Every length is held against the end of the message around it; nothing is recursive here. */
+
+VRAM__FN void vram__proto_begin(vram__proto *p, uint64_t end) {
+  vram__memory_zero(p, sizeof *p);
+  p->end = end;
+}
+
+/* Seven bits of each byte, at most ten bytes, none of them behind `end`; 0 after an error. */
+VRAM__FN uint64_t vram__proto_varint(vram__reader *r, uint64_t end) {
+  const uint64_t offset = vram__reader_offset(r);
+  uint64_t v = 0;
+  uint32_t i;
+  for (i = 0; i < 10; i++) {
+    uint8_t b;
+    if (offset + i >= end) {
+      vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "a number goes on behind its message");
+      return 0;
+    }
+    if (!vram__reader_has(r, 1, "a number"))
+      return 0;
+    b = *r->at++;
+    v |= (uint64_t)(b & 127) << 7 * i; /* of the tenth byte one bit counts */
+    if (b < 128)
+      return v;
+  }
+  vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "a number of more than ten bytes");
+  return 0;
+}
+
+static void vram__proto_payload(vram__proto *p, vram__reader *r, uint64_t offset) {
+  uint64_t bytes = 0;
+  switch (p->tag & 7) {
+  case VRAM__PROTO_VARINT:
+    p->value = vram__proto_varint(r, p->end);
+    break;
+  case VRAM__PROTO_EIGHT:
+    bytes = 8;
+    break;
+  case VRAM__PROTO_FOUR:
+    bytes = 4;
+    break;
+  case VRAM__PROTO_BYTES:
+    bytes = vram__proto_varint(r, p->end);
+    break;
+  default:
+    if (!r->result) { /* groups, which nothing of ONNX has, and numbers that are no type */
+      vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "a field of wire type ");
+      vram__error_number(r->error, "", p->tag & 7);
+    }
+  }
+  p->begin = vram__reader_offset(r);
+  if (!r->result && bytes > p->end - p->begin) {
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "a field that is longer than its message: ");
+    vram__error_number(r->error, "", bytes);
+    vram__error_number(r->error, " bytes, there are ", p->end - p->begin);
+  }
+  p->bytes = bytes;
+  p->behind = r->result ? p->begin : p->begin + bytes;
+  if (!r->result && (p->tag & 7) == VRAM__PROTO_EIGHT)
+    p->value = vram__reader_u64(r, "a number");
+  if (!r->result && (p->tag & 7) == VRAM__PROTO_FOUR)
+    p->value = vram__reader_u32(r, "a number");
+}
+
+/* The next field; what is left of the one before is skipped. 0: the message's end, or an error. */
+VRAM__FN int vram__proto_next(vram__proto *p, vram__reader *r) {
+  uint64_t offset = vram__reader_offset(r), tag;
+  if (p->behind > offset)
+    vram__reader_skip(r, p->behind - offset, "a field");
+  offset = vram__reader_offset(r);
+  if (r->result || offset >= p->end)
+    return 0;
+  tag = vram__proto_varint(r, p->end);
+  if (!r->result && (tag >> 3 == 0 || tag > UINT32_MAX))
+    vram__reader_fail(r, VRAM_ERR_SYNTAX, offset, "no number of a field");
+  if (r->result)
+    return 0;
+  p->tag = (uint32_t)tag;
+  vram__proto_payload(p, r, offset);
+  return !r->result;
+}
+
+/* A copy of a field's bytes; NULL: an error. */
+VRAM__FN const char *vram__proto_text(const vram__proto *p, vram_file *f, vram__reader *r,
+                                      uint32_t *len) {
+  if (p->bytes > VRAM__PROTO_MAX_NAME) {
+    vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, p->begin, "a name of more than 1 MiB");
+    return NULL;
+  }
+  *len = (uint32_t)p->bytes;
+  return vram__file_text(f, r, p->bytes, "a name");
+}
+
+/* >>read/onnx_tensor    TensorProto of ONNX (onnx.proto): its shape, and how many bytes it has
+   where Values stay unread but for few integers, on which shapes depend. */
+
+/* Fields of TensorProto that hold values. */
+enum {
+  VRAM__ONNX_FLOATS = 4,
+  VRAM__ONNX_INT32S = 5,
+  VRAM__ONNX_STRINGS = 6,
+  VRAM__ONNX_INT64S = 7,
+  VRAM__ONNX_RAW = 9,
+  VRAM__ONNX_DOUBLES = 10,
+  VRAM__ONNX_UINT64S = 11
+};
+
+/* What a tensor's fields say, in whichever order they come. */
+typedef struct vram__onnx_data {
+  vram__onnx_ints dims, typed;
+  int64_t type;
+  uint64_t offset, count; /* of the values: the first's offset; numbers, of raw data bytes */
+  uint64_t file_offset, file_bytes; /* of external data */
+  const char *location;
+  uint32_t location_len;
+  uint8_t raw[8 * VRAM__ONNX_KEPT];
+  uint8_t field; /* that holds the values; 0: none */
+  uint8_t is_external, has_file_bytes;
+} vram__onnx_data;
+
+static void vram__onnx_ints_put(vram__onnx_ints *n, uint64_t v) {
+  if (n->count < VRAM__ONNX_KEPT)
+    n->v[n->count] = (int64_t)v;
+  n->count++;
+}
+
+/* One number, or a packed list of them. */
+VRAM__FN void vram__onnx_ints_read(vram__onnx_ints *n, const vram__proto *p, vram__reader *r) {
+  if ((p->tag & 7) == VRAM__PROTO_VARINT)
+    vram__onnx_ints_put(n, p->value);
+  else
+    while (!r->result && vram__reader_offset(r) < p->behind)
+      vram__onnx_ints_put(n, vram__proto_varint(r, p->behind));
+}
+
+/* A copy of them; NULL: too many, or an error. */
+VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file *f,
+                                             vram__reader *r) {
+  int64_t *to;
+  if (n->count > VRAM__ONNX_KEPT || r->result)
+    return NULL;
+  to = (int64_t *)vram__file_take(f, r, 8 * n->count);
+  if (to)
+    vram__memory_copy(to, n->v, 8 * n->count);
+  return to;
+}
+
+static vram_result vram__onnx_tensor_fail(vram__reader *r, vram_result code, uint64_t offset,
+                                          const vram_file_tensor *t, const char *text) {
+  if (!r->result) {
+    vram__reader_fail(r, code, offset, "tensor '");
+    vram__error_quote(r->error, t->name, t->name_len);
+    vram__error_text(r->error, "' ");
+    vram__error_text(r->error, text);
+  }
+  return r->result;
+}
+
+/* ---- external data ---- */
+
+/* A file below the model's folder: no absolute path, no '..', nothing that another system takes for
+   one (CVE-2022-25882, CVE-2024-27318). */
+static int vram__onnx_location_is_below(const char *s, uint32_t n) {
+  uint32_t i, begin = 0;
+  if (!n || s[0] == '/')
+    return 0;
+  for (i = 0; i <= n; i++) {
+    if (i < n && (s[i] == '\\' || s[i] == ':' || s[i] == 0))
+      return 0;
+    if (i < n && s[i] != '/')
+      continue;
+    if (i - begin == 2 && s[begin] == '.' && s[begin + 1] == '.')
+      return 0;
+    begin = i + 1;
+  }
+  return s[n - 1] != '/';
+}
+
+/* Decimal digits; 0: something else, or too large. */
+static int vram__onnx_number(const char *s, uint32_t n, uint64_t *v) {
+  uint32_t i;
+  *v = 0;
+  for (i = 0; i < n; i++) {
+    const uint64_t digit = (uint64_t)(s[i] - '0');
+    if (!vram__digit(s[i]) || *v > (UINT64_C(1) << 60))
+      return 0;
+    *v = 10 * *v + digit;
+  }
+  return n > 0;
+}
+
+/* StringStringEntryProto: key 1, value 2. */
+static void vram__onnx_external(vram_file *f, vram__reader *r, uint64_t end, vram__onnx_data *d) {
+  const uint64_t offset = vram__reader_offset(r);
+  const char *key = "", *value = "";
+  uint32_t key_len = 0, value_len = 0;
+  vram__proto p;
+  int is_sound = 1;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r)) {
+    if (p.tag == VRAM__PROTO_B(1))
+      key = vram__proto_text(&p, f, r, &key_len);
+    else if (p.tag == VRAM__PROTO_B(2))
+      value = vram__proto_text(&p, f, r, &value_len);
+  }
+  if (r->result)
+    return;
+  if (vram__text_is(key, key_len, "location")) {
+    is_sound = vram__onnx_location_is_below(value, value_len);
+    d->location = value;
+    d->location_len = value_len;
+  } else if (vram__text_is(key, key_len, "offset"))
+    is_sound = vram__onnx_number(value, value_len, &d->file_offset);
+  else if (vram__text_is(key, key_len, "length")) {
+    is_sound = vram__onnx_number(value, value_len, &d->file_bytes);
+    d->has_file_bytes = 1;
+  }
+  if (!is_sound) {
+    vram__reader_fail(r, VRAM_ERR_VALUE, offset, "external data with the ");
+    vram__error_letters(r->error, key, key_len);
+    vram__error_text(r->error, " '");
+    vram__error_quote(r->error, value, value_len);
+    vram__error_text(r->error, "', expected a file below the model's folder and decimal numbers");
+  }
+}
+
+/* The part that a location names, the last one mostly. */
+static vram_file_part *vram__onnx_part(vram_file *f, vram__reader *r, const vram__onnx_data *d,
+                                       uint32_t *at) {
+  vram_file_part *part;
+  uint32_t i = 1;
+  for (part = f->part_first->next; part; part = part->next, i++)
+    if (part->name_len == d->location_len &&
+        vram__text_equal(part->name, d->location, d->location_len))
+      break;
+  *at = i;
+  if (!part && i > VRAM__ONNX_MAX_PARTS)
+    vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, vram__reader_offset(r),
+                      "external data in more than 4096 files");
+  return part || r->result ? part : vram__file_part(f, r, d->location, d->location_len);
+}
+
+static void vram__onnx_tensor_external(vram_file *f, vram__reader *r, vram_file_tensor *t,
+                                       const vram__onnx_data *d, uint64_t offset) {
+  vram_file_part *part;
+  if (!d->location)
+    vram__onnx_tensor_fail(r, VRAM_ERR_VALUE, offset, t, "is external and has no location");
+  else if (d->field)
+    vram__onnx_tensor_fail(r, VRAM_ERR_VALUE, offset, t, "is external and has values here, too");
+  else if (d->has_file_bytes && d->file_bytes != t->bytes)
+    vram__onnx_tensor_fail(r, VRAM_ERR_VALUE, offset, t,
+                           "has external data of another length than its shape's");
+  else if (t->bytes > UINT64_MAX - d->file_offset)
+    vram__onnx_tensor_fail(r, VRAM_ERR_OVERFLOW, offset, t, "ends too far out");
+  if (r->result)
+    return;
+  part = vram__onnx_part(f, r, d, &t->part);
+  if (!part)
+    return;
+  t->offset = d->file_offset;
+  if (part->expected_bytes < t->offset + t->bytes)
+    part->expected_bytes = t->offset + t->bytes;
+  part->ntensor++;
+}
+
+/* ---- values in the file ---- */
+
+static uint32_t vram__onnx_field_of(vram_dtype dtype) {
+  switch (dtype) {
+  case VRAM_F32:
+  case VRAM_C64:
+    return VRAM__ONNX_FLOATS;
+  case VRAM_F64:
+  case VRAM_C128:
+    return VRAM__ONNX_DOUBLES;
+  case VRAM_I64:
+    return VRAM__ONNX_INT64S;
+  case VRAM_U32:
+  case VRAM_U64:
+    return VRAM__ONNX_UINT64S;
+  default:
+    return VRAM__ONNX_INT32S;
+  }
+}
+
+/* Numbers that the field for a dtype has: two for a complex one, one for a byte of several. */
+static uint64_t vram__onnx_numbers(const vram_file_tensor *t) {
+  if (t->dtype == VRAM_C64 || t->dtype == VRAM_C128)
+    return 2 * t->numel;
+  return vram_dtype_get_info(t->dtype)->block_elements > 1 ? t->bytes : t->numel;
+}
+
+static void vram__onnx_tensor_here(vram_file *f, vram__reader *r, vram_file_tensor *t,
+                                   const vram__onnx_data *d, uint64_t offset) {
+  uint64_t expected = vram__onnx_numbers(t);
+  if (d->field == VRAM__ONNX_RAW)
+    expected = t->bytes;
+  else if (d->field && d->field != vram__onnx_field_of(t->dtype)) {
+    vram__onnx_tensor_fail(r, VRAM_ERR_VALUE, offset, t, "has its values in another type's field");
+    return;
+  }
+  if (d->count != expected) {
+    vram__onnx_tensor_fail(r, VRAM_ERR_VALUE, offset, t,
+                           d->field == VRAM__ONNX_RAW ? "has other data than its shape: bytes "
+                                                      : "has other data than its shape: values ");
+    vram__error_number(r->error, "", d->count);
+    vram__error_number(r->error, ", expected ", expected);
+    return;
+  }
+  t->offset = d->offset;
+  f->part_first->ntensor++;
+  if (d->field == VRAM__ONNX_RAW)
+    f->part_first->header_bytes -= t->bytes;
+}
+
+/* Integers that shapes depend on. */
+static void vram__onnx_tensor_ints(vram_file *f, vram__reader *r, vram_file_tensor *t,
+                                   vram__onnx_data *d) {
+  const uint64_t n = t->numel;
+  uint64_t i;
+  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32) || n > VRAM__ONNX_KEPT || d->is_external)
+    return;
+  if (d->field == VRAM__ONNX_RAW) {
+    vram__onnx_ints *v = &d->typed;
+    v->count = n;
+    for (i = 0; i < n; i++)
+      v->v[i] = t->dtype == VRAM_I64 ? (int64_t)vram__bytes_u64(d->raw + 8 * i)
+                                     : (int64_t)(int32_t)vram__bytes_u32(d->raw + 4 * i);
+  }
+  t->ints = vram__onnx_ints_keep(&d->typed, f, r);
+}
+
+/* ---- a tensor ---- */
+
+static void vram__onnx_typed(vram__reader *r, const vram__proto *p, vram__onnx_data *d,
+                             uint32_t field) {
+  const uint32_t wire = p->tag & 7;
+  if (d->field && d->field != field) {
+    vram__reader_fail(r, VRAM_ERR_VALUE, p->begin, "a tensor has values in two fields");
+    return;
+  }
+  if (!d->field)
+    d->offset = p->begin;
+  d->field = (uint8_t)field;
+  if (field == VRAM__ONNX_RAW) {
+    d->count = p->bytes;
+    if (p->bytes <= sizeof d->raw)
+      vram__reader_copy(r, d->raw, p->bytes, "values");
+  } else if (field == VRAM__ONNX_FLOATS || field == VRAM__ONNX_DOUBLES) {
+    const uint64_t each = field == VRAM__ONNX_FLOATS ? 4 : 8;
+    if (wire == VRAM__PROTO_BYTES && p->bytes % each)
+      vram__reader_fail(r, VRAM_ERR_SYNTAX, p->begin, "a list of numbers that ends in one of them");
+    d->count += wire == VRAM__PROTO_BYTES ? p->bytes / each : 1;
+  } else {
+    vram__onnx_ints_read(&d->typed, p, r);
+    d->count = d->typed.count;
+  }
+}
+
+static void vram__onnx_tensor_fields(vram_file *f, vram__reader *r, uint64_t end,
+                                     vram_file_tensor *t, vram__onnx_data *d) {
+  vram__proto p;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    switch (p.tag) {
+    case VRAM__PROTO_V(1):
+    case VRAM__PROTO_B(1):
+      vram__onnx_ints_read(&d->dims, &p, r);
+      break;
+    case VRAM__PROTO_V(2):
+      d->type = (int64_t)p.value;
+      break;
+    case VRAM__PROTO_B(8):
+      t->name = vram__proto_text(&p, f, r, &t->name_len);
+      break;
+    case VRAM__PROTO_B(13):
+      vram__onnx_external(f, r, p.behind, d);
+      break;
+    case VRAM__PROTO_V(14):
+      d->is_external = p.value == 1;
+      break;
+    case VRAM__PROTO_V(VRAM__ONNX_INT32S):
+    case VRAM__PROTO_B(VRAM__ONNX_INT32S):
+    case VRAM__PROTO_V(VRAM__ONNX_INT64S):
+    case VRAM__PROTO_B(VRAM__ONNX_INT64S):
+    case VRAM__PROTO_V(VRAM__ONNX_UINT64S):
+    case VRAM__PROTO_B(VRAM__ONNX_UINT64S):
+    case VRAM__PROTO_B(VRAM__ONNX_FLOATS):
+    case VRAM__PROTO_TAG(VRAM__ONNX_FLOATS, VRAM__PROTO_FOUR):
+    case VRAM__PROTO_B(VRAM__ONNX_DOUBLES):
+    case VRAM__PROTO_TAG(VRAM__ONNX_DOUBLES, VRAM__PROTO_EIGHT):
+    case VRAM__PROTO_B(VRAM__ONNX_RAW):
+      vram__onnx_typed(r, &p, d, p.tag >> 3);
+      break;
+    default:
+      break;
+    }
+}
+
+/* Sizes, dtype and bytes. */
+static void vram__onnx_tensor_shape(vram__reader *r, vram_file_tensor *t, const vram__onnx_data *d,
+                                    uint64_t offset) {
+  uint64_t i;
+  if (d->dims.count > VRAM_MAX_AXES) {
+    vram__onnx_tensor_fail(r, VRAM_ERR_UNSUPPORTED, offset, t, "has more than 8 axes");
+    return;
+  }
+  t->dtype = vram_dtype_from_onnx_id(d->type);
+  if (!t->dtype) {
+    vram__onnx_tensor_fail(r, VRAM_ERR_DTYPE, offset, t,
+                           "has a type without a size, its number is ");
+    vram__error_integer(r->error, "", d->type);
+    return;
+  }
+  t->ndim = (uint8_t)d->dims.count;
+  t->numel = 1;
+  for (i = 0; i < d->dims.count; i++) {
+    t->size[i] = d->dims.v[i];
+    if (t->size[i] < 0) {
+      vram__onnx_tensor_fail(r, VRAM_ERR_VALUE, offset, t, "has a negative size");
+      return;
+    }
+    t->numel = vram__product_or_overflow(t->numel, (uint64_t)t->size[i]);
+  }
+  if (t->numel > INT64_MAX || vram_dtype_bytes(t->dtype, t->numel, &t->bytes))
+    vram__onnx_tensor_fail(r, VRAM_ERR_OVERFLOW, offset, t, "has too many elements");
+}
+
+/* The tensor between here and `end`. */
+VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                       vram_file_tensor *t) {
+  const uint64_t offset = vram__reader_offset(r);
+  vram__onnx_data d;
+  vram__memory_zero(&d, sizeof d);
+  vram__onnx_tensor_fields(f, r, end, t, &d);
+  if (!r->result)
+    vram__onnx_tensor_shape(r, t, &d, offset);
+  if (r->result)
+    return r->result;
+  if (d.is_external)
+    vram__onnx_tensor_external(f, r, t, &d, offset);
+  else
+    vram__onnx_tensor_here(f, r, t, &d, offset);
+  if (!r->result)
+    vram__onnx_tensor_ints(f, r, t, &d);
+  return r->result;
+}
+
+/* >>read/onnx    ONNX (onnx.proto): initializers, nodes, and what is said of values between
+   Field numbers are onnx.proto's. Subgraphs of attributes and functions of the model are skipped,
+   so that nothing here is recursive. */
+
+static void vram__onnx_value(vram_file *f, vram__reader *r, const vram__proto *p, const char *name,
+                             uint32_t len) {
+  vram_file_value *const v = vram__file_value(f, r);
+  if (!v)
+    return;
+  v->name = name;
+  v->name_len = len;
+  if ((p->tag & 7) == VRAM__PROTO_VARINT) {
+    v->kind = VRAM_VALUE_INT;
+    v->number.i = (int64_t)p->value;
+  } else {
+    uint32_t count = 0;
+    v->kind = VRAM_VALUE_TEXT;
+    v->text = vram__proto_text(p, f, r, &count);
+    v->count = count;
+  }
+}
+
+/* OperatorSetIdProto: domain 1, version 2; as opset_import.ai.onnx = 21. */
+static void vram__onnx_opset(vram_file *f, vram__reader *r, uint64_t end) {
+  static const char before[] = "opset_import.", usual[] = "ai.onnx";
+  const char *domain = "";
+  uint32_t len = 0, n = 0;
+  uint64_t version = 0;
+  vram_file_value *v;
+  vram__proto p;
+  char *name;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r)) {
+    if (p.tag == VRAM__PROTO_B(1))
+      domain = vram__proto_text(&p, f, r, &len);
+    else if (p.tag == VRAM__PROTO_V(2))
+      version = p.value;
+  }
+  if (r->result)
+    return;
+  if (!len) {
+    domain = usual;
+    len = sizeof usual - 1;
+  }
+  name = (char *)vram__file_take(f, r, sizeof before + len);
+  v = name ? vram__file_value(f, r) : NULL;
+  if (!v)
+    return;
+  vram__text_put(name, (uint32_t)sizeof before + len, &n, before, sizeof before - 1);
+  vram__text_put(name, (uint32_t)sizeof before + len, &n, domain, len);
+  v->name = name;
+  v->name_len = n;
+  v->kind = VRAM_VALUE_INT;
+  v->number.i = (int64_t)version;
+}
+
+/* ---- nodes ---- */
+
+/* Behind the last name of a list. */
+static void vram__onnx_name(vram_file *f, vram__reader *r, const vram__proto *p,
+                            vram_file_name ***last) {
+  vram_file_name *const n = (vram_file_name *)vram__file_take(f, r, sizeof *n);
+  if (!n)
+    return;
+  vram__memory_zero(n, sizeof *n);
+  n->name = vram__proto_text(p, f, r, &n->len);
+  **last = n;
+  *last = &n->next;
+}
+
+static float vram__onnx_float(uint64_t bits) {
+  union {
+    uint32_t u;
+    float f;
+  } v;
+  v.u = (uint32_t)bits;
+  return v.f;
+}
+
+static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vram__proto *p,
+                                        vram_file_attribute *a) {
+  a->tensor = (vram_file_tensor *)vram__file_take(f, r, sizeof *a->tensor);
+  if (!a->tensor)
+    return;
+  vram__memory_zero(a->tensor, sizeof *a->tensor);
+  a->tensor->name = "";
+  a->kind = VRAM_ATTRIBUTE_TENSOR;
+  vram__onnx_tensor(f, r, p->behind, a->tensor);
+}
+
+/* AttributeProto: name 1, f 2, i 3, s 4, t 5, floats 7, ints 8. */
+static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
+                                 vram_file_attribute *a) {
+  vram__onnx_ints ints;
+  uint32_t len = 0;
+  vram__proto p;
+  ints.count = 0;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    switch (p.tag) {
+    case VRAM__PROTO_B(1):
+      a->name = vram__proto_text(&p, f, r, &a->name_len);
+      break;
+    case VRAM__PROTO_TAG(2, VRAM__PROTO_FOUR):
+      a->kind = VRAM_ATTRIBUTE_FLOAT;
+      a->f = vram__onnx_float(p.value);
+      break;
+    case VRAM__PROTO_V(3):
+      a->kind = VRAM_ATTRIBUTE_INT;
+      a->i = (int64_t)p.value;
+      break;
+    case VRAM__PROTO_B(4):
+      if (p.bytes > VRAM__PROTO_MAX_NAME)
+        break; /* a compiled engine, say */
+      a->kind = VRAM_ATTRIBUTE_TEXT;
+      a->text = vram__proto_text(&p, f, r, &len);
+      a->count = len;
+      break;
+    case VRAM__PROTO_B(5):
+      vram__onnx_attribute_tensor(f, r, &p, a);
+      break;
+    case VRAM__PROTO_TAG(7, VRAM__PROTO_FOUR):
+    case VRAM__PROTO_B(7):
+      a->kind = VRAM_ATTRIBUTE_FLOATS;
+      a->count += (p.tag & 7) == VRAM__PROTO_BYTES ? p.bytes / 4 : 1;
+      break;
+    case VRAM__PROTO_V(8):
+    case VRAM__PROTO_B(8):
+      a->kind = VRAM_ATTRIBUTE_INTS;
+      vram__onnx_ints_read(&ints, &p, r);
+      break;
+    default:
+      break;
+    }
+  if (a->kind == VRAM_ATTRIBUTE_INTS) {
+    a->ints = vram__onnx_ints_keep(&ints, f, r);
+    a->count = ints.count;
+  }
+}
+
+/* NodeProto: input 1, output 2, name 3, op_type 4, attribute 5, domain 7. */
+static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
+  const uint64_t offset = vram__reader_offset(r);
+  vram_file_node *const n = (vram_file_node *)vram__file_take(f, r, sizeof *n);
+  vram_file_name **input, **output;
+  vram_file_attribute **attribute;
+  vram__proto p;
+  if (!n)
+    return;
+  vram__memory_zero(n, sizeof *n);
+  n->op = n->domain = n->name = "";
+  input = &n->input;
+  output = &n->output;
+  attribute = &n->attribute;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r)) {
+    if (p.tag == VRAM__PROTO_B(1))
+      vram__onnx_name(f, r, &p, &input);
+    else if (p.tag == VRAM__PROTO_B(2))
+      vram__onnx_name(f, r, &p, &output);
+    else if (p.tag == VRAM__PROTO_B(3))
+      n->name = vram__proto_text(&p, f, r, &n->name_len);
+    else if (p.tag == VRAM__PROTO_B(4))
+      n->op = vram__proto_text(&p, f, r, &n->op_len);
+    else if (p.tag == VRAM__PROTO_B(7))
+      n->domain = vram__proto_text(&p, f, r, &n->domain_len);
+    else if (p.tag == VRAM__PROTO_B(5)) {
+      vram_file_attribute *const a = (vram_file_attribute *)vram__file_take(f, r, sizeof *a);
+      if (!a)
+        return;
+      vram__memory_zero(a, sizeof *a);
+      a->name = "";
+      *attribute = a;
+      attribute = &a->next;
+      vram__onnx_attribute(f, r, p.behind, a);
+    }
+  }
+  if (!r->result && !n->op_len)
+    vram__reader_fail(r, VRAM_ERR_VALUE, offset, "a node without an op");
+  if (f->node_last)
+    f->node_last->next = n;
+  else
+    f->node_first = n;
+  f->node_last = n;
+  f->nnode++;
+}
+
+/* ---- what is said of values ---- */
+
+/* TensorShapeProto.Dimension: dim_value 1, dim_param 2. */
+static void vram__onnx_dimension(vram_file *f, vram__reader *r, uint64_t end,
+                                 vram_file_operand *o) {
+  const uint64_t offset = vram__reader_offset(r);
+  const uint32_t i = o->ndim;
+  vram__proto p;
+  if (i == VRAM_MAX_AXES) {
+    vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, offset, "a shape of more than 8 axes");
+    return;
+  }
+  o->ndim++;
+  o->size[i] = -1;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r)) {
+    if (p.tag == VRAM__PROTO_V(1)) {
+      o->size[i] = (int64_t)p.value;
+      o->symbol[i] = NULL;
+      if (o->size[i] < 0)
+        o->size[i] = -1; /* not known, as some writers say it */
+    } else if (p.tag == VRAM__PROTO_B(2)) {
+      o->size[i] = -1;
+      o->symbol[i] = vram__proto_text(&p, f, r, &o->symbol_len[i]);
+      if (!o->symbol_len[i])
+        o->symbol[i] = NULL;
+    }
+  }
+}
+
+/* TypeProto.Tensor: elem_type 1, shape 2, whose dim is 1. */
+static void vram__onnx_tensor_type(vram_file *f, vram__reader *r, uint64_t end,
+                                   vram_file_operand *o) {
+  vram__proto p, d;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r)) {
+    if (p.tag == VRAM__PROTO_V(1))
+      o->dtype = vram_dtype_from_onnx_id((int64_t)p.value);
+    else if (p.tag == VRAM__PROTO_B(2)) {
+      o->has_shape = 1;
+      vram__proto_begin(&d, p.behind);
+      while (vram__proto_next(&d, r))
+        if (d.tag == VRAM__PROTO_B(1))
+          vram__onnx_dimension(f, r, d.behind, o);
+    }
+  }
+}
+
+/* ValueInfoProto: name 1, type 2, whose tensor_type is 1. */
+static void vram__onnx_operand(vram_file *f, vram__reader *r, uint64_t end,
+                               vram_operand_role role) {
+  vram_file_operand *const o = (vram_file_operand *)vram__file_take(f, r, sizeof *o);
+  vram__proto p, t;
+  if (!o)
+    return;
+  vram__memory_zero(o, sizeof *o);
+  o->name = "";
+  o->role = (uint8_t)role;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r)) {
+    if (p.tag == VRAM__PROTO_B(1))
+      o->name = vram__proto_text(&p, f, r, &o->name_len);
+    else if (p.tag == VRAM__PROTO_B(2)) {
+      vram__proto_begin(&t, p.behind);
+      while (vram__proto_next(&t, r))
+        if (t.tag == VRAM__PROTO_B(1))
+          vram__onnx_tensor_type(f, r, t.behind, o);
+    }
+  }
+  if (f->operand_last)
+    f->operand_last->next = o;
+  else
+    f->operand_first = o;
+  f->operand_last = o;
+  f->noperand++;
+}
+
+/* ---- graph and model ---- */
+
+static void vram__onnx_initializer(vram_file *f, vram__reader *r, uint64_t end) {
+  const uint64_t offset = vram__reader_offset(r);
+  vram_file_tensor *const t = vram__file_tensor(f, r);
+  if (!t)
+    return;
+  t->name = "";
+  if (vram__onnx_tensor(f, r, end, t))
+    return;
+  f->tensor_bytes = vram__sum_or_overflow(f->tensor_bytes, t->bytes);
+  f->numel = vram__sum_or_overflow(f->numel, t->numel);
+  if (f->tensor_bytes == VRAM_OVERFLOW || f->numel == VRAM_OVERFLOW)
+    vram__reader_fail(r, VRAM_ERR_OVERFLOW, offset, "the tensors have too many bytes");
+  else if (!t->name_len)
+    vram__reader_fail(r, VRAM_ERR_VALUE, offset, "an initializer without a name");
+}
+
+/* GraphProto: node 1, name 2, initializer 5, input 11, output 12, value_info 13,
+   sparse_initializer 15. */
+static void vram__onnx_graph(vram_file *f, vram__reader *r, uint64_t end) {
+  vram__proto p;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    switch (p.tag) {
+    case VRAM__PROTO_B(1):
+      vram__onnx_node(f, r, p.behind);
+      break;
+    case VRAM__PROTO_B(2):
+      vram__onnx_value(f, r, &p, "graph.name", 10);
+      break;
+    case VRAM__PROTO_B(5):
+      vram__onnx_initializer(f, r, p.behind);
+      break;
+    case VRAM__PROTO_B(11):
+      vram__onnx_operand(f, r, p.behind, VRAM_OPERAND_INPUT);
+      break;
+    case VRAM__PROTO_B(12):
+      vram__onnx_operand(f, r, p.behind, VRAM_OPERAND_OUTPUT);
+      break;
+    case VRAM__PROTO_B(13):
+      vram__onnx_operand(f, r, p.behind, VRAM_OPERAND_BETWEEN);
+      break;
+    case VRAM__PROTO_B(15):
+      vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, p.begin, "sparse initializers are not read");
+      break;
+    default:
+      break;
+    }
+}
+
+/* What of ModelProto was there. */
+typedef struct vram__onnx_model {
+  uint64_t version;
+  uint32_t graphs, opsets;
+} vram__onnx_model;
+
+/* ModelProto: ir_version 1, producer_name 2, producer_version 3, domain 4, model_version 5, graph
+   7, opset_import 8. */
+static void vram__onnx_model_fields(vram_file *f, vram__reader *r, vram__onnx_model *m) {
+  vram__proto p;
+  vram__proto_begin(&p, r->source->bytes);
+  while (vram__proto_next(&p, r))
+    switch (p.tag) {
+    case VRAM__PROTO_V(1):
+      m->version = p.value;
+      vram__onnx_value(f, r, &p, "ir_version", 10);
+      break;
+    case VRAM__PROTO_B(2):
+      vram__onnx_value(f, r, &p, "producer_name", 13);
+      break;
+    case VRAM__PROTO_B(3):
+      vram__onnx_value(f, r, &p, "producer_version", 16);
+      break;
+    case VRAM__PROTO_B(4):
+      vram__onnx_value(f, r, &p, "domain", 6);
+      break;
+    case VRAM__PROTO_V(5):
+      vram__onnx_value(f, r, &p, "model_version", 13);
+      break;
+    case VRAM__PROTO_B(7):
+      if (m->graphs++)
+        vram__reader_fail(r, VRAM_ERR_SYNTAX, p.begin, "a second graph");
+      vram__onnx_graph(f, r, p.behind);
+      break;
+    case VRAM__PROTO_B(8):
+      m->opsets++;
+      vram__onnx_opset(f, r, p.behind);
+      break;
+    default:
+      break;
+    }
+}
+
+VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r) {
+  vram_file_part *part;
+  vram__onnx_model m;
+  vram__memory_zero(&m, sizeof m);
+  if (f->part_first)
+    return vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, 0, "a second ONNX model");
+  part = vram__file_part(f, r, NULL, 0);
+  if (!part)
+    return r->result;
+  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
+  vram__onnx_model_fields(f, r, &m);
+  if (r->result)
+    return r->result;
+  if (!m.graphs)
+    return vram__reader_fail(r, VRAM_ERR_SYNTAX, r->source->bytes, "a model without a graph");
+  if (!m.opsets && m.version >= 3)
+    return vram__reader_fail(r, VRAM_ERR_SYNTAX, r->source->bytes, "a model without opset_import");
+  f->version = (uint32_t)m.version;
+  part->is_read = 1;
+  return VRAM_OK;
+}
+
+
 /* >>read/hf_family    families of models of transformers: what their config.json leaves out, and of
    which parts a layer consists (transformers 5.23: models/TYPE/configuration_TYPE.py and
    modeling_TYPE.py). One row of numbers: vocab, hidden, intermediate, layers, heads, kv_heads,
@@ -57202,6 +58142,7 @@ VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, 
                                    slots);
 }
 
+
 /* >>read/file    tensors, values and parts of a file; what kind of file it is */
 
 /* ---- memory ---- */
@@ -57419,6 +58360,8 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
     return vram__index_read(f, &r);
   case VRAM_FILE_CONFIG:
     return vram__config_read(f, &r);
+  case VRAM_FILE_ONNX:
+    return vram__onnx_read(f, &r);
   default:
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
                              "no GGUF, safetensors, config.json, ONNX or TFLite file");

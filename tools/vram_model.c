@@ -198,6 +198,23 @@ static int shards_read(model_file *m, vram_result *r) {
   return status;
 }
 
+/* What there is of the files with an ONNX model's data, none of which is read. */
+static int external_measure(const model_file *m) {
+  vram_file_part *p;
+  for (p = m->f.part_first->next; p; p = p->next) {
+    char *const path = name_in(m->path, folder_of(m->path), p->name, p->name_len);
+    vram_file_source s;
+    if (!path)
+      return cmd_no_memory();
+    if (source_open(&s, path)) {
+      p->present_bytes = s.bytes < p->expected_bytes ? s.bytes : p->expected_bytes;
+      source_close(&s);
+    }
+    free(path);
+  }
+  return FITS;
+}
+
 static int splits_read(model_file *m, vram_result *r) {
   uint64_t i;
   int status = FITS;
@@ -217,6 +234,8 @@ static int parts_read(model_file *m, vram_result *r) {
   int status = part_read(m, m->path, r);
   if (!status && !*r && m->f.format == VRAM_FILE_GGUF)
     status = splits_read(m, r);
+  else if (!status && !*r && m->f.format == VRAM_FILE_ONNX)
+    status = external_measure(m);
   else if (!status && !*r)
     status = shards_read(m, r);
   if (status || *r)

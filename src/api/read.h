@@ -50,6 +50,8 @@ struct vram_file_tensor {
   uint32_t part; /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers, at most
+                          64: a shape, axes); NULL elsewhere */
 };
 
 typedef enum vram_value_kind {
@@ -93,13 +95,73 @@ struct vram_file_value {
 typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
-  const char *name;        /* that an index gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins */
+  const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
+  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX all but raw data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
   uint32_t name_len;
   uint8_t is_read; /* not only named by an index */
+};
+
+/* ---- graphs: of ONNX ---- */
+
+typedef struct vram_file_name vram_file_name;
+struct vram_file_name {
+  vram_file_name *next;
+  const char *name; /* not terminated; len 0: an optional input or output that is not there */
+  uint32_t len;
+};
+
+typedef enum vram_attribute_kind {
+  VRAM_ATTRIBUTE_OTHER, /* subgraphs, sparse tensors, types: skipped */
+  VRAM_ATTRIBUTE_INT,
+  VRAM_ATTRIBUTE_FLOAT,
+  VRAM_ATTRIBUTE_TEXT,
+  VRAM_ATTRIBUTE_INTS,
+  VRAM_ATTRIBUTE_FLOATS, /* only counted */
+  VRAM_ATTRIBUTE_TENSOR
+} vram_attribute_kind;
+
+typedef struct vram_file_attribute vram_file_attribute;
+struct vram_file_attribute {
+  vram_file_attribute *next;
+  const char *name, *text;  /* not terminated; text: `count` bytes */
+  const int64_t *ints;      /* of INTS, `count` of them; NULL where there are more than 64 */
+  vram_file_tensor *tensor; /* of TENSOR; not among the file's tensors */
+  int64_t i;
+  uint64_t count;
+  float f;
+  uint32_t name_len;
+  uint8_t kind; /* vram_attribute_kind */
+};
+
+typedef struct vram_file_node vram_file_node;
+struct vram_file_node {
+  vram_file_node *next; /* in the order of the file, in which it is run */
+  const char *op, *domain, *name;
+  vram_file_name *input, *output;
+  vram_file_attribute *attribute;
+  uint32_t op_len, domain_len, name_len;
+};
+
+typedef enum vram_operand_role {
+  VRAM_OPERAND_INPUT,
+  VRAM_OPERAND_OUTPUT,
+  VRAM_OPERAND_BETWEEN
+} vram_operand_role;
+
+/* What a file says of a value that is computed or given: its dtype and its shape. */
+typedef struct vram_file_operand vram_file_operand;
+struct vram_file_operand {
+  vram_file_operand *next;
+  const char *name;                  /* not terminated */
+  const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
+  uint32_t symbol_len[VRAM_MAX_AXES], name_len;
+  vram_dtype dtype; /* VRAM_NONE: not said */
+  uint8_t ndim, has_shape;
+  uint8_t role; /* vram_operand_role */
 };
 
 typedef struct vram_file {
@@ -118,6 +180,9 @@ typedef struct vram_file {
   struct vram__names *names;  /* of tensors, for vram_file_find */
   struct vram__names *values; /* of a config.json, for vram_file_get */
   struct vram__names *index;  /* of tensors, with the parts that an index gives them */
+  vram_file_node *node_first, *node_last;
+  vram_file_operand *operand_first, *operand_last;
+  uint64_t nnode, noperand;
 } vram_file;
 
 /* Where a reader keeps what an in-memory source has at hand: bytes of a window of the file. */

@@ -147,6 +147,50 @@ VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, vram__names 
                                        const vram__values_apart *apart);
 VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 
+/* onnx.c */
+VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r);
+
+/* proto.c: the fields of a message of protobuf, one after the other. */
+enum {
+  VRAM__PROTO_VARINT = 0,
+  VRAM__PROTO_EIGHT = 1,
+  VRAM__PROTO_BYTES = 2,
+  VRAM__PROTO_FOUR = 5,
+  VRAM__PROTO_MAX_NAME = 1 << 20
+};
+#define VRAM__PROTO_TAG(number, wire) ((uint32_t)(number) << 3 | (uint32_t)(wire))
+#define VRAM__PROTO_V(number) VRAM__PROTO_TAG(number, VRAM__PROTO_VARINT)
+#define VRAM__PROTO_B(number) VRAM__PROTO_TAG(number, VRAM__PROTO_BYTES)
+
+typedef struct vram__proto {
+  uint64_t end;    /* offset in the file, of the message */
+  uint64_t value;  /* of a varint, or the bits of 4 or 8 bytes */
+  uint64_t begin;  /* of BYTES: the offset of the first; the reader stands there */
+  uint64_t bytes;  /* of BYTES */
+  uint64_t behind; /* offset behind the field */
+  uint32_t tag;    /* number and wire type: a field of another wire type is another field */
+} vram__proto;
+
+VRAM__FN void vram__proto_begin(vram__proto *p, uint64_t end);
+VRAM__FN int vram__proto_next(vram__proto *p, vram__reader *r);
+VRAM__FN uint64_t vram__proto_varint(vram__reader *r, uint64_t end);
+VRAM__FN const char *vram__proto_text(const vram__proto *p, vram_file *f, vram__reader *r,
+                                      uint32_t *len);
+
+/* onnx_tensor.c */
+enum { VRAM__ONNX_KEPT = 64, VRAM__ONNX_MAX_PARTS = 4096 };
+
+/* Integers of a list, the first of which are kept. */
+typedef struct vram__onnx_ints {
+  uint64_t count;
+  int64_t v[VRAM__ONNX_KEPT];
+} vram__onnx_ints;
+
+VRAM__FN void vram__onnx_ints_read(vram__onnx_ints *n, const vram__proto *p, vram__reader *r);
+VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file *f,
+                                             vram__reader *r);
+VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                       vram_file_tensor *t);
 /* hf_family.c: a row for each model_type. */
 enum {
   VRAM__HF_QKV_BIAS = 1 << 0,   /* q, k, v always have a bias */
