@@ -134,6 +134,7 @@ ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_refusals = tests/golden/refusals.txt
+ARGS_test_llama = tests/golden/llama.txt
 ARGS_test_serve = tests/golden/serve_vllm.txt
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 # where every access costs more (emulators, MSan): all goldens (test_step), and of what takes longest a part
@@ -149,7 +150,7 @@ $(B)/impl.o: tests/impl.c vram.h
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
-$(B)/test_hf: tests/golden/safetensors.inc
+$(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 # the command with memory and files that fail when the test says so
 TOOL_TESTED = $(patsubst %,$(B)/tool/%.o,$(filter-out vram_impl,$(TOOL)))

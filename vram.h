@@ -1890,6 +1890,8 @@
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
+#define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
+#define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_kv_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_bytes)
@@ -4729,6 +4731,36 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 /* The tensor, the value of that name; NULL: there is none. Tensors: after vram_file_finish. */
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
+
+/* A model as its config.json describes it, with what transformers (5.23) sets where a key is
+   missing. Bytes of the cache are of attention's keys and values at `dtype`; MLA keeps the latent
+   and the rotated key. */
+typedef struct vram_hf_config {
+  const char *family; /* model_type of the decoder, static */
+  uint64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
+  uint64_t experts, experts_used, expert_intermediate; /* 0: none */
+  uint64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
+  uint64_t window; /* of the layers that slide; 0: none */
+  uint64_t full_layers, sliding_layers, state_layers;
+  uint64_t conv_elements, ssm_elements; /* of all layers' states, of one sequence */
+  uint64_t params;        /* elements of parameters, tied ones once, without MTP layers */
+  uint64_t text_params;   /* without a vision tower and its projector */
+  uint64_t params_bytes;  /* at `dtype`: of a quantised checkpoint its shards have the bytes */
+  uint64_t state_tensors; /* of the state dict, tied ones too */
+  uint64_t kv_bytes_per_token_layer, kv_bytes_per_token;
+  const char *quantised; /* quant_method, not terminated, in the file's memory; NULL: none */
+  uint32_t quantised_len;
+  vram_dtype dtype; /* VRAM_F32 where the file has none */
+  uint8_t is_tied;
+} vram_hf_config;
+
+/* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
+   the table; VRAM_ERR_VALUE: a key that cannot be so. */
+VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
+
+/* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
+   at most its window. VRAM_OVERFLOW: more than 64 bits. */
+VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots);
 #endif
 
 /* >>kv =======================================================================================
@@ -4830,6 +4862,7 @@ typedef struct vram_serve_options {
   uint32_t tp;             /* ranks that share the heads; 0: 1 */
   uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
   uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
+  uint32_t draft;          /* tokens of speculative decoding: as many states more for a request */
   vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
   uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
   vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
@@ -54800,6 +54833,64 @@ VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *
                                        vram__values_handler *handle);
 VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 
+/* hf_family.c: a row for each model_type. */
+enum {
+  VRAM__HF_QKV_BIAS = 1 << 0,   /* q, k, v always have a bias */
+  VRAM__HF_O_BIAS = 1 << 1,     /* so has what follows attention */
+  VRAM__HF_KEY_QKV = 1 << 2,    /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
+  VRAM__HF_KEY_O = 1 << 3,      /* so has what follows attention */
+  VRAM__HF_KEY_TRUE = 1 << 4,   /* which is true where it is missing */
+  VRAM__HF_QK_NORM = 1 << 5,    /* norms of a head of q and of k */
+  VRAM__HF_QK_FULL = 1 << 6,    /* norms of all heads of q and of k */
+  VRAM__HF_QK_KEY = 1 << 7,     /* of a head, where use_qk_norm (qk_layernorm) is true */
+  VRAM__HF_QK_HEADS = 1 << 8,   /* of all heads, where it is true */
+  VRAM__HF_NORM_BIAS = 1 << 9,  /* LayerNorm; without: RMSNorm */
+  VRAM__HF_PLAIN = 1 << 10,     /* two matrices; without: gate, up and down */
+  VRAM__HF_MLP_BIAS = 1 << 11,  /* always */
+  VRAM__HF_MLP_KEY = 1 << 12,   /* where mlp_bias (use_bias, bias) is true */
+  VRAM__HF_FUSED_QKV = 1 << 13, /* one matrix */
+  VRAM__HF_FUSED_UP = 1 << 14,  /* gate and up are one matrix */
+  VRAM__HF_HEAD_BIAS = 1 << 15,
+  VRAM__HF_HEAD_KEY = 1 << 16,  /* where lm_head_bias is true */
+  VRAM__HF_POSITIONS = 1 << 17, /* learned */
+  VRAM__HF_EMBED_NORM = 1 << 18,
+  VRAM__HF_MOE = 1 << 19,
+  VRAM__HF_CORRECTION = 1 << 20, /* a buffer of a number for each expert */
+  VRAM__HF_MLA = 1 << 21,
+  VRAM__HF_SINKS = 1 << 22, /* gpt-oss: a number for each head, biases of router and experts */
+  VRAM__HF_MAMBA = 1 << 23,
+  VRAM__HF_MAMBA2 = 1 << 24,
+  VRAM__HF_JAMBA = 1 << 25,
+  VRAM__HF_FALCON_H1 = 1 << 26,
+  VRAM__HF_LFM2 = 1 << 27,
+  VRAM__HF_ENCODER = 1 << 28,
+  VRAM__HF_VISION = 1 << 29,  /* SigLIP and a projector, of a class for images */
+  VRAM__HF_STABLELM = 1 << 30 /* norms of each head, one of a layer in parallel */
+};
+
+/* Which layers slide where layer_types is missing. */
+enum {
+  VRAM__HF_NO_WINDOW,
+  VRAM__HF_ALL,     /* all, if sliding_window is a number */
+  VRAM__HF_PERIOD2, /* all but each second one */
+  VRAM__HF_PERIOD4,
+  VRAM__HF_PERIOD6,
+  VRAM__HF_ABOVE /* from max_window_layers on, if use_sliding_window */
+};
+
+typedef struct vram__hf_family {
+  const char *type;
+  /* what is set where the key is missing; 0: intermediate 4 hidden, kv_heads heads, head_dim
+     hidden/heads, window none */
+  uint32_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, window;
+  uint8_t norms; /* of a layer */
+  uint8_t is_tied, sliding;
+  uint32_t flags;
+  uint16_t experts, expert_width, shared, dense; /* width 0: intermediate; first dense layers */
+} vram__hf_family;
+
+VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len);
+
 /* >>read/source    the bytes of a file, from front to back */
 
 /* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
@@ -55879,11 +55970,12 @@ static vram_result vram__st_metadata(vram_file *f, vram__json *j, int is_kept) {
   if (kind != VRAM__JSON_OBJECT)
     return vram__json_fail(j, VRAM_ERR_SYNTAX, "__metadata__ that is no object");
   while (vram__json_next(j) == VRAM__JSON_KEY) {
-    vram_file_value other, *v = &other;
+    vram_file_value other, *v;
     const char *const name = j->text;
     const uint32_t len = (uint32_t)j->len;
     vram__json_keep(j);
-    if (is_kept && (v = vram__file_value(f, j->r)) == NULL)
+    v = is_kept ? vram__file_value(f, j->r) : &other;
+    if (!v)
       return j->r->result;
     vram__memory_zero(v, sizeof *v);
     v->name = name;
@@ -56342,6 +56434,744 @@ VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r) {
   return vram__values_read(f, &j, NULL, NULL) ? r->result : vram__json_finish(&j);
 }
 
+/* >>read/hf_family    families of models of transformers: what their config.json leaves out, and of
+   which parts a layer consists (transformers 5.23: models/TYPE/configuration_TYPE.py and
+   modeling_TYPE.py). One row of numbers: vocab, hidden, intermediate, layers, heads, kv_heads,
+   head_dim, window; norms of a layer, tied, which layers
+   slide; behind the flags experts, their width, shared ones, dense layers before them. */
+
+/* clang-format off */
+static const vram__hf_family vram__hf_families[] = {
+  {"llama", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"mistral", 32000, 4096, 14336, 32, 32, 8, 0, 4096, 2, 0, VRAM__HF_ALL,
+    0, 0, 0, 0, 0},
+  {"mixtral", 32000, 4096, 14336, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_ALL,
+    VRAM__HF_MOE, 8, 0, 0, 0},
+  {"qwen2", 151936, 4096, 22016, 32, 32, 32, 0, 4096, 2, 0, VRAM__HF_ABOVE,
+    VRAM__HF_QKV_BIAS, 0, 0, 0, 0},
+  {"qwen3", 151936, 4096, 22016, 32, 32, 32, 128, 4096, 2, 0, VRAM__HF_ABOVE,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM, 0, 0, 0, 0},
+  {"qwen3_moe", 151936, 2048, 6144, 24, 32, 4, 0, 4096, 2, 0, VRAM__HF_ABOVE,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_MOE, 128, 768, 0, 0},
+  {"gemma", 256000, 3072, 24576, 28, 16, 16, 256, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
+  {"gemma2", 256000, 2304, 9216, 26, 8, 4, 256, 4096, 4, 1, VRAM__HF_PERIOD2,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
+  {"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 256, 4096, 4, 1, VRAM__HF_PERIOD6,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM, 0, 0, 0, 0},
+  {"gemma3", 262208, 2304, 9216, 26, 8, 4, 256, 4096, 4, 1, VRAM__HF_PERIOD6,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_VISION, 0, 0, 0, 0},
+  {"phi", 51200, 2048, 8192, 24, 32, 0, 0, 0, 1, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_QK_KEY |
+    VRAM__HF_HEAD_BIAS, 0, 0, 0, 0},
+  {"phi3", 32064, 3072, 8192, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_ALL,
+    VRAM__HF_FUSED_QKV | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
+  {"phimoe", 32064, 4096, 6400, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_ALL,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_NORM_BIAS | VRAM__HF_HEAD_KEY | VRAM__HF_MOE, 16, 0, 0, 0},
+  {"olmo", 50304, 4096, 11008, 32, 32, 0, 0, 0, 0, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
+  {"olmo2", 50304, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_FULL, 0, 0, 0, 0},
+  {"olmoe", 50304, 2048, 2048, 16, 16, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_FULL | VRAM__HF_MOE, 64, 0, 0, 0},
+  {"granite", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"granitemoe", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MOE, 8, 0, 0, 0},
+  {"cohere", 256000, 8192, 22528, 40, 64, 0, 0, 0, 1, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_HEADS, 0, 0, 0, 0},
+  {"cohere2", 256000, 8192, 22528, 40, 64, 0, 0, 4096, 1, 1, VRAM__HF_PERIOD4,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
+  {"gpt_neox", 50432, 6144, 24576, 44, 64, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN |
+    VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"gptj", 50400, 4096, 0, 28, 16, 0, 0, 0, 1, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS | VRAM__HF_HEAD_BIAS, 0, 0, 0, 0},
+  {"gpt2", 50257, 768, 0, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS |
+    VRAM__HF_NORM_BIAS | VRAM__HF_POSITIONS, 0, 0, 0, 0},
+  {"bloom", 250880, 64, 0, 2, 8, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS |
+    VRAM__HF_NORM_BIAS | VRAM__HF_EMBED_NORM, 0, 0, 0, 0},
+  {"stablelm", 50304, 2560, 6912, 32, 32, 32, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_STABLELM | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"starcoder2", 49152, 3072, 12288, 30, 24, 2, 0, 0, 2, 1, VRAM__HF_ALL,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY |
+    VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"nemotron", 256000, 6144, 24576, 32, 48, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"arcee", 32000, 2560, 18432, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"ernie4_5", 103424, 1024, 3072, 18, 16, 2, 128, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"smollm3", 128256, 2048, 11008, 36, 16, 4, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"exaone4", 102400, 4096, 16384, 32, 32, 32, 0, 4096, 2, 0, VRAM__HF_PERIOD4,
+    VRAM__HF_QK_NORM, 0, 0, 0, 0},
+  {"glm", 151552, 4096, 13696, 40, 32, 2, 128, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
+  {"glm4", 151552, 4096, 13696, 40, 32, 2, 128, 0, 4, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
+  {"glm4_moe", 151552, 4096, 10944, 46, 96, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_QK_KEY | VRAM__HF_MOE | VRAM__HF_CORRECTION, 128, 1408, 1, 1},
+  {"deepseek_v2", 102400, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MLA | VRAM__HF_MOE | VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 64, 1407, 2, 0},
+  {"deepseek_v3", 129280, 7168, 18432, 61, 128, 128, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MLA | VRAM__HF_MOE | VRAM__HF_CORRECTION | VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 256, 2048, 1, 3},
+  {"gpt_oss", 201088, 2880, 2880, 36, 64, 8, 64, 128, 2, 0, VRAM__HF_PERIOD2,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_MOE | VRAM__HF_SINKS, 128, 0, 0, 0},
+  {"mamba", 50280, 768, 0, 32, 1, 0, 0, 0, 1, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MAMBA, 0, 0, 0, 0},
+  {"mamba2", 32768, 4096, 0, 64, 128, 0, 64, 0, 1, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MAMBA2, 0, 0, 0, 0},
+  {"jamba", 65536, 4096, 14336, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MOE | VRAM__HF_JAMBA, 16, 0, 0, 0},
+  {"falcon_h1", 128000, 4096, 14336, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY | VRAM__HF_FALCON_H1, 0, 0, 0, 0},
+  {"lfm2", 65536, 2560, 12288, 32, 32, 8, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QK_NORM | VRAM__HF_LFM2, 0, 0, 0, 0},
+  {"bert", 30522, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
+  {"roberta", 50265, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
+};
+/* clang-format on */
+
+/* The row of a model_type; NULL: there is none. */
+VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__hf_families / sizeof *vram__hf_families; i++)
+    if (len <= UINT32_MAX && vram__text_is(type, (uint32_t)len, vram__hf_families[i].type))
+      return vram__hf_families + i;
+  return NULL;
+}
+
+/* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
+
+enum { VRAM__HF_MAX_LAYERS = 4096 };
+
+/* What is being read, and what was counted up to now. */
+typedef struct vram__hf {
+  const vram_file *f;
+  const char *prefix; /* "text_config." or "" */
+  const vram__hf_family *family;
+  vram_hf_config *c;
+  vram_error *e;
+  uint64_t params, tensors;
+  vram_result result;
+} vram__hf;
+
+static void vram__hf_fail(vram__hf *h, vram_result code, const char *text, const char *name) {
+  if (h->result)
+    return;
+  h->result = vram__error_begin(h->e, code, 0, text);
+  vram__error_text(h->e, name);
+}
+
+/* ---- keys ---- */
+
+/* The value of a key below a prefix, which may be null; NULL: there is none. */
+static const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix, const char *key) {
+  char name[96];
+  uint32_t n = 0;
+  vram__text_puts(name, sizeof name, &n, prefix);
+  vram__text_puts(name, sizeof name, &n, key);
+  return vram_file_get(f, name, n);
+}
+
+static const vram_file_value *vram__hf_value(const vram__hf *h, const char *key) {
+  return vram__hf_at(h->f, h->prefix, key);
+}
+
+/* A whole number; `none` where the key is missing, `null` where it is null. */
+static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, uint64_t null) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  if (!v)
+    return none;
+  if (v->kind == VRAM_VALUE_NULL)
+    return null;
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > UINT32_MAX) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
+    return none;
+  }
+  return v->number.u;
+}
+
+static uint64_t vram__hf_number(vram__hf *h, const char *key, uint64_t none) {
+  return vram__hf_number_or(h, key, none, none);
+}
+
+static int vram__hf_bool(vram__hf *h, const char *key, int none) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return none;
+  if (v->kind != VRAM_VALUE_BOOL)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "neither true nor false is the key ", key);
+  return v->number.u != 0;
+}
+
+/* The first of several names of a key that is there; the first one if none is. */
+static const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c) {
+  return vram__hf_value(h, a) ? a : vram__hf_value(h, b) ? b : c && vram__hf_value(h, c) ? c : a;
+}
+
+static int vram__hf_has(const vram__hf *h, uint32_t flag) { return (h->family->flags & flag) != 0; }
+
+/* ---- parameters ---- */
+
+static void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
+  h->params = vram__sum_or_overflow(h->params, vram__product_or_overflow(rows, columns));
+  h->tensors++;
+}
+
+static void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
+  vram__hf_add(h, in, out);
+  if (has_bias)
+    vram__hf_add(h, out, 1);
+}
+
+static void vram__hf_norm(vram__hf *h, uint64_t n) {
+  if (!h->family->norms) /* OLMo's have no weights */
+    return;
+  vram__hf_add(h, n, 1);
+  if (vram__hf_has(h, VRAM__HF_NORM_BIAS))
+    vram__hf_add(h, n, 1);
+}
+
+static int vram__hf_bias_key(vram__hf *h) {
+  const char *name = vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
+  return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
+}
+
+static void vram__hf_mla(vram__hf *h, int has_bias) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
+                 q = c->heads * (nope + c->rope_head_dim);
+  if (c->q_lora_rank) {
+    vram__hf_linear(h, c->hidden, c->q_lora_rank, has_bias);
+    vram__hf_norm(h, c->q_lora_rank);
+    vram__hf_linear(h, c->q_lora_rank, q, 0);
+  } else
+    vram__hf_linear(h, c->hidden, q, 0);
+  vram__hf_linear(h, c->hidden, c->kv_lora_rank + c->rope_head_dim, has_bias);
+  vram__hf_norm(h, c->kv_lora_rank);
+  vram__hf_linear(h, c->kv_lora_rank, c->heads * (nope + c->v_head_dim), 0);
+  vram__hf_linear(h, c->heads * c->v_head_dim, c->hidden, has_bias);
+}
+
+static void vram__hf_qk_norm(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int is_on = vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
+  if (vram__hf_has(h, VRAM__HF_STABLELM) && is_on) { /* a tensor for each head */
+    vram__hf_add(h, c->heads + c->kv_heads, c->head_dim);
+    h->tensors += c->heads + c->kv_heads - 1;
+  } else if (vram__hf_has(h, VRAM__HF_QK_FULL) || (vram__hf_has(h, VRAM__HF_QK_HEADS) && is_on)) {
+    vram__hf_add(h, c->heads, c->head_dim);
+    vram__hf_add(h, c->kv_heads, c->head_dim);
+  } else if (vram__hf_has(h, VRAM__HF_QK_NORM) || (vram__hf_has(h, VRAM__HF_QK_KEY) && is_on)) {
+    vram__hf_norm(h, c->head_dim);
+    vram__hf_norm(h, c->head_dim);
+  }
+}
+
+static void vram__hf_attention(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int key = vram__hf_bias_key(h),
+            qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
+            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
+  const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+  if (vram__hf_has(h, VRAM__HF_MLA)) {
+    vram__hf_mla(h, qkv);
+    return;
+  }
+  if (vram__hf_has(h, VRAM__HF_FUSED_QKV))
+    vram__hf_linear(h, c->hidden, q + 2 * kv, qkv);
+  else {
+    vram__hf_linear(h, c->hidden, q, qkv);
+    vram__hf_linear(h, c->hidden, kv, qkv);
+    vram__hf_linear(h, c->hidden, kv, qkv);
+  }
+  vram__hf_linear(h, q, c->hidden, o);
+  vram__hf_qk_norm(h);
+  if (vram__hf_has(h, VRAM__HF_SINKS))
+    vram__hf_add(h, c->heads, 1);
+}
+
+static void vram__hf_mlp(vram__hf *h, uint64_t width) {
+  const uint64_t hidden = h->c->hidden;
+  const int bias = vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+                   (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+                    vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                                  vram__hf_has(h, VRAM__HF_KEY_TRUE)));
+  if (vram__hf_has(h, VRAM__HF_FUSED_UP))
+    vram__hf_linear(h, hidden, 2 * width, bias);
+  else {
+    vram__hf_linear(h, hidden, width, bias);
+    if (!vram__hf_has(h, VRAM__HF_PLAIN))
+      vram__hf_linear(h, hidden, width, bias);
+  }
+  vram__hf_linear(h, width, hidden, bias);
+}
+
+/* A router, the experts' matrices in one tensor each, and what all tokens go through. */
+static void vram__hf_moe(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = c->expert_intermediate,
+                 shared = vram__hf_number(h, "n_shared_experts", h->family->shared);
+  const int bias = vram__hf_has(h, VRAM__HF_SINKS);
+  vram__hf_linear(h, c->hidden, c->experts, bias);
+  vram__hf_add(h, vram__product_or_overflow(c->experts, 2 * width), c->hidden);
+  vram__hf_add(h, vram__product_or_overflow(c->experts, width), c->hidden);
+  if (bias) {
+    vram__hf_add(h, c->experts, 2 * width);
+    vram__hf_add(h, c->experts, c->hidden);
+  }
+  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+    h->tensors++;
+  if (shared)
+    vram__hf_mlp(h, shared * width);
+}
+
+/* Mamba-1: what it takes of the layer's parameters, and its state. */
+static void vram__hf_mamba(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t inner = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
+                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
+                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank_name);
+  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
+                            ? (c->hidden + 15) / 16 /* "auto" */
+                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
+  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  vram__hf_linear(h, c->hidden, 2 * inner, bias);
+  vram__hf_linear(h, conv, inner,
+                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
+  vram__hf_linear(h, inner, rank + 2 * state, 0);
+  vram__hf_linear(h, rank, inner, 1);
+  vram__hf_add(h, inner, state);
+  vram__hf_add(h, inner, 1);
+  vram__hf_linear(h, inner, c->hidden, bias);
+  if (is_jamba) {
+    vram__hf_add(h, rank, 1);
+    vram__hf_add(h, state, 1);
+    vram__hf_add(h, state, 1);
+  }
+  c->conv_elements += inner * conv;
+  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, inner * state);
+}
+
+/* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
+static void vram__hf_mamba2(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
+                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
+                 state =
+                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
+                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
+                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
+                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
+                 conv = inner + vram__product_or_overflow(2 * groups, state);
+  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
+  vram__hf_add(h, conv, kernel);
+  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
+    vram__hf_add(h, conv, 1);
+  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, heads, 1);
+  vram__hf_add(h, heads, 1);
+  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
+    vram__hf_add(h, inner, 1);
+  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
+  c->conv_elements =
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
+  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+}
+
+/* LFM2's convolution in the place of attention. */
+static void vram__hf_short_conv(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const uint64_t kernel = vram__hf_number(h, "conv_L_cache", 3);
+  const int bias = vram__hf_bool(h, "conv_bias", 0);
+  vram__hf_linear(h, c->hidden, 3 * c->hidden, bias);
+  vram__hf_add(h, c->hidden, kernel);
+  if (bias)
+    vram__hf_add(h, c->hidden, 1);
+  vram__hf_linear(h, c->hidden, c->hidden, bias);
+  c->conv_elements += c->hidden * kernel;
+}
+
+/* ---- layers ---- */
+
+static int vram__hf_array_holds(const vram__hf *h, const char *key, uint64_t what) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  uint64_t i;
+  for (i = 0;
+       v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_UINT && v->array && i < v->count;
+       i++)
+    if (((const uint64_t *)v->array)[i] == what)
+      return 1;
+  return 0;
+}
+
+/* Layer i as layer_types has it: its text; NULL: not said. */
+static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
+  const vram_file_value *const v = vram__hf_value(h, "layer_types");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return NULL;
+  if (v->kind != VRAM_VALUE_ARRAY || v->of != VRAM_VALUE_TEXT || !v->array ||
+      v->count < h->c->layers) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of a text for each layer is the key ", "layer_types");
+    return NULL;
+  }
+  return (const vram_file_text *)v->array + i;
+}
+
+/* Has layer i attention, and does it slide? Otherwise it has a state. */
+static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+  const vram_file_text *const type = vram__hf_layer_type(h, i);
+  const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
+  if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
+    return 0;
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
+    return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
+  }
+  if (!vram__hf_has(h, VRAM__HF_LFM2))
+    return 1;
+  if (type)
+    return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
+  return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
+}
+
+static int vram__hf_slides(vram__hf *h, uint64_t i) {
+  const vram_file_text *const type = vram__hf_layer_type(h, i);
+  const uint32_t kind = h->family->sliding;
+  uint64_t period = kind == VRAM__HF_PERIOD2 ? 2 : kind == VRAM__HF_PERIOD4 ? 4 : 6;
+  if (kind == VRAM__HF_NO_WINDOW || !h->c->window)
+    return 0;
+  if (kind == VRAM__HF_ALL)
+    return 1;
+  if (type)
+    return type->count <= 64 &&
+           vram__text_is(type->text, (uint32_t)type->count, "sliding_attention");
+  if (kind == VRAM__HF_ABOVE)
+    return i >= vram__hf_number(h, "max_window_layers", 28);
+  if (kind != VRAM__HF_PERIOD2)
+    period = vram__hf_number(h, "sliding_window_pattern", period);
+  return period && (i + 1) % period != 0;
+}
+
+static int vram__hf_is_moe(vram__hf *h, uint64_t i) {
+  const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
+                 period = vram__hf_number(h, "expert_layer_period", 2);
+  if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
+      i < vram__hf_number(h, "first_k_dense_replace", h->family->dense))
+    return 0;
+  if (vram__hf_has(h, VRAM__HF_JAMBA))
+    return h->c->experts > 1 && period &&
+           i % period == vram__hf_number(h, "expert_layer_offset", 1);
+  return step && (i + 1) % step == 0 && !vram__hf_array_holds(h, "mlp_only_layers", i);
+}
+
+static void vram__hf_layer(vram__hf *h, uint64_t i) {
+  vram_hf_config *const c = h->c;
+  uint32_t k, norms = h->family->norms;
+  if (vram__hf_has(h, VRAM__HF_STABLELM) && vram__hf_bool(h, "use_parallel_residual", 0))
+    norms = 1;
+  if (vram__hf_has_attention(h, i)) {
+    vram__hf_attention(h);
+    if (vram__hf_slides(h, i))
+      c->sliding_layers++;
+    else
+      c->full_layers++;
+  } else
+    c->state_layers++;
+  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2))
+    vram__hf_mamba2(h);
+  else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_short_conv(h);
+  else if (!vram__hf_has_attention(h, i))
+    vram__hf_mamba(h);
+  if (vram__hf_is_moe(h, i))
+    vram__hf_moe(h);
+  else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
+    vram__hf_mlp(h, c->intermediate);
+  for (k = 0; k < norms; k++)
+    vram__hf_norm(h, c->hidden);
+}
+
+/* ---- the whole ---- */
+
+/* Gemma 3: SigLIP's tower with biases everywhere, and a projector of a matrix and a norm. */
+static void vram__hf_vision(vram__hf *h) {
+  const uint64_t text = h->c->hidden, before = h->params;
+  uint64_t hidden, width, layers, patch, image, i, positions;
+  const char *const prefix = h->prefix;
+  h->prefix = "vision_config.";
+  hidden = vram__hf_number(h, "hidden_size", 768);
+  width = vram__hf_number(h, "intermediate_size", 3072);
+  layers = vram__hf_number(h, "num_hidden_layers", 12);
+  patch = vram__hf_number(h, "patch_size", 16);
+  image = vram__hf_number(h, "image_size", 224);
+  vram__hf_linear(h, vram__hf_number(h, "num_channels", 3) * patch * patch, hidden, 1);
+  positions = patch ? image / patch : 0;
+  if (vram__hf_bool(h, "vision_use_head", 1))
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "a vision tower with a head: ", "vision_use_head");
+  if (layers > VRAM__HF_MAX_LAYERS || !patch)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no vision tower can be so: ", "vision_config");
+  vram__hf_add(h, vram__product_or_overflow(positions, positions), hidden);
+  for (i = 0; i < layers && !h->result; i++) {
+    uint32_t k;
+    for (k = 0; k < 4; k++)
+      vram__hf_linear(h, hidden, hidden, 1);
+    vram__hf_linear(h, hidden, width, 1);
+    vram__hf_linear(h, width, hidden, 1);
+    for (k = 0; k < 4; k++)
+      vram__hf_add(h, hidden, 1); /* two norms and their biases */
+  }
+  vram__hf_add(h, hidden, 1);
+  vram__hf_add(h, hidden, 1);
+  vram__hf_add(h, hidden, text);
+  vram__hf_add(h, hidden, 1);
+  h->prefix = prefix;
+  h->c->text_params = before;
+}
+
+/* Embeddings, what stands behind the layers, and the head. */
+static void vram__hf_ends(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int is_encoder = vram__hf_has(h, VRAM__HF_ENCODER);
+  vram__hf_add(h, c->vocab, c->hidden);
+  if (vram__hf_has(h, VRAM__HF_POSITIONS))
+    vram__hf_add(h,
+                 vram__hf_number(h,
+                                 vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
+                                 is_encoder ? 512 : 1024),
+                 c->hidden);
+  if (is_encoder)
+    vram__hf_add(h, vram__hf_number(h, "type_vocab_size", 2), c->hidden);
+  if (vram__hf_has(h, VRAM__HF_EMBED_NORM))
+    vram__hf_norm(h, c->hidden);
+  if (is_encoder) {
+    vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    return;
+  }
+  vram__hf_norm(h, c->hidden);
+  if (c->is_tied)
+    h->tensors++;
+  else
+    vram__hf_add(h, c->vocab, c->hidden);
+  if (vram__hf_has(h, VRAM__HF_HEAD_BIAS) ||
+      (vram__hf_has(h, VRAM__HF_HEAD_KEY) && vram__hf_bool(h, "lm_head_bias", 0)))
+    vram__hf_add(h, c->vocab, 1);
+}
+
+static void vram__hf_experts(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram__hf_family *const w = h->family;
+  if (!vram__hf_has(h, VRAM__HF_MOE))
+    return;
+  c->experts = vram__hf_number(
+      h, vram__hf_name(h, "num_local_experts", "num_experts", "n_routed_experts"), w->experts);
+  c->experts_used = vram__hf_number(h, "num_experts_per_tok", 0);
+  c->expert_intermediate = vram__hf_number(h, "moe_intermediate_size",
+                                           w->expert_width ? w->expert_width : c->intermediate);
+}
+
+/* LFM2 makes its width from that of the file (Lfm2MLP). */
+static void vram__hf_adjust_width(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram_file_value *const v = vram__hf_value(h, "block_ffn_dim_multiplier");
+  const uint64_t multiple = vram__hf_number(h, "block_multiple_of", 256);
+  c->intermediate = vram__hf_number(h, "block_ff_dim", c->intermediate);
+  if (!vram__hf_bool(h, "block_auto_adjust_ff_dim", 1))
+    return;
+  c->intermediate = 2 * c->intermediate / 3;
+  if (v && v->kind == VRAM_VALUE_FLOAT && v->number.f > 0 && v->number.f < 1024)
+    c->intermediate = (uint64_t)(v->number.f * (double)c->intermediate);
+  else if (v && v->kind == VRAM_VALUE_UINT && v->number.u < 1024)
+    c->intermediate *= v->number.u;
+  if (!multiple)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "0 is the key ", "block_multiple_of");
+  else
+    c->intermediate = (c->intermediate + multiple - 1) / multiple * multiple;
+}
+
+static void vram__hf_window(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const uint32_t kind = h->family->sliding;
+  c->window = kind == VRAM__HF_NO_WINDOW
+                  ? 0
+                  : vram__hf_number_or(h, "sliding_window", h->family->window, 0);
+  if (kind == VRAM__HF_ABOVE && !vram__hf_bool(h, "use_sliding_window", 0))
+    c->window = 0;
+  if (kind == VRAM__HF_NO_WINDOW && vram__hf_bool(h, "use_sliding_window", 0))
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
+}
+
+static void vram__hf_sizes(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram__hf_family *const w = h->family;
+  c->vocab = vram__hf_number(h, "vocab_size", w->vocab);
+  c->hidden = vram__hf_number(h, vram__hf_name(h, "hidden_size", "n_embd", NULL), w->hidden);
+  c->layers = vram__hf_number(h, vram__hf_name(h, "num_hidden_layers", "n_layer", NULL), w->layers);
+  c->heads = vram__hf_number(h, vram__hf_name(h, "num_attention_heads", "n_head", NULL), w->heads);
+  if (!c->heads || !c->hidden || !c->vocab || !c->layers || c->layers > VRAM__HF_MAX_LAYERS) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "layers, heads, elements or words");
+    return;
+  }
+  c->kv_heads =
+      vram__hf_number_or(h, "num_key_value_heads", w->kv_heads ? w->kv_heads : c->heads, c->heads);
+  c->head_dim = vram__hf_number_or(h, "head_dim", w->head_dim ? w->head_dim : c->hidden / c->heads,
+                                   c->hidden / c->heads);
+  c->v_head_dim = c->head_dim;
+  c->intermediate =
+      vram__hf_number_or(h, vram__hf_name(h, "intermediate_size", "n_inner", NULL),
+                         w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_adjust_width(h);
+  if (vram__hf_has(h, VRAM__HF_MLA)) {
+    c->q_lora_rank = vram__hf_number_or(h, "q_lora_rank", 1536, 0);
+    c->kv_lora_rank = vram__hf_number(h, "kv_lora_rank", 512);
+    c->rope_head_dim = vram__hf_number(h, "qk_rope_head_dim", 64);
+    c->v_head_dim = vram__hf_number(h, "v_head_dim", 128);
+  }
+  c->is_tied = (uint8_t)vram__hf_bool(h, "tie_word_embeddings", w->is_tied);
+  vram__hf_window(h);
+  vram__hf_experts(h);
+}
+
+static void vram__hf_dtype(vram__hf *h) {
+  const vram_file_value *v = vram__hf_at(h->f, "", "dtype");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    v = vram__hf_at(h->f, "", "torch_dtype");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    v = vram__hf_value(h, vram__hf_name(h, "dtype", "torch_dtype", NULL));
+  h->c->dtype = VRAM_F32;
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return;
+  h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
+                    ? vram_dtype_from_name_n(v->text, (size_t)v->count)
+                    : VRAM_DTYPE_NONE;
+  if (h->c->dtype == VRAM_DTYPE_NONE)
+    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
+}
+
+/* The class: a decoder with its head, or an encoder without one. */
+static void vram__hf_class(vram__hf *h) {
+  static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
+  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
+  const vram_file_text *name;
+  uint32_t i;
+  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+    return;
+  if (v->of != VRAM_VALUE_TEXT || !v->array) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
+    return;
+  }
+  name = (const vram_file_text *)v->array;
+  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
+      vram__text_equal(name->text + name->count - 5, "Model", 5))
+    return;
+  for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(decoder[i]);
+    if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&
+        (i == 2) == vram__hf_has(h, VRAM__HF_VISION))
+      return;
+  }
+  if (!h->result) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
+    vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
+  }
+}
+
+/* The family, and where its keys are: of a model for images below text_config. */
+static void vram__hf_begin(vram__hf *h) {
+  const vram_file_value *const outer = vram__hf_at(h->f, "", "model_type");
+  h->prefix = "";
+  if (h->f->format != VRAM_FILE_CONFIG || !outer || outer->kind != VRAM_VALUE_TEXT) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no config.json with a key ", "model_type");
+    return;
+  }
+  h->family = vram__hf_find(outer->text, outer->count);
+  if (!h->family) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no family that is known is model_type ", "");
+    vram__error_quote(h->e, outer->text, outer->count < 64 ? (uint32_t)outer->count : 64u);
+    return;
+  }
+  if (vram__hf_has(h, VRAM__HF_VISION))
+    h->prefix = "text_config.";
+  vram__hf_class(h);
+}
+
+static void vram__hf_totals(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
+  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
+                 row = vram__hf_has(h, VRAM__HF_MLA)
+                           ? c->kv_lora_rank + c->rope_head_dim
+                           : 2 * vram__product_or_overflow(c->kv_heads, c->head_dim);
+  c->params = h->params;
+  c->state_tensors = h->tensors;
+  c->params_bytes = vram__product_or_overflow(h->params, element);
+  if (c->full_layers + c->sliding_layers)
+    c->kv_bytes_per_token_layer = vram__product_or_overflow(row, element);
+  c->kv_bytes_per_token =
+      vram__product_or_overflow(c->full_layers + c->sliding_layers, c->kv_bytes_per_token_layer);
+  if (!c->sliding_layers)
+    c->window = 0;
+  if (q && q->kind == VRAM_VALUE_TEXT && q->count <= UINT32_MAX) {
+    c->quantised = q->text;
+    c->quantised_len = (uint32_t)q->count;
+  }
+  if (c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
+      c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
+    vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
+}
+
+VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e) {
+  vram__hf h;
+  uint64_t i;
+  vram__error_clear(e);
+  vram__memory_zero(&h, sizeof h);
+  vram__memory_zero(c, sizeof *c);
+  h.f = f;
+  h.c = c;
+  h.e = e;
+  vram__hf_begin(&h);
+  if (!h.result) {
+    c->family = h.family->type;
+    vram__hf_sizes(&h);
+    vram__hf_dtype(&h);
+  }
+  if (!h.result)
+    vram__hf_ends(&h);
+  for (i = 0; !h.result && i < c->layers; i++)
+    vram__hf_layer(&h, i);
+  c->text_params = h.params;
+  if (!h.result && vram__hf_has(&h, VRAM__HF_VISION))
+    vram__hf_vision(&h);
+  if (!h.result)
+    vram__hf_totals(&h);
+  return h.result;
+}
+
+VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
+  const uint64_t slides = c->window && c->window < ctx ? c->window : ctx,
+                 tokens =
+                     vram__sum_or_overflow(vram__product_or_overflow(c->full_layers, ctx),
+                                           vram__product_or_overflow(c->sliding_layers, slides));
+  return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
+                                   slots);
+}
+
 /* >>read/file    tensors, values and parts of a file; what kind of file it is */
 
 /* ---- memory ---- */
@@ -56613,13 +57443,15 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_DENSE_FIRST = 1u, /* the first layer of a period attends to everything */
-  VRAM__LLAMA_CHUNKED = 2u,     /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 4u,    /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 8u,  /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 16u,     /* recurrent layers have a KV cache too: falcon-h1 */
-  VRAM__LLAMA_NO_FLASH = 32u,   /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
 };
 
 typedef struct vram__llama_architecture {
@@ -56628,7 +57460,7 @@ typedef struct vram__llama_architecture {
   uint8_t recurrent; /* vram__llama_layers */
   uint8_t period;    /* of sliding layers, one of which attends to everything; 0: none slides */
   uint16_t window;   /* where the file has none */
-  uint8_t flags;
+  uint16_t flags;
 } vram__llama_architecture;
 
 /* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
@@ -56666,7 +57498,7 @@ typedef struct vram__llama {
   uint32_t n_embd_r, n_embd_s; /* elements of a recurrent layer's states, for each sequence */
   uint8_t is_known;            /* 0: no row has the name */
   uint8_t is_causal;
-  uint8_t is_tied; /* no output.weight */
+  uint8_t is_tied; /* the table of words is the output's matrix, too */
   vram__llama_layer layer[VRAM__LLAMA_LAYERS];
 
   int32_t input_device, output_device; /* -1: host */
@@ -56730,20 +57562,20 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("starcoder", KV, NONE, 0, 0, 0)
     VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
     VRAM__X("refact", KV, NONE, 0, 0, 0)
-    VRAM__X("bert", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("rnd1", NO_MEMORY, NONE, 0, 0, 0)
-    VRAM__X("t5encoder", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("wavtokenizer-dec", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("bloom", KV, NONE, 0, 0, 0)
     VRAM__X("stablelm", KV, NONE, 0, 0, 0)
     VRAM__X("qwen", KV, NONE, 0, 0, 0)
@@ -56772,7 +57604,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
     VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -56795,6 +57627,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
     VRAM__X("bitnet", KV, NONE, 0, 0, 0)
     VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
+    VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("jais", KV, NONE, 0, 0, 0)
     VRAM__X("nemotron", KV, NONE, 0, 0, 0)
     VRAM__X("nemotron_h", HYBRID, NO_KV_NO_FF, 0, 0, 0)
@@ -56972,6 +57805,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
   }
   if (!l->n_embd)
     return vram__llama_refuse(l, e, "embedding_length", "' is missing or 0");
+  if (l->n_swa && (l->row->flags & VRAM__LLAMA_CHUNKED))
+    l->n_swa = l->row->window; /* src/models/llama4.cpp: whatever the file has */
   if (!l->n_embd_out)
     l->n_embd_out = l->n_embd;
   if (l->n_expert > VRAM__LLAMA_EXPERTS)
@@ -57127,7 +57962,8 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !vram_file_find(l->file, output, sizeof output - 1);
+  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+               !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }
 
@@ -57905,7 +58741,8 @@ static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
   uint32_t i;
   for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
-    if (!has[l->layer[i].device + 1]) {
+    if (!has[l->layer[i].device + 1] &&
+        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
       has[l->layer[i].device + 1] = 1;
       vram__llama_weight(l, r, t, l->layer[i].device, 0);
     }
@@ -57941,8 +58778,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
   if (vram__llama_overridden(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
-  if (l->is_tied && l->row->memory != VRAM__LLAMA_NO_MEMORY &&
-      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+  if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
     vram__llama_tied(l, r, t);
   return VRAM_OK;
 }
@@ -58134,8 +58970,7 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
 }
 
 static int vram__graph_free(vram__graph *g, vram__graph_node *n) {
-  if (n->nchild || n->nview || (n->flags & VRAM__NODE_OUTPUT) ||
-      !(n->flags & VRAM__NODE_IS_PLACED))
+  if (n->nchild || n->nview || (n->flags & VRAM__NODE_OUTPUT) || !(n->flags & VRAM__NODE_IS_PLACED))
     return 1;
   n->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
   return vram__heap_give(g->heap + n->buffer, n->offset, n->bytes);
@@ -58172,8 +59007,7 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
     if ((g->node[i].flags & VRAM__NODE_INPUT) && !vram__graph_place_node(g, (int32_t)i))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
-    if (!vram__graph_place_node(g, g->order[i]) ||
-        !vram__graph_let_go(g, g->node + g->order[i]))
+    if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
       return 0;
   return 1;
 }
@@ -58339,14 +59173,15 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
 enum {
   VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
   VRAM__BUILD_SCALE_Q = 2u,
-  VRAM__BUILD_ROWS_LAST = 4u,     /* output rows are chosen behind the last layer */
-  VRAM__BUILD_PARALLEL = 8u,      /* feed-forward beside attention: command-r */
-  VRAM__BUILD_SCALE_LOGITS = 16u, /* in place */
-  VRAM__BUILD_CAP_SCORES = 32u,   /* attention's soft cap */
-  VRAM__BUILD_SIGMOID = 64u,      /* of the router, instead of softmax */
-  VRAM__BUILD_LATE_SOFTMAX = 128u, /* over the chosen experts */
+  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
+  VRAM__BUILD_PARALLEL = 8u,         /* feed-forward beside attention: command-r */
+  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
+  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
+  VRAM__BUILD_SIGMOID = 64u,         /* of the router, instead of softmax */
+  VRAM__BUILD_LATE_SOFTMAX = 128u,   /* over the chosen experts */
+  VRAM__BUILD_AT_LEAST = 1024u,      /* some contexts need up to 8 % more than this graph */
   VRAM__BUILD_RESIDUAL_FIRST = 512u, /* takes over the residual's place, not the result's */
-  VRAM__BUILD_NORM_EXPERTS = 256u  /* weights of the chosen experts add up to 1 */
+  VRAM__BUILD_NORM_EXPERTS = 256u    /* weights of the chosen experts add up to 1 */
 };
 
 typedef struct vram__build_row {
@@ -58364,7 +59199,7 @@ static const vram__build_row vram__build_rows[] = {
     {"gemma2", VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_CAP_SCORES |
                    VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"gpt-oss", VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
+    {"gpt-oss", VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX | VRAM__BUILD_AT_LEAST},
     {"glm4moe", VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_EXPERTS},
     {"command-r", VRAM__BUILD_PARALLEL | VRAM__BUILD_SCALE_LOGITS},
 };
@@ -58487,7 +59322,8 @@ static int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, c
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, a));
+  i = vram__build_with(
+      b, vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, a));
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -58934,7 +59770,10 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->m = m;
   b->flags = vram__build_rows[i].flags;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if (m->layer[i].cache < 0 || (m->ndevice && m->layer[i].device < 0))
+    if (m->layer[i].cache < 0 || !m->layer[i].head_k || !m->layer[i].head_v ||
+        /* the kernel for f32 caches without shared heads takes other room */
+        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv) ||
+        (m->ndevice && m->layer[i].device < 0))
       return 0;
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
@@ -58947,14 +59786,14 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   return 1;
 }
 
-/* Bytes of the compute buffers: devices, then the host. 0: no rule builds this graph. */
-static int vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
-                               uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
+static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
+                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
   vram__build b;
   vram__graph *g = (vram__graph *)memory;
   vram__memory_zero(&b, sizeof b);
   if (bytes < sizeof *g || !vram__build_begin(&b, m))
-    return 0;
+    return VRAM_LLAMA_UNKNOWN;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - sizeof *g) / (sizeof *g->node + 3 * sizeof *g->order));
   g->node = (vram__graph_node *)(void *)(g + 1);
@@ -58964,17 +59803,17 @@ static int vram__build_compute(const vram__llama *m, void *memory, uint64_t byte
   b.g = g;
   vram__build_all(&b);
   if (g->is_full)
-    return 0;
+    return VRAM_LLAMA_UNKNOWN;
   vram__graph_split(g);
   if (g->is_full)
-    return 0;
+    return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     vram__heap_begin(g->heap + i, i < m->ndevice ? 128 : 32);
   if (!vram__graph_place(g))
-    return 0;
+    return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return 1;
+  return b.flags & VRAM__BUILD_AT_LEAST ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
 }
 
 /* Logits and what they are computed from: what the last device needs at least. */
@@ -58992,12 +59831,12 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  if (vram__build_compute(m, memory, bytes, compute)) {
+  r->compute = vram__build_compute(m, memory, bytes, compute);
+  if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])
         vram__llama_buffer(r, "CUDA", (int32_t)i)->compute_bytes = compute[i];
     vram__llama_buffer(r, host, -1)->compute_bytes = compute[m->ndevice];
-    r->compute = VRAM_LLAMA_EXACT;
     return;
   }
   r->compute = VRAM_LLAMA_FLOOR;
@@ -59517,7 +60356,7 @@ static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
   const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
   uint64_t tokens = s->o->max_model_len;
   if (p->row.kind == VRAM_KV_STATE)
-    return s->o->prefix_states ? 2 : 1;
+    return (s->o->prefix_states ? 2u : 1u) + (uint64_t)s->o->draft;
   if (vram__kv_has_window(p->row.kind)) {
     const uint64_t window =
         p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
@@ -59714,9 +60553,10 @@ static void vram__serve_terms(const vram__serve *s) {
   else
     graphs->high = VRAM__MIB(2048);
   context->low = VRAM__MIB(30);
-  context->high = VRAM__MIB(s->tp > 1 ? 3072 : 1024);
+  context->high = VRAM__MIB(s->tp > 1 ? 4096 : 2048);
   context->why =
-      "published: 0.03 to 0.43 GiB (vllm issues 10517, 13061, 13882, 16570), NCCL beside";
+      "published: 0.03 to 1.79 GiB on one device, 3.58 GiB on two (vllm pull 10511, issues "
+      "10517, 13882)";
   if (s->o->engine == VRAM_ENGINE_SGLANG) {
     term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
     term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";

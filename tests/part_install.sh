@@ -196,6 +196,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 # keys of the report; the categories and the sources of figures are values here
 {
   ./vram estimate resnet50 --train adamw --json
+  ./vram estimate tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --json
   ./vram estimate --embedded tests/embedded/kws.h --flash 64KiB --sram 64KiB --json
   ./vram fit resnet50 --train adamw --budget 24GiB --json
   ./vram plan resnet50 --budget 1400MiB --json
@@ -220,6 +221,8 @@ vram estimate --gpu rtx409: rtx4090
 vram estimate --rules i: ideal
 vram estimate --embedded --kernels d: dsp
 vram estimate --embedded --format i8: i8 i8_per_channel i8_per_tensor i8w4
+vram estimate --flash-attn o: off on
+vram estimate --cache-k q8: q8_0
 vram estimate --infer --batch :
 vram estimate resnet5: resnet50
 vram fit --solve : batch lora segments

@@ -36,7 +36,9 @@ else skip "no clang-tidy"; fi
 #   constParameter               functions of one table have one type
 #   knownConditionTrueFalse, uninitvar, ctuuninitvar, nullPointer, ctunullpointer
 #                                it loses values that loops set; MSan and ASan look at that
-#   unreadVariable               nor does it see what goes out through a pointer; clang-tidy does
+#   unreadVariable, redundantAssignment
+#                                nor does it see what goes out through a pointer; clang-tidy does
+#   moduloofone                  of a constant expression: most dtypes have blocks of one element
 #   shadowFunction, shadowVariable   the tool and all of vram.h are one file
 #   duplicateExpression          a call of CUDA that failed is made once more
 #   memleakOnRealloc             tests end when there is no memory
@@ -45,7 +47,7 @@ elif ! have gcc; then skip "no gcc: cppcheck needs its preprocessor"
 else
   leave=
   for id in variableScope constParameter knownConditionTrueFalse uninitvar ctuuninitvar nullPointer \
-    ctunullpointer unreadVariable shadowFunction shadowVariable \
+    ctunullpointer unreadVariable redundantAssignment moduloofone shadowFunction shadowVariable \
     duplicateExpression memleakOnRealloc; do
     leave="$leave --suppress=$id"
   done

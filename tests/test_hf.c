@@ -1,8 +1,8 @@
 /* safetensors, its index and config.json: sound and broken files with the verdicts of the package
    safetensors, every prefix and single damages of a sound one, memory of every size, JSON in all
    its forms. */
+#include "../vram.h"
 #include "test.h"
-#include "vram.h"
 
 enum { MEMORY = 1 << 20 };
 
@@ -337,11 +337,91 @@ static void values(void) {
     CHECK(read_one(CONFIG, i, 0, MEMORY) != VRAM_OK);
 }
 
+/* ---- models ---- */
+
+static const struct model {
+  const char *config;
+  int64_t params, text_params, tensors, full, sliding, kv_bytes;
+} models[] = {
+#include "golden/hf_config.inc"
+};
+
+static vram_result configure(const char *text, vram_hf_config *c) {
+  const vram_result r = read_one(text, strlen(text), 0, MEMORY);
+  return r ? r : vram_hf_config_read(&file, c, &error);
+}
+
+static void model(void) {
+  vram_hf_config c;
+  size_t i;
+  for (i = 0; i < sizeof models / sizeof *models; i++) {
+    const struct model *m = models + i;
+    snprintf(test_where, sizeof test_where, "%.290s", m->config);
+    if (!NEED(configure(m->config, &c) == VRAM_OK))
+      continue;
+    EQUAL(c.params, m->params);
+    EQUAL(c.text_params, m->text_params);
+    EQUAL(c.state_tensors, m->tensors);
+    EQUAL(c.params_bytes, c.params * vram_dtype_get_info(c.dtype)->block_bytes);
+    if (m->full >= 0)
+      EQUAL(c.full_layers, m->full);
+    if (m->sliding >= 0)
+      EQUAL(c.sliding_layers, m->sliding);
+    if (m->kv_bytes >= 0)
+      EQUAL(c.kv_bytes_per_token, m->kv_bytes);
+    EQUAL(c.full_layers + c.sliding_layers + c.state_layers, c.layers);
+  }
+  *test_where = 0;
+}
+
+/* What cannot be so is said; every bit of a sound file gives a model or an error. */
+static void refused(void) {
+  static const char sound[] =
+      "{\"model_type\":\"qwen3\",\"num_hidden_layers\":4,\"sliding_window\":100,"
+      "\"use_sliding_window\":true,\"max_window_layers\":1,\"torch_dtype\":\"bfloat16\","
+      "\"quantization_config\":{\"quant_method\":\"gptq\"}}";
+  char text[sizeof sound];
+  vram_hf_config c;
+  size_t i;
+  EQUAL(configure(sound, &c), VRAM_OK);
+  EQUAL(c.kv_bytes_per_token_layer, 2 * 32 * 128 * 2);
+  EQUAL(vram_hf_kv_cache_bytes(&c, 50, 1), 4 * 50 * 16384);
+  EQUAL(vram_hf_kv_cache_bytes(&c, 1000, 3), (1000 + 3 * 100) * 3 * 16384);
+  EQUAL(vram_hf_kv_cache_bytes(&c, UINT64_MAX / 2, 2), VRAM_OVERFLOW);
+  CHECK(c.quantised_len == 4 && !memcmp(c.quantised, "gptq", 4));
+  for (i = 0; i < 8 * (sizeof sound - 1); i++) {
+    memcpy(text, sound, sizeof sound);
+    text[i / 8] = (char)(text[i / 8] ^ 1 << i % 8);
+    if (strlen(text) == sizeof sound - 1 && configure(text, &c))
+      CHECK(*error.text);
+  }
+  EQUAL(configure("{}", &c), VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no config.json with a key model_type");
+  EQUAL(configure("{\"model_type\":\"nothing\"}", &c), VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no family that is known is model_type nothing");
+  EQUAL(configure("{\"model_type\":\"llama\",\"architectures\":[\"LlamaModel\"]}", &c),
+        VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no class that is known of this family: LlamaModel");
+  EQUAL(configure("{\"model_type\":\"llama\",\"hidden_size\":-1}", &c), VRAM_ERR_VALUE);
+  TEXT(error.text, "no whole number is the key hidden_size");
+  EQUAL(configure("{\"model_type\":\"llama\",\"num_attention_heads\":0}", &c), VRAM_ERR_VALUE);
+  EQUAL(configure("{\"model_type\":\"llama\",\"num_hidden_layers\":9999}", &c), VRAM_ERR_VALUE);
+  EQUAL(configure("{\"model_type\":\"llama\",\"dtype\":\"f\"}", &c), VRAM_ERR_DTYPE);
+  EQUAL(configure("{\"model_type\":\"qwen3\",\"layer_types\":[1],\"use_sliding_window\":true}", &c),
+        VRAM_ERR_VALUE);
+  EQUAL(configure("{\"model_type\":\"llama\",\"hidden_size\":4294967295,"
+                  "\"vocab_size\":4294967295}",
+                  &c),
+        VRAM_ERR_OVERFLOW);
+}
+
 int main(void) {
   broken();
   sound();
   shard();
   json();
   values();
+  model();
+  refused();
   return test_done("test_hf");
 }

@@ -128,6 +128,11 @@ static void right(void) {
       {"list gpus", "gpu ", 0},
       {"list ops -h", "vram list", 0},
       {"list models", "model ", 0},
+      {"estimate tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf",
+       "tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf  gguf v3  llama\n", 0},
+      {"estimate tests/golden/gguf/split-00002-of-00002.gguf --json",
+       "{\"model\":\"tests/golden/gguf/split-00001-of-00002.gguf\",\"format\":\"gguf\"", 0},
+      {"estimate tests/golden/gguf/split-00002-of-00002.gguf --csv", "name,type,shape,", 0},
       {"estimate resnet50", "resnet50  infer f32  N=16  cc", 0},
       {"fit -h", "vram fit MODEL", 0},
       {"fit - --gpu t4", "-  infer f32  budget", 0},
@@ -424,6 +429,54 @@ static void options(void) {
   EQUAL(command(many, small, sizeof small - 1), 0);
 }
 
+/* Files of models: what they say of bad options, and what they take none of. */
+static void model_files(void) {
+#define GGUF "tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf"
+  static const struct {
+    const char *words, *want;
+  } rows[] = {
+      {"--ctx 0", "vram: not a count for --ctx: '0' (expected 1 to 2147483647)"},
+      {"--slots 257", "vram: not a count for --slots: '257' (expected 1 to 256)"},
+      {"--ctx", "vram: no value behind '--ctx'"},
+      {"--kv q4_k", "vram: no type of a cache: 'q4_k' (expected f16 bf16 f32 q8_0 q5_1 q5_0 q4_1 "
+                    "q4_0 iq4_nl)"},
+      {"--flash-attn o", "vram: unknown --flash-attn 'o' (expected auto on off)"},
+      {"--unified 2", "vram: unknown --unified '2' (expected 0 1)"},
+      {"--tensor-split 1,-1",
+       "vram: not shares of devices: '1,-1' (expected numbers as in 3,1, at most 16)"},
+      {"--tensor-split 0",
+       "vram: not shares of devices: '0' (expected numbers as in 3,1, at most 16)"},
+      {"--tensor-split 3,1",
+       "vram: more shares in --tensor-split than devices (expected --devices)"},
+      {"--override-tensor exps",
+       "vram: not a pattern and where its tensors lie: 'exps' (expected PATTERN=CPU, "
+       "PATTERN=CUDA0)"},
+      {"--device cpu --gpu t4", "vram: --device cpu excludes '--gpu'"},
+      {"--cc 4.0", "vram: not a compute capability '4.0' (expected 7.5, 8.0, 9.0, ...)"},
+      {"--train sgd", "vram: an option of models in the text form: '--train'"},
+      {"--ctxx 1", "vram: unknown option '--ctxx' (expected --ctx? vram estimate -h)"},
+      {"--json --table",
+       "vram: standard output is taken by --json, --csv or a FILE -: no place for '--table'"},
+      {"--main-gpu 1", GGUF ": main_gpu is none of the devices"}};
+  char words[300];
+  size_t i;
+  for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(words, sizeof words, "estimate " GGUF " %s", rows[i].words);
+    wrong(words, "", 0, rows[i].want);
+  }
+  wrong("estimate lenet5 --ctx 4", "", 0, "vram: an option of files of models: '--ctx'");
+  wrong("fit " GGUF " --budget 1GiB", "", 0,
+        "vram: '" GGUF "' is a file of a model (gguf), expected one in the text form");
+  EQUAL(command("estimate " GGUF " --ctx 8192 --budget 1GiB", "", 0), TOO_LARGE);
+  EQUAL(command("estimate " GGUF " --ctx 8192 --tensor-split 3,1 --devices 2 --json", "", 0), FITS);
+  CHECK(strstr(out, "\"CUDA1\":{\"model\":"));
+  /* as llama.cpp's llama_get_memory_breakdown has it */
+  EQUAL(command("estimate " GGUF " --ctx 8192 --json", "", 0), FITS);
+  CHECK(strstr(out, "\"CUDA0\":{\"model\":4617396480,\"context\":1073741824,"));
+  CHECK(strstr(out, "\"CUDA_Host\":{\"model\":295501824,\"context\":0,"));
+#undef GGUF
+}
+
 static void bad_input(void) {
   static const char binary[] = "\177ELF\2\1\1\0\0\0\n\0\0\1", bom[] = "\357\273\277model m\n";
   static const char near_op[] = "input x f32 [2,3]\nlineer y x out_features=3\n",
@@ -654,6 +707,7 @@ static void no_memory(void) {
                                      "estimate - --train sgd --snapshot build/memory.json",
                                      "estimate - --train sgd --trace build/memory.json",
                                      "estimate - --train sgd --checkpoint auto --budget 1GiB",
+                                     "estimate tests/golden/gguf/split-00001-of-00002.gguf",
                                      "estimate --embedded - --json",
                                      "estimate --embedded tests/embedded/kws.h",
                                      "emit - -o build/memory.h",
@@ -688,6 +742,7 @@ int main(void) {
   gpus();
   options();
   bad_input();
+  model_files();
   reserved();
   terms();
   same_answer();

@@ -94,6 +94,8 @@ void cmd_identifier(const char *s, char *to, size_t cap);
 /* 1: a size like 24GiB, 80e9 is not one */
 int cmd_parse_size(const char *s, uint64_t *to);
 int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to);
+/* 8.9 as 89; 0: error printed */
+uint32_t cmd_parse_cc(const char *s);
 
 /* ---- texts for people and for programs ---- */
 

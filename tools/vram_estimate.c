@@ -1,10 +1,13 @@
 /* vram estimate: the bytes of one step. */
 #include "vram_estimate.h"
+#include "vram_model.h"
+#include "vram_serve.h"
 
 cmd_text help_estimate = {
     "vram estimate MODEL [options]     bytes of one step\n"
     "\n",
     HELP_STEP,
+    HELP_MODEL,
     "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"
@@ -19,6 +22,7 @@ cmd_text help_estimate = {
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n",
+    HELP_SERVE,
     "microcontroller\n"
     "  --embedded            MODEL, or a header of VRAM_NET_ lines, line by line:\n"
     "                        weights, operations, buffers, arena; takes --batch,\n"
@@ -553,9 +557,14 @@ int estimate_command(int argc, char **argv) {
   int i, taken, fits, status;
   size_t len = 0;
   char *text = NULL;
+  const char *model = model_argument(help_estimate, argc, argv);
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "--embedded"))
       return net_command(argc, argv);
+    else if (!strcmp(argv[i], "--engine"))
+      return serve_command(argc, argv, NULL);
+  if (model && model_sniff(model))
+    return model_estimate(argc, argv);
   memset(&j, 0, sizeof j);
   j.command = "estimate";
   j.o.replay = &j.pool;

@@ -1,5 +1,7 @@
 /* A model on the command line: its options, its text, one step of it. */
 #include "vram_job.h"
+#include "vram_model.h"
+#include "vram_serve.h"
 
 #include <stddef.h>
 
@@ -201,15 +203,8 @@ static int set_gpu(job *j, const char *a, const char *v) {
 }
 
 static int set_cc(job *j, const char *a, const char *v) {
-  uint32_t major = 0;
-  size_t i = 0;
   (void)a;
-  for (; v[i] >= '0' && v[i] <= '9' && i < 2; i++)
-    major = major * 10 + (uint32_t)(v[i] - '0');
-  if (major < 5 || major > 12 || v[i] != '.' || v[i + 1] < '0' || v[i + 1] > '9' || v[i + 2])
-    return cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
-  j->o.cc = major * 10 + (uint32_t)(v[i + 1] - '0');
-  return 1;
+  return (j->o.cc = cmd_parse_cc(v)) != 0;
 }
 
 static int set_cudnn(job *j, const char *a, const char *v) {
@@ -337,10 +332,15 @@ int job_option(job *j, const char *a, const char *v) {
     return 1;
   if (cmd_in(a, "--net --flash --sram --format --kernels --align"))
     return cmd_bad("an option of vram estimate --embedded:", a, NULL), 0;
+  if (cmd_in(a, SERVE_OPTIONS))
+    return cmd_bad("an option of vram estimate --engine:", a, NULL), 0;
   for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names); i++)
     ;
-  if (i == sizeof valued / sizeof *valued)
+  if (i == sizeof valued / sizeof *valued) {
+    if (is_command(j, "estimate") && model_is_option(a))
+      return cmd_bad("an option of files of models:", a, NULL), 0;
     return job_unknown(j, a);
+  }
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   return valued[i].set(j, a, v) ? 2 : 0;
@@ -428,6 +428,12 @@ int job_arguments(job *j, int argc, char **argv) {
 int model_read(const char *model, char **text, size_t *len) {
   const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
   size_t i, n = 0;
+  const vram_file_format format = model_sniff(model);
+  if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
+    cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
+            vram_file_format_name(format));
+    return USAGE;
+  }
   if (!line && (strpbrk(model, "./") || !strcmp(model, "-")))
     return cmd_read(model, text, len);
   if (!line) {

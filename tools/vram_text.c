@@ -51,6 +51,16 @@ int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to) {
   return v >= least && v <= most;
 }
 
+uint32_t cmd_parse_cc(const char *s) {
+  uint32_t major = 0;
+  size_t i = 0;
+  for (; s[i] >= '0' && s[i] <= '9' && i < 2; i++)
+    major = major * 10 + (uint32_t)(s[i] - '0');
+  if (major < 5 || major > 12 || s[i] != '.' || s[i + 1] < '0' || s[i + 1] > '9' || s[i + 2])
+    return cmd_bad("not a compute capability", s, "7.5, 8.0, 9.0, ..."), 0;
+  return major * 10 + (uint32_t)(s[i + 1] - '0');
+}
+
 vram_units cmd_units = VRAM_UNITS_IEC;
 
 const char *cmd_human(uint64_t b) {

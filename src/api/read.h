@@ -149,4 +149,34 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 /* The tensor, the value of that name; NULL: there is none. Tensors: after vram_file_finish. */
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
+
+/* A model as its config.json describes it, with what transformers (5.23) sets where a key is
+   missing. Bytes of the cache are of attention's keys and values at `dtype`; MLA keeps the latent
+   and the rotated key. */
+typedef struct vram_hf_config {
+  const char *family; /* model_type of the decoder, static */
+  uint64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
+  uint64_t experts, experts_used, expert_intermediate; /* 0: none */
+  uint64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
+  uint64_t window; /* of the layers that slide; 0: none */
+  uint64_t full_layers, sliding_layers, state_layers;
+  uint64_t conv_elements, ssm_elements; /* of all layers' states, of one sequence */
+  uint64_t params;        /* elements of parameters, tied ones once, without MTP layers */
+  uint64_t text_params;   /* without a vision tower and its projector */
+  uint64_t params_bytes;  /* at `dtype`: of a quantised checkpoint its shards have the bytes */
+  uint64_t state_tensors; /* of the state dict, tied ones too */
+  uint64_t kv_bytes_per_token_layer, kv_bytes_per_token;
+  const char *quantised; /* quant_method, not terminated, in the file's memory; NULL: none */
+  uint32_t quantised_len;
+  vram_dtype dtype; /* VRAM_F32 where the file has none */
+  uint8_t is_tied;
+} vram_hf_config;
+
+/* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
+   the table; VRAM_ERR_VALUE: a key that cannot be so. */
+VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
+
+/* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
+   at most its window. VRAM_OVERFLOW: more than 64 bits. */
+VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots);
 #endif

@@ -30,6 +30,7 @@ typedef struct vram_serve_options {
   uint32_t tp;             /* ranks that share the heads; 0: 1 */
   uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
   uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
+  uint32_t draft;          /* tokens of speculative decoding: as many states more for a request */
   vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
   uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
   vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */

@@ -252,7 +252,7 @@ static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
   const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
   uint64_t tokens = s->o->max_model_len;
   if (p->row.kind == VRAM_KV_STATE)
-    return s->o->prefix_states ? 2 : 1;
+    return (s->o->prefix_states ? 2u : 1u) + (uint64_t)s->o->draft;
   if (vram__kv_has_window(p->row.kind)) {
     const uint64_t window =
         p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
@@ -449,9 +449,10 @@ static void vram__serve_terms(const vram__serve *s) {
   else
     graphs->high = VRAM__MIB(2048);
   context->low = VRAM__MIB(30);
-  context->high = VRAM__MIB(s->tp > 1 ? 3072 : 1024);
+  context->high = VRAM__MIB(s->tp > 1 ? 4096 : 2048);
   context->why =
-      "published: 0.03 to 0.43 GiB (vllm issues 10517, 13061, 13882, 16570), NCCL beside";
+      "published: 0.03 to 1.79 GiB on one device, 3.58 GiB on two (vllm pull 10511, issues "
+      "10517, 13882)";
   if (s->o->engine == VRAM_ENGINE_SGLANG) {
     term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
     term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";

@@ -110,8 +110,7 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
 }
 
 static int vram__graph_free(vram__graph *g, vram__graph_node *n) {
-  if (n->nchild || n->nview || (n->flags & VRAM__NODE_OUTPUT) ||
-      !(n->flags & VRAM__NODE_IS_PLACED))
+  if (n->nchild || n->nview || (n->flags & VRAM__NODE_OUTPUT) || !(n->flags & VRAM__NODE_IS_PLACED))
     return 1;
   n->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
   return vram__heap_give(g->heap + n->buffer, n->offset, n->bytes);
@@ -148,8 +147,7 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
     if ((g->node[i].flags & VRAM__NODE_INPUT) && !vram__graph_place_node(g, (int32_t)i))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
-    if (!vram__graph_place_node(g, g->order[i]) ||
-        !vram__graph_let_go(g, g->node + g->order[i]))
+    if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
       return 0;
   return 1;
 }

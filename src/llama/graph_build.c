@@ -5,15 +5,15 @@
 enum {
   VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
   VRAM__BUILD_SCALE_Q = 2u,
-  VRAM__BUILD_ROWS_LAST = 4u,     /* output rows are chosen behind the last layer */
-  VRAM__BUILD_PARALLEL = 8u,      /* feed-forward beside attention: command-r */
-  VRAM__BUILD_SCALE_LOGITS = 16u, /* in place */
-  VRAM__BUILD_CAP_SCORES = 32u,   /* attention's soft cap */
-  VRAM__BUILD_SIGMOID = 64u,      /* of the router, instead of softmax */
-  VRAM__BUILD_LATE_SOFTMAX = 128u, /* over the chosen experts */
+  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
+  VRAM__BUILD_PARALLEL = 8u,         /* feed-forward beside attention: command-r */
+  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
+  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
+  VRAM__BUILD_SIGMOID = 64u,         /* of the router, instead of softmax */
+  VRAM__BUILD_LATE_SOFTMAX = 128u,   /* over the chosen experts */
   VRAM__BUILD_AT_LEAST = 1024u,      /* some contexts need up to 8 % more than this graph */
   VRAM__BUILD_RESIDUAL_FIRST = 512u, /* takes over the residual's place, not the result's */
-  VRAM__BUILD_NORM_EXPERTS = 256u  /* weights of the chosen experts add up to 1 */
+  VRAM__BUILD_NORM_EXPERTS = 256u    /* weights of the chosen experts add up to 1 */
 };
 
 typedef struct vram__build_row {
@@ -154,7 +154,8 @@ static int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, c
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, a));
+  i = vram__build_with(
+      b, vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, a));
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -603,7 +604,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (m->layer[i].cache < 0 || !m->layer[i].head_k || !m->layer[i].head_v ||
         /* the kernel for f32 caches without shared heads takes other room */
-        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv) || (m->ndevice && m->layer[i].device < 0))
+        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv) ||
+        (m->ndevice && m->layer[i].device < 0))
       return 0;
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);

@@ -119,6 +119,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
   }
   if (!l->n_embd)
     return vram__llama_refuse(l, e, "embedding_length", "' is missing or 0");
+  if (l->n_swa && (l->row->flags & VRAM__LLAMA_CHUNKED))
+    l->n_swa = l->row->window; /* src/models/llama4.cpp: whatever the file has */
   if (!l->n_embd_out)
     l->n_embd_out = l->n_embd;
   if (l->n_expert > VRAM__LLAMA_EXPERTS)
@@ -274,6 +276,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !vram_file_find(l->file, output, sizeof output - 1);
+  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+               !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }

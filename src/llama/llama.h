@@ -26,13 +26,15 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_DENSE_FIRST = 1u, /* the first layer of a period attends to everything */
-  VRAM__LLAMA_CHUNKED = 2u,     /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 4u,    /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 8u,  /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 16u,     /* recurrent layers have a KV cache too: falcon-h1 */
-  VRAM__LLAMA_NO_FLASH = 32u,   /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
 };
 
 typedef struct vram__llama_architecture {
@@ -41,7 +43,7 @@ typedef struct vram__llama_architecture {
   uint8_t recurrent; /* vram__llama_layers */
   uint8_t period;    /* of sliding layers, one of which attends to everything; 0: none slides */
   uint16_t window;   /* where the file has none */
-  uint8_t flags;
+  uint16_t flags;
 } vram__llama_architecture;
 
 /* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
@@ -79,7 +81,7 @@ typedef struct vram__llama {
   uint32_t n_embd_r, n_embd_s; /* elements of a recurrent layer's states, for each sequence */
   uint8_t is_known;            /* 0: no row has the name */
   uint8_t is_causal;
-  uint8_t is_tied; /* no output.weight */
+  uint8_t is_tied; /* the table of words is the output's matrix, too */
   vram__llama_layer layer[VRAM__LLAMA_LAYERS];
 
   int32_t input_device, output_device; /* -1: host */

@@ -166,7 +166,8 @@ static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
   uint32_t i;
   for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
-    if (!has[l->layer[i].device + 1]) {
+    if (!has[l->layer[i].device + 1] &&
+        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
       has[l->layer[i].device + 1] = 1;
       vram__llama_weight(l, r, t, l->layer[i].device, 0);
     }
@@ -202,8 +203,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
   if (vram__llama_overridden(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
-  if (l->is_tied && l->row->memory != VRAM__LLAMA_NO_MEMORY &&
-      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+  if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
     vram__llama_tied(l, r, t);
   return VRAM_OK;
 }

@@ -142,3 +142,61 @@ typedef vram_result vram__values_handler(vram_file *f, vram__json *j);
 VRAM__FN vram_result vram__values_read(vram_file *f, vram__json *j, const char *apart,
                                        vram__values_handler *handle);
 VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
+
+/* hf_family.c: a row for each model_type. */
+enum {
+  VRAM__HF_QKV_BIAS = 1 << 0,   /* q, k, v always have a bias */
+  VRAM__HF_O_BIAS = 1 << 1,     /* so has what follows attention */
+  VRAM__HF_KEY_QKV = 1 << 2,    /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
+  VRAM__HF_KEY_O = 1 << 3,      /* so has what follows attention */
+  VRAM__HF_KEY_TRUE = 1 << 4,   /* which is true where it is missing */
+  VRAM__HF_QK_NORM = 1 << 5,    /* norms of a head of q and of k */
+  VRAM__HF_QK_FULL = 1 << 6,    /* norms of all heads of q and of k */
+  VRAM__HF_QK_KEY = 1 << 7,     /* of a head, where use_qk_norm (qk_layernorm) is true */
+  VRAM__HF_QK_HEADS = 1 << 8,   /* of all heads, where it is true */
+  VRAM__HF_NORM_BIAS = 1 << 9,  /* LayerNorm; without: RMSNorm */
+  VRAM__HF_PLAIN = 1 << 10,     /* two matrices; without: gate, up and down */
+  VRAM__HF_MLP_BIAS = 1 << 11,  /* always */
+  VRAM__HF_MLP_KEY = 1 << 12,   /* where mlp_bias (use_bias, bias) is true */
+  VRAM__HF_FUSED_QKV = 1 << 13, /* one matrix */
+  VRAM__HF_FUSED_UP = 1 << 14,  /* gate and up are one matrix */
+  VRAM__HF_HEAD_BIAS = 1 << 15,
+  VRAM__HF_HEAD_KEY = 1 << 16,  /* where lm_head_bias is true */
+  VRAM__HF_POSITIONS = 1 << 17, /* learned */
+  VRAM__HF_EMBED_NORM = 1 << 18,
+  VRAM__HF_MOE = 1 << 19,
+  VRAM__HF_CORRECTION = 1 << 20, /* a buffer of a number for each expert */
+  VRAM__HF_MLA = 1 << 21,
+  VRAM__HF_SINKS = 1 << 22, /* gpt-oss: a number for each head, biases of router and experts */
+  VRAM__HF_MAMBA = 1 << 23,
+  VRAM__HF_MAMBA2 = 1 << 24,
+  VRAM__HF_JAMBA = 1 << 25,
+  VRAM__HF_FALCON_H1 = 1 << 26,
+  VRAM__HF_LFM2 = 1 << 27,
+  VRAM__HF_ENCODER = 1 << 28,
+  VRAM__HF_VISION = 1 << 29,  /* SigLIP and a projector, of a class for images */
+  VRAM__HF_STABLELM = 1 << 30 /* norms of each head, one of a layer in parallel */
+};
+
+/* Which layers slide where layer_types is missing. */
+enum {
+  VRAM__HF_NO_WINDOW,
+  VRAM__HF_ALL,     /* all, if sliding_window is a number */
+  VRAM__HF_PERIOD2, /* all but each second one */
+  VRAM__HF_PERIOD4,
+  VRAM__HF_PERIOD6,
+  VRAM__HF_ABOVE /* from max_window_layers on, if use_sliding_window */
+};
+
+typedef struct vram__hf_family {
+  const char *type;
+  /* what is set where the key is missing; 0: intermediate 4 hidden, kv_heads heads, head_dim
+     hidden/heads, window none */
+  uint32_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, window;
+  uint8_t norms; /* of a layer */
+  uint8_t is_tied, sliding;
+  uint32_t flags;
+  uint16_t experts, expert_width, shared, dense; /* width 0: intermediate; first dense layers */
+} vram__hf_family;
+
+VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len);

@@ -165,11 +165,12 @@ static vram_result vram__st_metadata(vram_file *f, vram__json *j, int is_kept) {
   if (kind != VRAM__JSON_OBJECT)
     return vram__json_fail(j, VRAM_ERR_SYNTAX, "__metadata__ that is no object");
   while (vram__json_next(j) == VRAM__JSON_KEY) {
-    vram_file_value other, *v = &other;
+    vram_file_value other, *v;
     const char *const name = j->text;
     const uint32_t len = (uint32_t)j->len;
     vram__json_keep(j);
-    if (is_kept && (v = vram__file_value(f, j->r)) == NULL)
+    v = is_kept ? vram__file_value(f, j->r) : &other;
+    if (!v)
       return j->r->result;
     vram__memory_zero(v, sizeof *v);
     v->name = name;

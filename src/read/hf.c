@@ -1,0 +1,622 @@
+/* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
+#include "read/read.h"
+
+enum { VRAM__HF_MAX_LAYERS = 4096 };
+
+/* What is being read, and what was counted up to now. */
+typedef struct vram__hf {
+  const vram_file *f;
+  const char *prefix; /* "text_config." or "" */
+  const vram__hf_family *family;
+  vram_hf_config *c;
+  vram_error *e;
+  uint64_t params, tensors;
+  vram_result result;
+} vram__hf;
+
+static void vram__hf_fail(vram__hf *h, vram_result code, const char *text, const char *name) {
+  if (h->result)
+    return;
+  h->result = vram__error_begin(h->e, code, 0, text);
+  vram__error_text(h->e, name);
+}
+
+/* ---- keys ---- */
+
+/* The value of a key below a prefix, which may be null; NULL: there is none. */
+static const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix, const char *key) {
+  char name[96];
+  uint32_t n = 0;
+  vram__text_puts(name, sizeof name, &n, prefix);
+  vram__text_puts(name, sizeof name, &n, key);
+  return vram_file_get(f, name, n);
+}
+
+static const vram_file_value *vram__hf_value(const vram__hf *h, const char *key) {
+  return vram__hf_at(h->f, h->prefix, key);
+}
+
+/* A whole number; `none` where the key is missing, `null` where it is null. */
+static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, uint64_t null) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  if (!v)
+    return none;
+  if (v->kind == VRAM_VALUE_NULL)
+    return null;
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > UINT32_MAX) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
+    return none;
+  }
+  return v->number.u;
+}
+
+static uint64_t vram__hf_number(vram__hf *h, const char *key, uint64_t none) {
+  return vram__hf_number_or(h, key, none, none);
+}
+
+static int vram__hf_bool(vram__hf *h, const char *key, int none) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return none;
+  if (v->kind != VRAM_VALUE_BOOL)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "neither true nor false is the key ", key);
+  return v->number.u != 0;
+}
+
+/* The first of several names of a key that is there; the first one if none is. */
+static const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c) {
+  return vram__hf_value(h, a) ? a : vram__hf_value(h, b) ? b : c && vram__hf_value(h, c) ? c : a;
+}
+
+static int vram__hf_has(const vram__hf *h, uint32_t flag) { return (h->family->flags & flag) != 0; }
+
+/* ---- parameters ---- */
+
+static void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
+  h->params = vram__sum_or_overflow(h->params, vram__product_or_overflow(rows, columns));
+  h->tensors++;
+}
+
+static void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
+  vram__hf_add(h, in, out);
+  if (has_bias)
+    vram__hf_add(h, out, 1);
+}
+
+static void vram__hf_norm(vram__hf *h, uint64_t n) {
+  if (!h->family->norms) /* OLMo's have no weights */
+    return;
+  vram__hf_add(h, n, 1);
+  if (vram__hf_has(h, VRAM__HF_NORM_BIAS))
+    vram__hf_add(h, n, 1);
+}
+
+static int vram__hf_bias_key(vram__hf *h) {
+  const char *name = vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
+  return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
+}
+
+static void vram__hf_mla(vram__hf *h, int has_bias) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
+                 q = c->heads * (nope + c->rope_head_dim);
+  if (c->q_lora_rank) {
+    vram__hf_linear(h, c->hidden, c->q_lora_rank, has_bias);
+    vram__hf_norm(h, c->q_lora_rank);
+    vram__hf_linear(h, c->q_lora_rank, q, 0);
+  } else
+    vram__hf_linear(h, c->hidden, q, 0);
+  vram__hf_linear(h, c->hidden, c->kv_lora_rank + c->rope_head_dim, has_bias);
+  vram__hf_norm(h, c->kv_lora_rank);
+  vram__hf_linear(h, c->kv_lora_rank, c->heads * (nope + c->v_head_dim), 0);
+  vram__hf_linear(h, c->heads * c->v_head_dim, c->hidden, has_bias);
+}
+
+static void vram__hf_qk_norm(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int is_on = vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
+  if (vram__hf_has(h, VRAM__HF_STABLELM) && is_on) { /* a tensor for each head */
+    vram__hf_add(h, c->heads + c->kv_heads, c->head_dim);
+    h->tensors += c->heads + c->kv_heads - 1;
+  } else if (vram__hf_has(h, VRAM__HF_QK_FULL) || (vram__hf_has(h, VRAM__HF_QK_HEADS) && is_on)) {
+    vram__hf_add(h, c->heads, c->head_dim);
+    vram__hf_add(h, c->kv_heads, c->head_dim);
+  } else if (vram__hf_has(h, VRAM__HF_QK_NORM) || (vram__hf_has(h, VRAM__HF_QK_KEY) && is_on)) {
+    vram__hf_norm(h, c->head_dim);
+    vram__hf_norm(h, c->head_dim);
+  }
+}
+
+static void vram__hf_attention(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int key = vram__hf_bias_key(h),
+            qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
+            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
+  const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+  if (vram__hf_has(h, VRAM__HF_MLA)) {
+    vram__hf_mla(h, qkv);
+    return;
+  }
+  if (vram__hf_has(h, VRAM__HF_FUSED_QKV))
+    vram__hf_linear(h, c->hidden, q + 2 * kv, qkv);
+  else {
+    vram__hf_linear(h, c->hidden, q, qkv);
+    vram__hf_linear(h, c->hidden, kv, qkv);
+    vram__hf_linear(h, c->hidden, kv, qkv);
+  }
+  vram__hf_linear(h, q, c->hidden, o);
+  vram__hf_qk_norm(h);
+  if (vram__hf_has(h, VRAM__HF_SINKS))
+    vram__hf_add(h, c->heads, 1);
+}
+
+static void vram__hf_mlp(vram__hf *h, uint64_t width) {
+  const uint64_t hidden = h->c->hidden;
+  const int bias = vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+                   (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+                    vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                                  vram__hf_has(h, VRAM__HF_KEY_TRUE)));
+  if (vram__hf_has(h, VRAM__HF_FUSED_UP))
+    vram__hf_linear(h, hidden, 2 * width, bias);
+  else {
+    vram__hf_linear(h, hidden, width, bias);
+    if (!vram__hf_has(h, VRAM__HF_PLAIN))
+      vram__hf_linear(h, hidden, width, bias);
+  }
+  vram__hf_linear(h, width, hidden, bias);
+}
+
+/* A router, the experts' matrices in one tensor each, and what all tokens go through. */
+static void vram__hf_moe(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = c->expert_intermediate,
+                 shared = vram__hf_number(h, "n_shared_experts", h->family->shared);
+  const int bias = vram__hf_has(h, VRAM__HF_SINKS);
+  vram__hf_linear(h, c->hidden, c->experts, bias);
+  vram__hf_add(h, vram__product_or_overflow(c->experts, 2 * width), c->hidden);
+  vram__hf_add(h, vram__product_or_overflow(c->experts, width), c->hidden);
+  if (bias) {
+    vram__hf_add(h, c->experts, 2 * width);
+    vram__hf_add(h, c->experts, c->hidden);
+  }
+  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+    h->tensors++;
+  if (shared)
+    vram__hf_mlp(h, shared * width);
+}
+
+/* Mamba-1: what it takes of the layer's parameters, and its state. */
+static void vram__hf_mamba(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t inner = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
+                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
+                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank_name);
+  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
+                            ? (c->hidden + 15) / 16 /* "auto" */
+                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
+  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  vram__hf_linear(h, c->hidden, 2 * inner, bias);
+  vram__hf_linear(h, conv, inner,
+                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
+  vram__hf_linear(h, inner, rank + 2 * state, 0);
+  vram__hf_linear(h, rank, inner, 1);
+  vram__hf_add(h, inner, state);
+  vram__hf_add(h, inner, 1);
+  vram__hf_linear(h, inner, c->hidden, bias);
+  if (is_jamba) {
+    vram__hf_add(h, rank, 1);
+    vram__hf_add(h, state, 1);
+    vram__hf_add(h, state, 1);
+  }
+  c->conv_elements += inner * conv;
+  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, inner * state);
+}
+
+/* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
+static void vram__hf_mamba2(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
+                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
+                 state =
+                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
+                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
+                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
+                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
+                 conv = inner + vram__product_or_overflow(2 * groups, state);
+  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
+  vram__hf_add(h, conv, kernel);
+  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
+    vram__hf_add(h, conv, 1);
+  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, heads, 1);
+  vram__hf_add(h, heads, 1);
+  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
+    vram__hf_add(h, inner, 1);
+  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
+  c->conv_elements =
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
+  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+}
+
+/* LFM2's convolution in the place of attention. */
+static void vram__hf_short_conv(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const uint64_t kernel = vram__hf_number(h, "conv_L_cache", 3);
+  const int bias = vram__hf_bool(h, "conv_bias", 0);
+  vram__hf_linear(h, c->hidden, 3 * c->hidden, bias);
+  vram__hf_add(h, c->hidden, kernel);
+  if (bias)
+    vram__hf_add(h, c->hidden, 1);
+  vram__hf_linear(h, c->hidden, c->hidden, bias);
+  c->conv_elements += c->hidden * kernel;
+}
+
+/* ---- layers ---- */
+
+static int vram__hf_array_holds(const vram__hf *h, const char *key, uint64_t what) {
+  const vram_file_value *const v = vram__hf_value(h, key);
+  uint64_t i;
+  for (i = 0;
+       v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_UINT && v->array && i < v->count;
+       i++)
+    if (((const uint64_t *)v->array)[i] == what)
+      return 1;
+  return 0;
+}
+
+/* Layer i as layer_types has it: its text; NULL: not said. */
+static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
+  const vram_file_value *const v = vram__hf_value(h, "layer_types");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return NULL;
+  if (v->kind != VRAM_VALUE_ARRAY || v->of != VRAM_VALUE_TEXT || !v->array ||
+      v->count < h->c->layers) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of a text for each layer is the key ", "layer_types");
+    return NULL;
+  }
+  return (const vram_file_text *)v->array + i;
+}
+
+/* Has layer i attention, and does it slide? Otherwise it has a state. */
+static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+  const vram_file_text *const type = vram__hf_layer_type(h, i);
+  const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
+  if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
+    return 0;
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
+    return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
+  }
+  if (!vram__hf_has(h, VRAM__HF_LFM2))
+    return 1;
+  if (type)
+    return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
+  return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
+}
+
+static int vram__hf_slides(vram__hf *h, uint64_t i) {
+  const vram_file_text *const type = vram__hf_layer_type(h, i);
+  const uint32_t kind = h->family->sliding;
+  uint64_t period = kind == VRAM__HF_PERIOD2 ? 2 : kind == VRAM__HF_PERIOD4 ? 4 : 6;
+  if (kind == VRAM__HF_NO_WINDOW || !h->c->window)
+    return 0;
+  if (kind == VRAM__HF_ALL)
+    return 1;
+  if (type)
+    return type->count <= 64 &&
+           vram__text_is(type->text, (uint32_t)type->count, "sliding_attention");
+  if (kind == VRAM__HF_ABOVE)
+    return i >= vram__hf_number(h, "max_window_layers", 28);
+  if (kind != VRAM__HF_PERIOD2)
+    period = vram__hf_number(h, "sliding_window_pattern", period);
+  return period && (i + 1) % period != 0;
+}
+
+static int vram__hf_is_moe(vram__hf *h, uint64_t i) {
+  const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
+                 period = vram__hf_number(h, "expert_layer_period", 2);
+  if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
+      i < vram__hf_number(h, "first_k_dense_replace", h->family->dense))
+    return 0;
+  if (vram__hf_has(h, VRAM__HF_JAMBA))
+    return h->c->experts > 1 && period &&
+           i % period == vram__hf_number(h, "expert_layer_offset", 1);
+  return step && (i + 1) % step == 0 && !vram__hf_array_holds(h, "mlp_only_layers", i);
+}
+
+static void vram__hf_layer(vram__hf *h, uint64_t i) {
+  vram_hf_config *const c = h->c;
+  uint32_t k, norms = h->family->norms;
+  if (vram__hf_has(h, VRAM__HF_STABLELM) && vram__hf_bool(h, "use_parallel_residual", 0))
+    norms = 1;
+  if (vram__hf_has_attention(h, i)) {
+    vram__hf_attention(h);
+    if (vram__hf_slides(h, i))
+      c->sliding_layers++;
+    else
+      c->full_layers++;
+  } else
+    c->state_layers++;
+  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2))
+    vram__hf_mamba2(h);
+  else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_short_conv(h);
+  else if (!vram__hf_has_attention(h, i))
+    vram__hf_mamba(h);
+  if (vram__hf_is_moe(h, i))
+    vram__hf_moe(h);
+  else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
+    vram__hf_mlp(h, c->intermediate);
+  for (k = 0; k < norms; k++)
+    vram__hf_norm(h, c->hidden);
+}
+
+/* ---- the whole ---- */
+
+/* Gemma 3: SigLIP's tower with biases everywhere, and a projector of a matrix and a norm. */
+static void vram__hf_vision(vram__hf *h) {
+  const uint64_t text = h->c->hidden, before = h->params;
+  uint64_t hidden, width, layers, patch, image, i, positions;
+  const char *const prefix = h->prefix;
+  h->prefix = "vision_config.";
+  hidden = vram__hf_number(h, "hidden_size", 768);
+  width = vram__hf_number(h, "intermediate_size", 3072);
+  layers = vram__hf_number(h, "num_hidden_layers", 12);
+  patch = vram__hf_number(h, "patch_size", 16);
+  image = vram__hf_number(h, "image_size", 224);
+  vram__hf_linear(h, vram__hf_number(h, "num_channels", 3) * patch * patch, hidden, 1);
+  positions = patch ? image / patch : 0;
+  if (vram__hf_bool(h, "vision_use_head", 1))
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "a vision tower with a head: ", "vision_use_head");
+  if (layers > VRAM__HF_MAX_LAYERS || !patch)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no vision tower can be so: ", "vision_config");
+  vram__hf_add(h, vram__product_or_overflow(positions, positions), hidden);
+  for (i = 0; i < layers && !h->result; i++) {
+    uint32_t k;
+    for (k = 0; k < 4; k++)
+      vram__hf_linear(h, hidden, hidden, 1);
+    vram__hf_linear(h, hidden, width, 1);
+    vram__hf_linear(h, width, hidden, 1);
+    for (k = 0; k < 4; k++)
+      vram__hf_add(h, hidden, 1); /* two norms and their biases */
+  }
+  vram__hf_add(h, hidden, 1);
+  vram__hf_add(h, hidden, 1);
+  vram__hf_add(h, hidden, text);
+  vram__hf_add(h, hidden, 1);
+  h->prefix = prefix;
+  h->c->text_params = before;
+}
+
+/* Embeddings, what stands behind the layers, and the head. */
+static void vram__hf_ends(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int is_encoder = vram__hf_has(h, VRAM__HF_ENCODER);
+  vram__hf_add(h, c->vocab, c->hidden);
+  if (vram__hf_has(h, VRAM__HF_POSITIONS))
+    vram__hf_add(h,
+                 vram__hf_number(h,
+                                 vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
+                                 is_encoder ? 512 : 1024),
+                 c->hidden);
+  if (is_encoder)
+    vram__hf_add(h, vram__hf_number(h, "type_vocab_size", 2), c->hidden);
+  if (vram__hf_has(h, VRAM__HF_EMBED_NORM))
+    vram__hf_norm(h, c->hidden);
+  if (is_encoder) {
+    vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    return;
+  }
+  vram__hf_norm(h, c->hidden);
+  if (c->is_tied)
+    h->tensors++;
+  else
+    vram__hf_add(h, c->vocab, c->hidden);
+  if (vram__hf_has(h, VRAM__HF_HEAD_BIAS) ||
+      (vram__hf_has(h, VRAM__HF_HEAD_KEY) && vram__hf_bool(h, "lm_head_bias", 0)))
+    vram__hf_add(h, c->vocab, 1);
+}
+
+static void vram__hf_experts(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram__hf_family *const w = h->family;
+  if (!vram__hf_has(h, VRAM__HF_MOE))
+    return;
+  c->experts = vram__hf_number(
+      h, vram__hf_name(h, "num_local_experts", "num_experts", "n_routed_experts"), w->experts);
+  c->experts_used = vram__hf_number(h, "num_experts_per_tok", 0);
+  c->expert_intermediate = vram__hf_number(h, "moe_intermediate_size",
+                                           w->expert_width ? w->expert_width : c->intermediate);
+}
+
+/* LFM2 makes its width from that of the file (Lfm2MLP). */
+static void vram__hf_adjust_width(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram_file_value *const v = vram__hf_value(h, "block_ffn_dim_multiplier");
+  const uint64_t multiple = vram__hf_number(h, "block_multiple_of", 256);
+  c->intermediate = vram__hf_number(h, "block_ff_dim", c->intermediate);
+  if (!vram__hf_bool(h, "block_auto_adjust_ff_dim", 1))
+    return;
+  c->intermediate = 2 * c->intermediate / 3;
+  if (v && v->kind == VRAM_VALUE_FLOAT && v->number.f > 0 && v->number.f < 1024)
+    c->intermediate = (uint64_t)(v->number.f * (double)c->intermediate);
+  else if (v && v->kind == VRAM_VALUE_UINT && v->number.u < 1024)
+    c->intermediate *= v->number.u;
+  if (!multiple)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "0 is the key ", "block_multiple_of");
+  else
+    c->intermediate = (c->intermediate + multiple - 1) / multiple * multiple;
+}
+
+static void vram__hf_window(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const uint32_t kind = h->family->sliding;
+  c->window = kind == VRAM__HF_NO_WINDOW
+                  ? 0
+                  : vram__hf_number_or(h, "sliding_window", h->family->window, 0);
+  if (kind == VRAM__HF_ABOVE && !vram__hf_bool(h, "use_sliding_window", 0))
+    c->window = 0;
+  if (kind == VRAM__HF_NO_WINDOW && vram__hf_bool(h, "use_sliding_window", 0))
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
+}
+
+static void vram__hf_sizes(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram__hf_family *const w = h->family;
+  c->vocab = vram__hf_number(h, "vocab_size", w->vocab);
+  c->hidden = vram__hf_number(h, vram__hf_name(h, "hidden_size", "n_embd", NULL), w->hidden);
+  c->layers = vram__hf_number(h, vram__hf_name(h, "num_hidden_layers", "n_layer", NULL), w->layers);
+  c->heads = vram__hf_number(h, vram__hf_name(h, "num_attention_heads", "n_head", NULL), w->heads);
+  if (!c->heads || !c->hidden || !c->vocab || !c->layers || c->layers > VRAM__HF_MAX_LAYERS) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "layers, heads, elements or words");
+    return;
+  }
+  c->kv_heads =
+      vram__hf_number_or(h, "num_key_value_heads", w->kv_heads ? w->kv_heads : c->heads, c->heads);
+  c->head_dim = vram__hf_number_or(h, "head_dim", w->head_dim ? w->head_dim : c->hidden / c->heads,
+                                   c->hidden / c->heads);
+  c->v_head_dim = c->head_dim;
+  c->intermediate =
+      vram__hf_number_or(h, vram__hf_name(h, "intermediate_size", "n_inner", NULL),
+                         w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_adjust_width(h);
+  if (vram__hf_has(h, VRAM__HF_MLA)) {
+    c->q_lora_rank = vram__hf_number_or(h, "q_lora_rank", 1536, 0);
+    c->kv_lora_rank = vram__hf_number(h, "kv_lora_rank", 512);
+    c->rope_head_dim = vram__hf_number(h, "qk_rope_head_dim", 64);
+    c->v_head_dim = vram__hf_number(h, "v_head_dim", 128);
+  }
+  c->is_tied = (uint8_t)vram__hf_bool(h, "tie_word_embeddings", w->is_tied);
+  vram__hf_window(h);
+  vram__hf_experts(h);
+}
+
+static void vram__hf_dtype(vram__hf *h) {
+  const vram_file_value *v = vram__hf_at(h->f, "", "dtype");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    v = vram__hf_at(h->f, "", "torch_dtype");
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    v = vram__hf_value(h, vram__hf_name(h, "dtype", "torch_dtype", NULL));
+  h->c->dtype = VRAM_F32;
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return;
+  h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
+                    ? vram_dtype_from_name_n(v->text, (size_t)v->count)
+                    : VRAM_DTYPE_NONE;
+  if (h->c->dtype == VRAM_DTYPE_NONE)
+    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
+}
+
+/* The class: a decoder with its head, or an encoder without one. */
+static void vram__hf_class(vram__hf *h) {
+  static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
+  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
+  const vram_file_text *name;
+  uint32_t i;
+  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+    return;
+  if (v->of != VRAM_VALUE_TEXT || !v->array) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
+    return;
+  }
+  name = (const vram_file_text *)v->array;
+  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
+      vram__text_equal(name->text + name->count - 5, "Model", 5))
+    return;
+  for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(decoder[i]);
+    if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&
+        (i == 2) == vram__hf_has(h, VRAM__HF_VISION))
+      return;
+  }
+  if (!h->result) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
+    vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
+  }
+}
+
+/* The family, and where its keys are: of a model for images below text_config. */
+static void vram__hf_begin(vram__hf *h) {
+  const vram_file_value *const outer = vram__hf_at(h->f, "", "model_type");
+  h->prefix = "";
+  if (h->f->format != VRAM_FILE_CONFIG || !outer || outer->kind != VRAM_VALUE_TEXT) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no config.json with a key ", "model_type");
+    return;
+  }
+  h->family = vram__hf_find(outer->text, outer->count);
+  if (!h->family) {
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no family that is known is model_type ", "");
+    vram__error_quote(h->e, outer->text, outer->count < 64 ? (uint32_t)outer->count : 64u);
+    return;
+  }
+  if (vram__hf_has(h, VRAM__HF_VISION))
+    h->prefix = "text_config.";
+  vram__hf_class(h);
+}
+
+static void vram__hf_totals(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
+  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
+                 row = vram__hf_has(h, VRAM__HF_MLA)
+                           ? c->kv_lora_rank + c->rope_head_dim
+                           : 2 * vram__product_or_overflow(c->kv_heads, c->head_dim);
+  c->params = h->params;
+  c->state_tensors = h->tensors;
+  c->params_bytes = vram__product_or_overflow(h->params, element);
+  if (c->full_layers + c->sliding_layers)
+    c->kv_bytes_per_token_layer = vram__product_or_overflow(row, element);
+  c->kv_bytes_per_token =
+      vram__product_or_overflow(c->full_layers + c->sliding_layers, c->kv_bytes_per_token_layer);
+  if (!c->sliding_layers)
+    c->window = 0;
+  if (q && q->kind == VRAM_VALUE_TEXT && q->count <= UINT32_MAX) {
+    c->quantised = q->text;
+    c->quantised_len = (uint32_t)q->count;
+  }
+  if (c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
+      c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
+    vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
+}
+
+VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e) {
+  vram__hf h;
+  uint64_t i;
+  vram__error_clear(e);
+  vram__memory_zero(&h, sizeof h);
+  vram__memory_zero(c, sizeof *c);
+  h.f = f;
+  h.c = c;
+  h.e = e;
+  vram__hf_begin(&h);
+  if (!h.result) {
+    c->family = h.family->type;
+    vram__hf_sizes(&h);
+    vram__hf_dtype(&h);
+  }
+  if (!h.result)
+    vram__hf_ends(&h);
+  for (i = 0; !h.result && i < c->layers; i++)
+    vram__hf_layer(&h, i);
+  c->text_params = h.params;
+  if (!h.result && vram__hf_has(&h, VRAM__HF_VISION))
+    vram__hf_vision(&h);
+  if (!h.result)
+    vram__hf_totals(&h);
+  return h.result;
+}
+
+VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
+  const uint64_t slides = c->window && c->window < ctx ? c->window : ctx,
+                 tokens =
+                     vram__sum_or_overflow(vram__product_or_overflow(c->full_layers, ctx),
+                                           vram__product_or_overflow(c->sliding_layers, slides));
+  return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
+                                   slots);
+}

@@ -1,0 +1,567 @@
+/* llama.cpp's buffers: weights, caches, states and output of GGUF files against what llama.cpp
+   itself said (tests/llama_truth.py makes the lines), rules that no record has, and what is
+   refused. usage: test_llama FILE */
+#include "../vram.h"
+
+#include "test.h"
+
+enum { MEMORY = 1 << 23, HEADER = 1 << 20, LINE = 8192, WORDS = 1200 };
+
+static uint8_t header[HEADER], memory[MEMORY], scratch[VRAM_LLAMA_MEMORY];
+static uint64_t at;
+static vram_file file;
+static vram_error error;
+
+/* ---- a header of keys and tensors ---- */
+
+static void put(const void *from, uint64_t bytes) {
+  if (at < sizeof header && bytes <= sizeof header - at)
+    memcpy(header + at, from, (size_t)bytes);
+  at += bytes;
+}
+static void put_u32(uint32_t v) { put(&v, sizeof v); }
+static void put_u64(uint64_t v) { put(&v, sizeof v); }
+static void put_text(const char *text) {
+  put_u64(strlen(text));
+  put(text, strlen(text));
+}
+static void put_number(const char *key, uint64_t v) {
+  put_text(key);
+  put_u32(10);
+  put_u64(v);
+}
+
+static uint64_t ntensor, nkey, data;
+static uint8_t table[HEADER / 2];
+static uint64_t table_bytes;
+
+static void begin(const char *arch) {
+  at = 24;
+  ntensor = data = table_bytes = 0;
+  nkey = 1;
+  put_text("general.architecture");
+  put_u32(8);
+  put_text(arch);
+}
+
+static void key(const char *name, uint64_t v) {
+  put_number(name, v);
+  nkey++;
+}
+
+static void key_array(const char *name, const uint64_t *v, uint64_t count) {
+  put_text(name);
+  put_u32(9);
+  put_u32(10);
+  put_u64(count);
+  put(v, 8 * count);
+  nkey++;
+}
+
+/* Tensors go to a table of their own: keys come before them. */
+static void tensor(const char *name, const char *type, const uint64_t *size, uint32_t ndim) {
+  const uint64_t before = at;
+  const vram_dtype dtype = vram_dtype_from_name(type);
+  uint64_t bytes = 0, rows = 1;
+  uint32_t i;
+  put_text(name);
+  put_u32(ndim);
+  for (i = 0; i < ndim; i++) {
+    put_u64(size[i]);
+    rows *= i ? size[i] : 1;
+  }
+  put_u32((uint32_t)vram_dtype_get_info(dtype)->ggml_id);
+  put_u64(data);
+  CHECK(vram_dtype_rows_bytes(dtype, rows, size[0], &bytes) == VRAM_OK);
+  data += (bytes + 31) / 32 * 32;
+  memcpy(table + table_bytes, header + before, (size_t)(at - before));
+  table_bytes += at - before;
+  at = before;
+  ntensor++;
+}
+
+static int read_header(const void *from, uint64_t bytes) {
+  vram_file_source s;
+  memset(&s, 0, sizeof s);
+  s.data = from;
+  s.bytes = bytes;
+  vram_file_init(&file, memory, sizeof memory);
+  return vram_file_read(&file, &s, &error) == VRAM_OK && vram_file_finish(&file, &error) == VRAM_OK;
+}
+
+static int finish(void) {
+  uint64_t bytes = at;
+  put(table, table_bytes);
+  bytes = at;
+  at = 0;
+  put("GGUF\3\0\0\0", 8);
+  put_u64(ntensor);
+  put_u64(nkey);
+  at = bytes - table_bytes;
+  return read_header(header, bytes);
+}
+
+/* ---- lines of a golden ---- */
+
+static char *word[WORDS];
+static uint32_t nword;
+
+static void split(char *line) {
+  char *w = strtok(line, " \n");
+  for (nword = 0; w && nword < WORDS; w = strtok(NULL, " \n"))
+    word[nword++] = w;
+}
+
+static uint64_t number(const char *text) { return strtoull(text, NULL, 10); }
+
+static void line_key(void) {
+  static uint64_t v[WORDS];
+  const uint32_t first = strcmp(word[2], "array") ? 2 : 3;
+  uint32_t i;
+  for (i = first; i < nword; i++)
+    v[i - first] = number(word[i]);
+  if (first == 2)
+    key(word[1], v[0]);
+  else
+    key_array(word[1], v, nword - first);
+}
+
+/* tensor NAME TYPE LAYERS SIZE... */
+static void line_tensor(void) {
+  uint64_t size[4] = {0, 0, 0, 0};
+  char name[64], *layer;
+  uint32_t i;
+  for (i = 4; i < nword; i++)
+    size[i - 4] = number(word[i]);
+  for (layer = strtok(word[3], ","); layer; layer = strtok(NULL, ",")) {
+    snprintf(name, sizeof name, *layer == '-' ? "%.0s%s" : "blk.%s.%s", layer, word[1]);
+    tensor(name, word[2], size, nword - 4);
+  }
+}
+
+static double shares[VRAM_LLAMA_MAX_DEVICES];
+
+/* The settings of a run, up to ':'. Returns the number of the word behind it. */
+static uint32_t settings(vram_llama_options *o) {
+  uint32_t i;
+  memset(o, 0, sizeof *o);
+  o->tensor_split = shares;
+  for (i = 1; i < nword && strcmp(word[i], ":"); i++) {
+    char *text = strchr(word[i], '=');
+    const uint32_t v = (uint32_t)number(text + 1);
+    *text++ = 0;
+    if (!strcmp(word[i], "ctx"))
+      o->n_ctx = v;
+    else if (!strcmp(word[i], "batch"))
+      o->n_batch = v;
+    else if (!strcmp(word[i], "ubatch"))
+      o->n_ubatch = v;
+    else if (!strcmp(word[i], "seq"))
+      o->slots = v;
+    else if (!strcmp(word[i], "outputs"))
+      o->outputs = v;
+    else if (!strcmp(word[i], "unified"))
+      o->unified = v != 0;
+    else if (!strcmp(word[i], "swa_full"))
+      o->swa_full = v != 0;
+    else if (!strcmp(word[i], "devices")) {
+      o->is_cpu = !v;
+      o->devices = v;
+    } else if (!strcmp(word[i], "ngl")) {
+      o->has_layers = 1;
+      o->layers = v;
+    } else if (!strcmp(word[i], "fa"))
+      o->flash_attention = v ? VRAM_LLAMA_ON : VRAM_LLAMA_OFF;
+    else if (!strcmp(word[i], "extra"))
+      o->repack = v ? VRAM_LLAMA_ON : VRAM_LLAMA_OFF;
+    else if (!strcmp(word[i], "kqv"))
+      o->no_kv_offload = !v;
+    else if (!strcmp(word[i], "k"))
+      o->cache_k = vram_dtype_from_name(text);
+    else if (!strcmp(word[i], "v"))
+      o->cache_v = vram_dtype_from_name(text);
+    else if (!strcmp(word[i], "ts"))
+      for (; *text; text += *text == ',')
+        shares[o->ntensor_split++] = strtod(text, &text);
+    else
+      FAIL(word[i]);
+  }
+  return i + 1;
+}
+
+/* A log has hundredths of a MiB. */
+static void near(uint64_t bytes, const char *mib, const char *what) {
+  const double d = (double)bytes / 1048576.0 - strtod(mib, NULL);
+  test_true(d < 0.00501 && d > -0.00501, what, __FILE__, __LINE__);
+}
+
+static const vram_llama_buffer *buffer(const vram_llama_report *r, const char *name) {
+  static const vram_llama_buffer none;
+  uint32_t i;
+  for (i = 0; i < r->nbuffer; i++)
+    if (!strcmp(r->buffer[i].name, name))
+      return r->buffer + i;
+  return &none;
+}
+
+/* cache CELLS LAYERS STREAMS TYPE MIB TYPE MIB; one without layers is not ours. */
+static void said_cache(const vram_llama_report *r, char **w) {
+  const vram_llama_cache *c = r->cache;
+  while (c < r->cache + r->ncache && c->layers &&
+         (c->layers != number(w[1]) || c->cells != number(w[0])))
+    c++;
+  if (!NEED(c < r->cache + r->ncache))
+    return;
+  EQUAL(c->streams, number(w[2]));
+  EQUAL(c->k_type, vram_dtype_from_name(w[3]));
+  near(c->k_bytes, w[4], "K");
+  near(c->v_bytes, w[6], "V");
+}
+
+static void said(const vram_llama_report *r, uint32_t i) {
+  uint64_t model = 0, context = 0, caches = 0;
+  for (; i < nword; i++) {
+    if (!strcmp(word[i], "n_ctx"))
+      EQUAL(r->n_ctx, number(word[i + 1]));
+    else if (!strcmp(word[i], "output"))
+      near(r->output_bytes, word[i + 1], "output");
+    else if (!strcmp(word[i], "flash"))
+      EQUAL(r->flash_attention, number(word[i + 1]));
+    else if (!strcmp(word[i], "buffer")) {
+      EQUAL(buffer(r, word[i + 1])->model_bytes, number(word[i + 2]));
+      EQUAL(buffer(r, word[i + 1])->context_bytes, number(word[i + 3]));
+      model += number(word[i + 2]);
+      context += number(word[i + 3]);
+    } else if (!strcmp(word[i], "cache")) {
+      said_cache(r, word + i + 1);
+      caches++;
+    } else if (!strcmp(word[i], "states")) {
+      near(r->r_bytes, word[i + 1], "R");
+      near(r->s_bytes, word[i + 2], "S");
+    }
+  }
+  EQUAL(r->ncache, caches);
+  EQUAL(r->model_bytes, model); /* and nothing anywhere else */
+  EQUAL(r->context_bytes, context);
+}
+
+static void line_run(void) {
+  vram_llama_options o;
+  vram_llama_report r;
+  const uint32_t i = settings(&o);
+  const vram_result code = vram_llama(&file, &o, scratch, sizeof scratch, &r, &error);
+  if (i < nword && !strcmp(word[i], "refused"))
+    EQUAL(code, VRAM_ERR_UNSUPPORTED);
+  else if (!code)
+    said(&r, i);
+  else
+    FAIL(error.text);
+}
+
+static void line_file(void) {
+  static uint8_t bytes[HEADER * 16];
+  FILE *f = fopen(word[1], "rb");
+  if (!NEED(f != NULL))
+    return;
+  CHECK(read_header(bytes, fread(bytes, 1, sizeof bytes, f)));
+  fclose(f);
+}
+
+static void test_golden(const char *path) {
+  static char line[LINE];
+  FILE *f = strcmp(path, "-") ? fopen(path, "r") : stdin;
+  uint32_t runs = 0;
+  int is_open = 0;
+  if (!NEED(f != NULL))
+    return;
+  while (fgets(line, sizeof line, f)) {
+    if (!strncmp(line, "run ", 4))
+      snprintf(test_where, sizeof test_where, "%.10s run %u, %.200s", path, ++runs, line);
+    split(line);
+    if (!nword || *word[0] == '#')
+      continue;
+    if (!strcmp(word[0], "arch"))
+      begin(word[1]);
+    else if (!strcmp(word[0], "key"))
+      line_key();
+    else if (!strcmp(word[0], "tensor")) {
+      line_tensor();
+      is_open = 1;
+    } else if (!strcmp(word[0], "file"))
+      line_file();
+    else if (!strcmp(word[0], "run")) {
+      if (is_open)
+        CHECK(finish());
+      is_open = 0;
+      line_run();
+    }
+  }
+  if (f != stdin)
+    fclose(f);
+  CHECK(runs >= 100);
+  *test_where = 0;
+}
+
+/* ---- rules that no record has ---- */
+
+static vram_llama_report count(const vram_llama_options *o) {
+  vram_llama_report r;
+  if (vram_llama(&file, o, scratch, sizeof scratch, &r, &error))
+    FAIL(error.text);
+  return r;
+}
+
+/* Two layers of experts and nothing else: 64 x 32 x 4 elements of f32 each. */
+static void experts(void) {
+  static const uint64_t size[3] = {64, 32, 4}, norm[1] = {64};
+  char name[64];
+  int i;
+  begin("llama");
+  key("llama.block_count", 2);
+  key("llama.embedding_length", 64);
+  key("llama.context_length", 256);
+  key("llama.attention.head_count", 2);
+  key("llama.vocab_size", 10);
+  for (i = 0; i < 2; i++) {
+    snprintf(name, sizeof name, "blk.%d.ffn_up_exps.weight", i);
+    tensor(name, "f32", size, 3);
+    snprintf(name, sizeof name, "blk.%d.attn_norm.weight", i);
+    tensor(name, "f32", norm, 1);
+  }
+  CHECK(finish());
+}
+
+static void test_overrides(void) {
+  static const struct {
+    const char *pattern;
+    uint64_t moved; /* of 4 tensors, in bytes */
+  } rows[] = {{"ffn_.*_exps", 65536},
+              {"blk\\.1\\.ffn_(up|down)_exps", 32768},
+              {"^blk\\.[0-9]+\\.attn", 512},
+              {"attn_norm.weight$", 512},
+              {"^attn", 0},
+              {"blk\\.(0|1)\\.(ffn|attn)_.+", 66048},
+              {"\\d{2}", 0},
+              {"blk.\\d{1,2}.ffn", 65536},
+              {"(?:up|gate)_(ch|)exps", 65536},
+              {"[^a-z_.0]\\.attn", 256},
+              {"ex?p?s+?\\.", 65536},
+              {"b{1}l{0,3}k{1,}\\.0", 33024}};
+  static const char *const wrong[] = {"(",      ")",     "[a",  "*",      "a{2",
+                                      "a{3,2}", "(?=a)", "\\b", "a{256}", "\\1"};
+  vram_llama_override p;
+  vram_llama_options o;
+  vram_llama_report r;
+  size_t i;
+  memset(&o, 0, sizeof o);
+  experts();
+  o.override_tensor = &p;
+  o.noverride_tensor = 1;
+  p.device = -1;
+  for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(test_where, sizeof test_where, "pattern %s", rows[i].pattern);
+    p.pattern = rows[i].pattern;
+    p.pattern_len = (uint32_t)strlen(p.pattern);
+    r = count(&o);
+    EQUAL(buffer(&r, "CUDA_Host")->model_bytes, rows[i].moved);
+    EQUAL(buffer(&r, "CUDA0")->model_bytes, 66048 - rows[i].moved);
+  }
+  for (i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    snprintf(test_where, sizeof test_where, "pattern %s", wrong[i]);
+    p.pattern = wrong[i];
+    p.pattern_len = (uint32_t)strlen(p.pattern);
+    EQUAL(vram_llama(&file, &o, scratch, sizeof scratch, &r, &error), VRAM_ERR_SYNTAX);
+  }
+  *test_where = 0;
+  o.noverride_tensor = 0;
+  o.n_cpu_moe = 1;
+  r = count(&o);
+  EQUAL(buffer(&r, "CUDA_Host")->model_bytes, 32768);
+  o.n_cpu_moe = 0;
+  o.devices = 2;
+  o.main_gpu = 1;
+  o.split = VRAM_LLAMA_SPLIT_NONE;
+  r = count(&o);
+  EQUAL(r.nbuffer, 1);
+  EQUAL(buffer(&r, "CUDA1")->model_bytes, 66048);
+  EQUAL(r.device_bytes[1], r.total_bytes - r.output_bytes);
+}
+
+/* Caches of architectures that no record has. Sizes by the rules of their source files. */
+static void caches(const char *arch, uint32_t layers) {
+  char name[96];
+  static const char *const keys[] = {"block_count", "embedding_length", "context_length",
+                                     "attention.head_count", "attention.head_count_kv"};
+  const uint64_t v[] = {layers, 256, 4096, 4, 2};
+  size_t i;
+  begin(arch);
+  key("tokenizer.ggml.x", 0);
+  for (i = 0; i < 5; i++) {
+    snprintf(name, sizeof name, "%s.%s", arch, keys[i]);
+    key(name, v[i]);
+  }
+}
+
+/* A pattern in the file, heads of their own for sliding layers, layers that share; rope factors
+   only where a layer attends to everything. */
+static void test_gemma4(void) {
+  static const uint64_t pattern[4] = {1, 0, 1, 1}, size[1] = {64};
+  static const double split[2] = {1, 3};
+  vram_llama_options o;
+  vram_llama_report r;
+  memset(&o, 0, sizeof o);
+  caches("gemma4", 4);
+  key_array("gemma4.attention.sliding_window_pattern", pattern, 4);
+  key("gemma4.attention.sliding_window", 512);
+  key("gemma4.attention.shared_kv_layers", 1);
+  key("gemma4.attention.key_length", 512);
+  key("gemma4.attention.value_length", 512);
+  key("gemma4.attention.key_length_swa", 256);
+  key("gemma4.attention.value_length_swa", 256);
+  tensor("rope_freqs.weight", "f32", size, 1);
+  CHECK(finish());
+  o.devices = 2;
+  o.tensor_split = split;
+  o.ntensor_split = 2;
+  r = count(&o); /* layers 0 and 1 on the first device */
+  EQUAL(r.cache[0].layers, 2);
+  EQUAL(r.cache[0].k_bytes, 2 * 1024 * 512 * 2);
+  EQUAL(r.cache[1].layers, 1);
+  EQUAL(r.cache[1].k_bytes, 4096 * 1024 * 2);
+  EQUAL(buffer(&r, "CUDA0")->model_bytes, 256);
+  EQUAL(buffer(&r, "CUDA1")->model_bytes, 0);
+}
+
+static void test_architectures(void) {
+  vram_llama_options o;
+  vram_llama_report r;
+  memset(&o, 0, sizeof o);
+  caches("cohere2", 8); /* 3 of 4 slide */
+  key("cohere2.attention.sliding_window", 1000);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.ncache, 2);
+  EQUAL(r.cache[0].layers, 6);
+  EQUAL(r.cache[0].cells, 1536); /* 1000 + 512, to a multiple of 256 */
+  EQUAL(r.cache[1].layers, 2);
+  EQUAL(r.cache[1].k_bytes, 2 * 4096 * 128 * 2);
+  caches("smallthinker", 8); /* the first of four attends to everything */
+  key("smallthinker.attention.sliding_window", 1024);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.cache[0].cells, 4096);
+  EQUAL(r.cache[1].layers, 6);
+  caches("gemma3n", 30); /* 20 layers have a cache */
+  key("gemma3n.attention.sliding_window", 512);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.cache[0].layers, 16);
+  EQUAL(r.cache[1].layers, 4);
+  caches("qwen3next", 8); /* every fourth attends; f32 states */
+  key("qwen3next.ssm.conv_kernel", 4);
+  key("qwen3next.ssm.inner_size", 512);
+  key("qwen3next.ssm.state_size", 64);
+  key("qwen3next.ssm.group_count", 2);
+  CHECK(finish());
+  o.slots = 3;
+  r = count(&o);
+  EQUAL(r.cache[0].layers, 2);
+  EQUAL(r.r_bytes, 3 * 6 * 3 * (512 + 2 * 2 * 64) * 4);
+  EQUAL(r.s_bytes, 3 * 6 * 64 * 512 * 4);
+  EQUAL(r.n_ctx_seq, 1536); /* 4096 / 3, to a multiple of 256 */
+  o.slots = 0;
+  caches("falcon-h1", 4); /* both in every layer */
+  key("falcon-h1.ssm.conv_kernel", 4);
+  key("falcon-h1.ssm.inner_size", 512);
+  key("falcon-h1.ssm.state_size", 64);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.cache[0].layers, 4);
+  EQUAL(r.s_bytes, 4 * 64 * 512 * 4);
+  caches("rwkv7", 4);
+  key("rwkv7.wkv.head_size", 64);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.ncache, 0);
+  EQUAL(r.r_bytes, 4 * 2 * 256 * 4);
+  EQUAL(r.s_bytes, 4 * 256 * 64 * 4);
+  caches("modern-bert", 4);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.context_bytes, 0);
+  caches("llama4", 8); /* chunks of 8192, which are more than the context */
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.cache[0].layers, 6);
+  EQUAL(r.cache[0].cells, 4096);
+  test_gemma4();
+  caches("a-new-one", 4);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.architecture_is_known, 0);
+  EQUAL(r.cache[0].layers, 4);
+}
+
+static void refused(const vram_llama_options *o, vram_result code, const char *text) {
+  vram_llama_report r;
+  EQUAL(vram_llama(&file, o, scratch, sizeof scratch, &r, &error), code);
+  test_true(strstr(error.text, text) != NULL, error.text, __FILE__, __LINE__);
+  EQUAL(r.nbuffer, 0);
+}
+
+static void test_refused(void) {
+  static const double share[1] = {-1};
+  vram_llama_options o;
+  vram_llama_report r;
+  memset(&o, 0, sizeof o);
+  experts();
+  EQUAL(vram_llama(&file, &o, scratch, 100, &r, &error), VRAM_ERR_MEMORY);
+  o.split = VRAM_LLAMA_SPLIT_ROW;
+  refused(&o, VRAM_ERR_UNSUPPORTED, "rows of a matrix");
+  o.split = VRAM_LLAMA_SPLIT_LAYER;
+  o.main_gpu = 1;
+  refused(&o, VRAM_ERR_VALUE, "main_gpu");
+  o.main_gpu = 0;
+  o.devices = 17;
+  refused(&o, VRAM_ERR_LIMIT, "16 devices");
+  o.devices = 0;
+  o.tensor_split = share;
+  o.ntensor_split = 1;
+  refused(&o, VRAM_ERR_VALUE, "tensor_split");
+  o.ntensor_split = 0;
+  o.slots = 257;
+  refused(&o, VRAM_ERR_UNSUPPORTED, "256 sequences");
+  o.slots = 0;
+  o.cache_v = VRAM_Q8_0;
+  o.flash_attention = VRAM_LLAMA_OFF;
+  refused(&o, VRAM_ERR_UNSUPPORTED, "flash attention");
+  o.cache_v = VRAM_Q4_K;
+  refused(&o, VRAM_ERR_BLOCK, "blocks of 256");
+  o.cache_v = VRAM_F8E4M3FN;
+  refused(&o, VRAM_ERR_DTYPE, "no type of ggml");
+  o.cache_v = VRAM_DTYPE_NONE;
+  begin("llama");
+  CHECK(finish());
+  refused(&o, VRAM_ERR_VALUE, "llama.block_count");
+  begin("llama");
+  key("llama.block_count", 513);
+  CHECK(finish());
+  refused(&o, VRAM_ERR_VALUE, "512 layers");
+  caches("llama", 2);
+  key("llama.attention.key_length", UINT64_C(1) << 31);
+  CHECK(finish());
+  refused(&o, VRAM_ERR_VALUE, "attention.key_length");
+  caches("gemma3", 2);
+  key_array("gemma3.feed_forward_length", (const uint64_t *)"8 bytes", 1);
+  CHECK(finish());
+  refused(&o, VRAM_ERR_VALUE, "a number for each layer");
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1)
+    test_golden(argv[1]);
+  test_overrides();
+  test_architectures();
+  test_refused();
+  return test_done("test_llama");
+}

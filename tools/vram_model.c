@@ -1,0 +1,272 @@
+/* Files of models: what they are, where their parts lie, their headers. */
+#include "vram_model.h"
+
+#if defined(__unix__) || defined(__APPLE__)
+#define HAS_POSIX 1
+#include <sys/stat.h>
+#endif
+
+/* ---- files ---- */
+
+/* Only what can be looked at twice: opening a pipe would wait, and take its bytes from who reads
+   the text. */
+static int is_regular(const char *path) {
+#ifdef HAS_POSIX
+  struct stat st;
+  return !stat(path, &st) && S_ISREG(st.st_mode);
+#else
+  return strcmp(path, "-") != 0;
+#endif
+}
+
+static vram_result read_range(void *user, uint64_t offset, void *to, uint64_t bytes) {
+  FILE *const f = (FILE *)user;
+#ifdef HAS_POSIX
+  const int failed = fseeko(f, (off_t)offset, SEEK_SET);
+#else
+  const int failed = offset > INT32_MAX || fseek(f, (long)offset, SEEK_SET);
+#endif
+  return failed || fread(to, 1, (size_t)bytes, f) != bytes ? VRAM_ERR_CALL : VRAM_OK;
+}
+
+/* s of a file that is open; 0: it cannot be, and errno says why not. The buffer of stdio is as
+   large as what a range takes: none is needed. */
+static int source_open(vram_file_source *s, const char *path) {
+  FILE *f;
+  memset(s, 0, sizeof *s);
+  errno = is_regular(path) ? 0 : ENOENT;
+  f = errno ? NULL : fopen(path, "rb");
+  if (!f)
+    return 0;
+  setvbuf(f, NULL, _IONBF, 0);
+  s->read = read_range;
+  s->user = f;
+#ifdef HAS_POSIX
+  if (!fseeko(f, 0, SEEK_END) && ftello(f) >= 0)
+    return s->bytes = (uint64_t)ftello(f), 1;
+#else
+  if (!fseek(f, 0, SEEK_END) && ftell(f) >= 0)
+    return s->bytes = (uint64_t)ftell(f), 1;
+#endif
+  fclose(f);
+  return 0;
+}
+
+static void source_close(vram_file_source *s) { fclose((FILE *)s->user); }
+
+/* The first `folder` bytes of path, and the name behind them; NULL: no memory. */
+static char *name_in(const char *path, size_t folder, const char *name, size_t len) {
+  char *to = (char *)malloc(folder + len + 1);
+  if (to) {
+    memcpy(to, path, folder);
+    memcpy(to + folder, name, len);
+    to[folder + len] = 0;
+  }
+  return to;
+}
+
+/* Bytes of path that name its folder, with the slash. */
+static size_t folder_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* ---- names of parts ---- */
+
+enum { SPLIT_NAME = 20 }; /* -00001-of-00002.gguf */
+
+/* NAME-00001-of-00002.gguf; 0: it is no such name */
+static int is_split(const char *path) {
+  static const char like[] = "-00000-of-00000.gguf";
+  const size_t n = strlen(path);
+  size_t i;
+  if (n < SPLIT_NAME)
+    return 0;
+  for (i = 0; i < SPLIT_NAME; i++) {
+    const char c = path[n - SPLIT_NAME + i];
+    if (like[i] == '0' ? c < '0' || c > '9' : c != like[i])
+      return 0;
+  }
+  return 1;
+}
+
+/* The name of part `number`, from 1 on, of `count`. */
+static char *split_path(const char *path, uint64_t number, uint64_t count) {
+  char name[64];
+  snprintf(name, sizeof name, "-%05" PRIu64 "-of-%05" PRIu64 ".gguf", number, count);
+  return name_in(path, strlen(path) - SPLIT_NAME, name, strlen(name));
+}
+
+enum { FOLDER_NAMES = 3 };
+static const char *const folder_name[FOLDER_NAMES] = {"/model.safetensors.index.json",
+                                                      "/model.safetensors", "/config.json"};
+
+/* The file to begin with: of a folder the index, or else the weights or the configuration; of a
+   GGUF file in parts the first one. NULL: no memory. */
+static char *first_path(const char *path) {
+  const size_t n = strlen(path);
+  char *to;
+  size_t i;
+  if (is_split(path)) {
+    to = name_in(path, n, "", 0);
+    if (to)
+      memcpy(to + n - SPLIT_NAME, "-00001", 6);
+    if (!to || is_regular(to))
+      return to;
+    free(to);
+  }
+  for (i = 0; i < FOLDER_NAMES && !is_regular(path); i++) {
+    to = name_in(path, n, folder_name[i], strlen(folder_name[i]));
+    if (!to || is_regular(to))
+      return to;
+    free(to);
+  }
+  return name_in(path, n, "", 0);
+}
+
+/* Without memory that could run out: what is no model is then read in its own way. */
+vram_file_format model_sniff(const char *path) {
+  const int is_built_in = !strpbrk(path, "./") && cmd_built_in(path);
+  vram_file_format format = VRAM_FILE_NONE;
+  char in_folder[4096];
+  vram_file_source s;
+  size_t i;
+  for (i = 0; i < FOLDER_NAMES && !is_built_in && !is_regular(path); i++)
+    if (snprintf(in_folder, sizeof in_folder, "%s%s", path, folder_name[i]) <
+            (int)sizeof in_folder &&
+        is_regular(in_folder))
+      path = in_folder;
+  if (!is_built_in && source_open(&s, path)) {
+    format = vram_file_sniff(&s);
+    source_close(&s);
+  }
+  return format;
+}
+
+/* ---- reading ---- */
+
+static int read_error(const char *path, vram_result r, const vram_error *e) {
+  if (r == VRAM_ERR_CALL)
+    return cmd_cannot("read", path, OTHER);
+  if (e->has_offset)
+    cmd_say("%s: offset %" PRIu64 ": %s", path, e->offset, e->text);
+  else
+    cmd_say("%s: %s", path, e->text);
+  return USAGE;
+}
+
+/* One part; *r: VRAM_ERR_MEMORY is not told. Not FITS: message printed. */
+static int part_read(model_file *m, const char *path, vram_result *r) {
+  vram_file_source s;
+  vram_error e;
+  if (!source_open(&s, path))
+    return cmd_cannot("open", path, USAGE);
+  errno = 0;
+  *r = vram_file_read(&m->f, &s, &e);
+  source_close(&s);
+  return *r && *r != VRAM_ERR_MEMORY ? read_error(path, *r, &e) : FITS;
+}
+
+/* The part of that path, which goes. */
+static int path_read(model_file *m, char *path, vram_result *r) {
+  const int status = path ? part_read(m, path, r) : cmd_no_memory();
+  free(path);
+  return status;
+}
+
+/* An index names files of its folder, and none elsewhere. */
+static int is_plain_name(const char *name, size_t n) {
+  size_t i;
+  for (i = 0; i < n; i++)
+    if (name[i] == '/' || name[i] == '\\' || !name[i])
+      return 0;
+  return n && !(n <= 2 && name[0] == '.' && name[n - 1] == '.');
+}
+
+static int shards_read(model_file *m, vram_result *r) {
+  const vram_file_part *p;
+  int status = FITS;
+  for (p = m->f.part_first; p && !status && !*r; p = p->next) {
+    if (!p->name || p->is_read)
+      continue;
+    if (!is_plain_name(p->name, p->name_len)) {
+      cmd_say("%s: a shard in another folder:%s", m->path, cmd_found(p->name, p->name_len));
+      return USAGE;
+    }
+    status = path_read(m, name_in(m->path, folder_of(m->path), p->name, p->name_len), r);
+  }
+  return status;
+}
+
+static int splits_read(model_file *m, vram_result *r) {
+  uint64_t i;
+  int status = FITS;
+  if (m->f.split_count > 1 && !is_split(m->path)) {
+    cmd_say("%s: one of %" PRIu64 " parts, expected a name like model-00001-of-%05" PRIu64 ".gguf",
+            m->path, m->f.split_count, m->f.split_count);
+    return USAGE;
+  }
+  for (i = 2; i <= m->f.split_count && !status && !*r; i++)
+    status = path_read(m, split_path(m->path, i, m->f.split_count), r);
+  return status;
+}
+
+/* All parts into the memory that there is. */
+static int parts_read(model_file *m, vram_result *r) {
+  vram_error e;
+  int status = part_read(m, m->path, r);
+  if (!status && !*r && m->f.format == VRAM_FILE_GGUF)
+    status = splits_read(m, r);
+  else if (!status && !*r)
+    status = shards_read(m, r);
+  if (status || *r)
+    return status;
+  *r = vram_file_finish(&m->f, &e);
+  return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
+}
+
+int model_file_open(model_file *m, const char *path) {
+  vram_result r = VRAM_ERR_MEMORY;
+  size_t cap = (size_t)1 << 20;
+  int status = FITS;
+  memset(m, 0, sizeof *m);
+  m->path = first_path(path);
+  if (!m->path)
+    return cmd_no_memory();
+  for (; !status && r == VRAM_ERR_MEMORY; cap *= 2) {
+    free(m->memory);
+    m->memory = cap ? malloc(cap) : NULL;
+    if (!m->memory)
+      return cmd_no_memory();
+    vram_file_init(&m->f, m->memory, cap);
+    status = parts_read(m, &r);
+  }
+  return status;
+}
+
+void model_file_close(model_file *m) {
+  free(m->memory);
+  free(m->path);
+}
+
+/* ---- arguments ---- */
+
+static int takes_value(const char *const *help, const char *a) {
+  cmd_option o;
+  const char *at;
+  for (; *help; help++)
+    for (at = *help; cmd_next_option(&at, &o);)
+      if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
+        return o.value_len != 0;
+  return 0;
+}
+
+const char *model_argument(const char *const *help, int argc, char **argv) {
+  int i;
+  for (i = 0; i < argc; i++)
+    if (argv[i][0] != '-' || !argv[i][1])
+      return argv[i];
+    else if (takes_value(help, argv[i]))
+      i++;
+  return NULL;
+}

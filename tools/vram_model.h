@@ -1,0 +1,84 @@
+/* Files of models (GGUF, safetensors with an index or without, ...), which are known by what they
+   hold and read by their headers. */
+#ifndef VRAM_MODEL_H
+#define VRAM_MODEL_H
+
+#include "vram_command.h"
+
+/* the options for such files */
+#define HELP_MODEL                                                                                 \
+  "files of models (GGUF, safetensors, an index of shards, a folder of them)\n"                    \
+  "                        defaults are llama.cpp's, and so are the buffers of GGUF\n"             \
+  "  --ctx N               tokens of context (default: as in training)\n"                          \
+  "  --n-batch N           tokens of a batch (default: 2048)\n"                                    \
+  "  --n-ubatch N          of what is computed at once (default: 512)\n"                           \
+  "  --slots N             sequences at a time (default: 1)\n"                                     \
+  "  --unified 0|1         one cache for all slots (default: 0)\n"                                 \
+  "  --outputs N           rows of logits at most (default: those of a batch)\n"                   \
+  "  --kv f16|bf16|f32|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl\n"                                          \
+  "                        type of the cache (default: f16)\n"                                     \
+  "  --cache-k f16|bf16|f32|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl\n"                                     \
+  "                        of its keys alone\n"                                                    \
+  "  --cache-v f16|bf16|f32|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl\n"                                     \
+  "                        of its values alone\n"                                                  \
+  "  --flash-attn auto|on|off\n"                                                                   \
+  "                        (default: auto)\n"                                                      \
+  "  --ngl N               layers on the devices, with the output (default: all)\n"                \
+  "  --device gpu|cpu      cpu: no device at all\n"                                                \
+  "  --devices N           equal devices, with --gpu or --budget for each (default: 1)\n"          \
+  "  --tensor-split A,B    their shares of the layers (default: equal)\n"                          \
+  "  --split-mode layer|none\n"                                                                    \
+  "                        none: one device alone, --main-gpu\n"                                   \
+  "  --main-gpu N          which one, from 0 on\n"                                                 \
+  "  --n-cpu-moe N         experts of the first N layers stay on the host\n"                       \
+  "  --override-tensor PATTERN=CPU|CUDA0\n"                                                        \
+  "                        tensors with such names lie there; may be given more often\n"           \
+  "  --no-kv-offload       the cache stays on the host\n"                                          \
+  "  --swa-full            sliding windows keep all cells\n"                                       \
+  "  --repack 0|1          weights as the CPU's kernels want them (default: 1)\n"
+
+enum { MAX_OVERRIDES = 32 };
+
+typedef struct file_job { /* vram estimate of such a file */
+  const char *model, *gpu;
+  const char *runs; /* an option that means nothing without llama.cpp's buffers; NULL: none */
+  vram_llama_options o;
+  double share[VRAM_LLAMA_MAX_DEVICES];
+  vram_llama_override override_tensor[MAX_OVERRIDES];
+  uint64_t budget; /* of each device */
+  int has_budget, json, csv, table;
+} file_job;
+
+typedef struct model_file {
+  vram_file f;
+  void *memory;
+  char *path; /* of the first part: what was asked for, or a file in that folder */
+} model_file;
+
+/* What a file or folder is; VRAM_FILE_NONE: a text, what cannot be looked at twice (a pipe), or
+   nothing. */
+vram_file_format model_sniff(const char *path);
+/* The file with all its parts. Not FITS: message printed; model_file_close() in any case. */
+int model_file_open(model_file *m, const char *path);
+void model_file_close(model_file *m);
+
+/* The first argument that is neither an option of the help text nor the value of one; NULL: there
+   is none. */
+const char *model_argument(const char *const *help, int argc, char **argv);
+/* a is one of HELP_MODEL's */
+int model_is_option(const char *a);
+/* Not FITS: message printed; j->model is NULL where help was. */
+int model_arguments(file_job *j, int argc, char **argv);
+/* vram estimate of a file that model_sniff knows. */
+int model_estimate(int argc, char **argv);
+
+/* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
+   nothing was asked that needs the answer. */
+int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vram_error *why);
+/* Does it fit the budget on each device? */
+int model_fits(const file_job *j, const vram_llama_report *r);
+void model_llama_print(const file_job *j, const vram_llama_report *r);
+/* Keys of a JSON object, with a comma before each. */
+void model_llama_json(const file_job *j, const vram_llama_report *r);
+
+#endif

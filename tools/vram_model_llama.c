@@ -1,0 +1,121 @@
+/* What llama.cpp allocates for a GGUF file, for people and for programs. */
+#include "vram_model.h"
+
+int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vram_error *why) {
+  void *memory = malloc((size_t)VRAM_LLAMA_MEMORY);
+  vram_result code;
+  if (!memory)
+    return cmd_no_memory();
+  memset(why, 0, sizeof *why);
+  code = vram_llama(&m->f, &j->o, memory, VRAM_LLAMA_MEMORY, r, why);
+  free(memory);
+  if (code && j->runs) {
+    cmd_say("%s: %s", m->path, why->text);
+    return USAGE;
+  }
+  return FITS;
+}
+
+int model_fits(const file_job *j, const vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < r->ndevice && j->has_budget; i++)
+    if (r->device_bytes[i] > j->budget)
+      return 0;
+  return 1;
+}
+
+static void print_caches(const vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < r->ncache; i++) {
+    const vram_llama_cache *c = r->cache + i;
+    printf("cache        %11s  %" PRIu32 " layers, %" PRIu64 " cells%s",
+           cmd_human(c->k_bytes + c->v_bytes), c->layers, c->cells,
+           c->slides ? " of a sliding window" : "");
+    if (c->streams > 1)
+      printf(" x %" PRIu32 " slots", c->streams);
+    printf(", keys %s %s, values %s %s\n", vram_dtype_name(c->k_type), cmd_human(c->k_bytes),
+           vram_dtype_name(c->v_type), cmd_human(c->v_bytes));
+  }
+  if (r->r_bytes || r->s_bytes)
+    printf("states       %11s  of recurrent layers\n", cmd_human(r->r_bytes + r->s_bytes));
+}
+
+void model_llama_print(const file_job *j, const vram_llama_report *r) {
+  uint32_t i;
+  printf("\n%sllama.cpp%s  n_ctx %" PRIu32 ", slots %" PRIu32 ", n_batch %" PRIu32
+         ", n_ubatch %" PRIu32 ", flash attention %s  %srules %s%s\n\n",
+         cmd_bold, cmd_plain, r->n_ctx, r->slots, r->n_batch, r->n_ubatch,
+         r->flash_attention ? "on" : "off", cmd_dim, VRAM_LLAMA_RULES, cmd_plain);
+  printf("%s%-12s %11s %11s %11s %11s%s\n", cmd_bold, "buffer", "model", "context", "compute",
+         "sum", cmd_plain);
+  for (i = 0; i < r->nbuffer; i++) {
+    const vram_llama_buffer *b = r->buffer + i;
+    printf("%-12s %11s %11s %11s %11s\n", b->name, cmd_human(b->model_bytes),
+           cmd_human(b->context_bytes),
+           r->compute == VRAM_LLAMA_UNKNOWN ? "?" : cmd_human(b->compute_bytes),
+           cmd_human(b->model_bytes + b->context_bytes + b->compute_bytes));
+  }
+  printf("%-12s %11s %11s %11s %11s\n", "output", "", cmd_human(r->output_bytes), "",
+         cmd_human(r->output_bytes));
+  printf("%s%-12s %11s %11s %11s %11s%s\n\n", cmd_bold, "total", cmd_human(r->model_bytes),
+         cmd_human(r->context_bytes + r->output_bytes),
+         r->compute == VRAM_LLAMA_UNKNOWN ? "?" : cmd_human(r->compute_bytes),
+         cmd_human(r->total_bytes), cmd_plain);
+  print_caches(r);
+  if (r->compute != VRAM_LLAMA_EXACT)
+    printf("note: %s\n", r->compute ? "compute buffers are at least this"
+                                    : "compute buffers are not counted: the sums are without them");
+  if (!r->architecture_is_known)
+    printf("note: an architecture that is not known, taken for a plain transformer\n");
+  if (j->has_budget)
+    printf("\n%s%s%s %s of %s%s%s\n", cmd_bold,
+           !model_fits(j, r)                ? "DOES NOT FIT"
+           : r->compute == VRAM_LLAMA_EXACT ? "fits"
+                                            : "may fit",
+           cmd_plain, r->ndevice > 1 ? "devices" : "a device", cmd_human(j->budget),
+           j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+}
+
+/* ---- JSON ---- */
+
+static void json_caches(const vram_llama_report *r) {
+  uint32_t i;
+  printf(",\"kv\":[");
+  for (i = 0; i < r->ncache; i++) {
+    const vram_llama_cache *c = r->cache + i;
+    printf("%s{\"cells\":%" PRIu64 ",\"layers\":%" PRIu32 ",\"streams\":%" PRIu32
+           ",\"k_type\":\"%s\",\"v_type\":\"%s\",\"k_bytes\":%" PRIu64 ",\"v_bytes\":%" PRIu64
+           ",\"bytes\":%" PRIu64 "}",
+           i ? "," : "", c->cells, c->layers, c->streams, vram_dtype_name(c->k_type),
+           vram_dtype_name(c->v_type), c->k_bytes, c->v_bytes, c->k_bytes + c->v_bytes);
+  }
+  printf("],\"recurrent_bytes\":%" PRIu64, r->r_bytes + r->s_bytes);
+}
+
+void model_llama_json(const file_job *j, const vram_llama_report *r) {
+  static const char *const known[] = {"unknown", "floor", "exact"};
+  uint32_t i;
+  printf(",\"rules\":\"llama.cpp %s\",\"n_ctx\":%" PRIu32 ",\"n_batch\":%" PRIu32
+         ",\"n_ubatch\":%" PRIu32 ",\"slots\":%" PRIu32 ",\"flash_attention\":%s,\"buffers\":{",
+         VRAM_LLAMA_RULES, r->n_ctx, r->n_batch, r->n_ubatch, r->slots,
+         r->flash_attention ? "true" : "false");
+  for (i = 0; i < r->nbuffer; i++) {
+    const vram_llama_buffer *b = r->buffer + i;
+    printf("%s\"%s\":{\"model\":%" PRIu64 ",\"context\":%" PRIu64 ",\"compute\":%" PRIu64 "}",
+           i ? "," : "", b->name, b->model_bytes, b->context_bytes, b->compute_bytes);
+  }
+  printf("},\"compute\":\"%s\",\"output_bytes\":%" PRIu64, known[r->compute], r->output_bytes);
+  json_caches(r);
+  printf(",\"total_bytes\":{");
+  for (i = 0; i < r->ndevice; i++)
+    printf("\"CUDA%" PRIu32 "\":%" PRIu64 ",", i, r->device_bytes[i]);
+  printf("\"host\":%" PRIu64 "},\"fits\":", r->host_bytes);
+  if (!j->has_budget)
+    printf("null,\"budget_bytes\":null");
+  else
+    printf("%s,\"budget_bytes\":%" PRIu64,
+           !model_fits(j, r)                ? "false"
+           : r->compute == VRAM_LLAMA_EXACT ? "true"
+                                            : "null",
+           j->budget);
+}

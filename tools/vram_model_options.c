@@ -1,0 +1,264 @@
+/* The options for files of models. */
+#include "vram_model.h"
+
+int model_is_option(const char *a) {
+  const char *at = HELP_MODEL;
+  cmd_option o;
+  while (cmd_next_option(&at, &o))
+    if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
+      return 1;
+  return 0;
+}
+
+/* ---- options with a value: the value behind option a; 0: error printed ---- */
+
+static int set_count(file_job *j, const char *a, const char *v) {
+  const struct {
+    const char *name;
+    uint32_t *to;
+    int64_t least, most;
+  } count[] = {{"--ctx", &j->o.n_ctx, 1, INT32_MAX},
+               {"--n-batch", &j->o.n_batch, 1, INT32_MAX},
+               {"--n-ubatch", &j->o.n_ubatch, 1, INT32_MAX},
+               {"--slots", &j->o.slots, 1, 256},
+               {"--outputs", &j->o.outputs, 1, INT32_MAX},
+               {"--ngl", &j->o.layers, 0, INT32_MAX},
+               {"--devices", &j->o.devices, 1, VRAM_LLAMA_MAX_DEVICES},
+               {"--main-gpu", &j->o.main_gpu, 0, VRAM_LLAMA_MAX_DEVICES - 1},
+               {"--n-cpu-moe", &j->o.n_cpu_moe, 0, INT32_MAX}};
+  char expected[64];
+  int64_t n;
+  size_t i = 0;
+  while (strcmp(a, count[i].name) != 0)
+    i++;
+  snprintf(expected, sizeof expected, "%" PRId64 " to %" PRId64, count[i].least, count[i].most);
+  if (!cmd_parse_count(v, count[i].least, count[i].most, &n)) {
+    char what[40];
+    snprintf(what, sizeof what, "not a count for %s:", a);
+    return cmd_bad(what, v, expected), 0;
+  }
+  *count[i].to = (uint32_t)n;
+  if (!strcmp(a, "--ngl"))
+    j->o.has_layers = 1;
+  return 1;
+}
+
+static int set_cache(file_job *j, const char *a, const char *v) {
+  static const char list[] = "f16 bf16 f32 q8_0 q5_1 q5_0 q4_1 q4_0 iq4_nl";
+  const vram_dtype d = vram_dtype_from_name(v);
+  if (!d || !cmd_in(vram_dtype_name(d), list))
+    return cmd_bad("no type of a cache:", v, list), 0;
+  if (strcmp(a, "--cache-v") != 0)
+    j->o.cache_k = d;
+  if (strcmp(a, "--cache-k") != 0)
+    j->o.cache_v = d;
+  return 1;
+}
+
+/* The place of v in a list of words that blanks divide, from 0 on; -1: error printed. */
+static int word_of(const char *a, const char *v, const char *list) {
+  char what[40];
+  const char *at = list;
+  int i = 0;
+  for (; cmd_in(v, list); i++, at += strcspn(at, " "), at += *at == ' ')
+    if (!strncmp(at, v, strlen(v)) && (!at[strlen(v)] || at[strlen(v)] == ' '))
+      return i;
+  snprintf(what, sizeof what, "unknown %s", a);
+  cmd_bad(what, v, list);
+  return -1;
+}
+
+static int set_word(file_job *j, const char *a, const char *v) {
+  const int is_flash = !strcmp(a, "--flash-attn"), is_split = !strcmp(a, "--split-mode"),
+            is_device = !strcmp(a, "--device");
+  const int i = word_of(a, v,
+                        is_flash    ? "auto on off"
+                        : is_split  ? "layer none"
+                        : is_device ? "gpu cpu"
+                                    : "0 1");
+  if (i < 0)
+    return 0;
+  if (is_flash)
+    j->o.flash_attention = i == 1 ? VRAM_LLAMA_ON : i ? VRAM_LLAMA_OFF : VRAM_LLAMA_AUTO;
+  else if (is_split)
+    j->o.split = i ? VRAM_LLAMA_SPLIT_NONE : VRAM_LLAMA_SPLIT_LAYER;
+  else if (is_device)
+    j->o.is_cpu = i == 1;
+  else if (!strcmp(a, "--unified"))
+    j->o.unified = i == 1;
+  else
+    j->o.repack = i ? VRAM_LLAMA_ON : VRAM_LLAMA_OFF;
+  return 1;
+}
+
+static int set_shares(file_job *j, const char *a, const char *v) {
+  const char *s = v;
+  double sum = 0;
+  uint32_t n = 0;
+  (void)a;
+  while (*s && n < VRAM_LLAMA_MAX_DEVICES) {
+    const size_t digits = strspn(s, "0123456789"),
+                 more = s[digits] == '.' ? 1 + strspn(s + digits + 1, "0123456789") : 0;
+    double unit = 1;
+    size_t i;
+    if (!digits || digits > 9 || more > 9 || (s[digits + more] && s[digits + more] != ','))
+      break;
+    for (j->share[n] = 0, i = 0; i < digits + more; i++)
+      if (i != digits) {
+        unit /= i > digits ? 10 : 1;
+        j->share[n] =
+            i < digits ? j->share[n] * 10 + (s[i] - '0') : j->share[n] + (s[i] - '0') * unit;
+      }
+    sum += j->share[n++];
+    s += digits + more + (s[digits + more] == ',' && s[digits + more + 1]);
+  }
+  if (*s || !(sum > 0))
+    return cmd_bad("not shares of devices:", v, "numbers as in 3,1, at most 16"), 0;
+  j->o.tensor_split = j->share;
+  j->o.ntensor_split = n;
+  return 1;
+}
+
+static int set_override(file_job *j, const char *a, const char *v) {
+  const char *is = strrchr(v, '=');
+  vram_llama_override *o = j->override_tensor + j->o.noverride_tensor;
+  int64_t device = -1;
+  (void)a;
+  if (j->o.noverride_tensor == MAX_OVERRIDES)
+    return cmd_bad("more than 32 of --override-tensor", NULL, NULL), 0;
+  if (!is || is == v ||
+      (strcmp(is + 1, "CPU") != 0 &&
+       (strncmp(is + 1, "CUDA", 4) != 0 ||
+        !cmd_parse_count(is + 5, 0, VRAM_LLAMA_MAX_DEVICES - 1, &device))))
+    return cmd_bad("not a pattern and where its tensors lie:", v, "PATTERN=CPU, PATTERN=CUDA0"), 0;
+  o->pattern = v;
+  o->pattern_len = (uint32_t)(is - v);
+  o->device = (int32_t)device;
+  j->o.override_tensor = j->override_tensor;
+  j->o.noverride_tensor++;
+  return 1;
+}
+
+static int set_device(file_job *j, const char *a, const char *v) {
+  const vram_gpu *g;
+  if (!strcmp(a, "--cc"))
+    return (j->o.cc = cmd_parse_cc(v)) != 0;
+  if (!strcmp(a, "--budget")) {
+    j->has_budget = 1;
+    return cmd_parse_size(v, &j->budget) || (cmd_bad("not a size", v, "24GiB, 80GB, bytes"), 0);
+  }
+  g = cmd_find_gpu(v);
+  if (!g)
+    return 0;
+  j->gpu = g->name;
+  j->o.cc = g->cc;
+  if (!j->has_budget)
+    j->budget = g->bytes;
+  return 1;
+}
+
+static int set_units(file_job *j, const char *a, const char *v) {
+  (void)j, (void)a;
+  return cmd_set_units(v);
+}
+
+/* ---- arguments ---- */
+
+static int file_flag(file_job *j, const char *a) {
+  if (!strcmp(a, "--json"))
+    return j->json = 1;
+  if (!strcmp(a, "--csv"))
+    return j->csv = 1;
+  if (!strcmp(a, "--table"))
+    return j->table = 1;
+  if (!strcmp(a, "--no-table"))
+    return j->table = 0, 1;
+  if (!strcmp(a, "--no-kv-offload"))
+    return j->o.no_kv_offload = 1;
+  if (!strcmp(a, "--swa-full"))
+    return j->o.swa_full = 1;
+  return 0;
+}
+
+static int is_option_of_estimate(const char *a) {
+  const char *const *help = help_estimate;
+  cmd_option o;
+  for (; *help; help++) {
+    const char *at = *help;
+    while (cmd_next_option(&at, &o))
+      if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
+        return 1;
+  }
+  return 0;
+}
+
+/* One option; how many arguments it took, 0: error printed. */
+static int file_option(file_job *j, const char *a, const char *v) {
+  static const struct {
+    const char *names;
+    int (*set)(file_job *j, const char *a, const char *v);
+  } valued[] = {
+      {"--ctx --n-batch --n-ubatch --slots --outputs --ngl --devices --main-gpu --n-cpu-moe",
+       set_count},
+      {"--kv --cache-k --cache-v", set_cache},
+      {"--flash-attn --unified --repack --device --split-mode", set_word},
+      {"--tensor-split", set_shares},
+      {"--override-tensor", set_override},
+      {"--gpu --cc --budget", set_device},
+      {"--units", set_units}};
+  size_t i = 0;
+  if (!cmd_in(a, "--json --csv --table --no-table --units"))
+    j->runs = a;
+  if (file_flag(j, a))
+    return 1;
+  while (i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names))
+    i++;
+  if (i < sizeof valued / sizeof *valued) {
+    if (!v || !strncmp(v, "--", 2))
+      return cmd_bad("no value behind", a, NULL), 0;
+    return valued[i].set(j, a, v) ? 2 : 0;
+  }
+  if (is_option_of_estimate(a))
+    return cmd_bad("an option of models in the text form:", a, NULL), 0;
+  return cmd_unknown_option(a, "estimate", NULL, "");
+}
+
+static int file_check(file_job *j) {
+  if (j->json && j->csv)
+    return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
+  if (j->table && j->json)
+    return cmd_bad("standard output is taken by --json, --csv or a FILE -: no place for", "--table",
+                   NULL);
+  if (j->o.is_cpu && (j->gpu || j->o.devices || j->o.has_layers))
+    return cmd_bad("--device cpu excludes",
+                   j->gpu         ? "--gpu"
+                   : j->o.devices ? "--devices"
+                                  : "--ngl",
+                   NULL);
+  if (j->o.ntensor_split > (j->o.devices ? j->o.devices : 1))
+    return cmd_bad("more shares in --tensor-split than devices", NULL, "--devices");
+  if (j->gpu)
+    j->has_budget = 1;
+  return FITS;
+}
+
+int model_arguments(file_job *j, int argc, char **argv) {
+  int i;
+  memset(j, 0, sizeof *j);
+  for (i = 0; i < argc;) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+      j->model = NULL;
+      return cmd_help(help_estimate, stdout), FITS;
+    }
+    if (argv[i][0] == '-' && argv[i][1]) {
+      const int n = file_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      if (!n)
+        return USAGE;
+      i += n;
+    } else if (j->model)
+      return cmd_bad("a second model", argv[i], "one");
+    else
+      j->model = argv[i++];
+  }
+  return file_check(j);
+}

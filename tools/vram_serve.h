@@ -1,0 +1,54 @@
+/* What a serving engine keeps of a model, for the command. */
+#ifndef VRAM_SERVE_H
+#define VRAM_SERVE_H
+
+#include "vram_command.h"
+
+#define HELP_SERVE                                                                                 \
+  "serving engine\n"                                                                               \
+  "  --engine vllm|sglang  blocks and tokens that it keeps of a model; without MODEL,\n"           \
+  "                        takes --gpu, --json, --rules and these:\n"                              \
+  "  --kv ROWS             full:LAYERSxHEADSxDIM[xDIM of values], latent:LAYERSxDIM,\n"            \
+  "                        sliding:LAYERSxHEADSxDIM@WINDOW, chunked: the same,\n"                  \
+  "                        state:LAYERSxELEMENTS[DTYPE][+...], divided by commas\n"                \
+  "  --max-model-len N     tokens of one request\n"                                                \
+  "  --memory SIZE         of the device, instead of --gpu\n"                                      \
+  "  --util X              share of it (default: the engine's)\n"                                  \
+  "  --weights SIZE        of the model, in equal shares for all ranks\n"                          \
+  "  --tp N                ranks (default: 1)\n"                                                   \
+  "  --kv-cache-dtype TYPE (default: bf16)\n"                                                      \
+  "  --kv-cache-memory SIZE\n"                                                                     \
+  "                        known: no range\n"                                                      \
+  "  --num-speculative-tokens N\n"                                                                 \
+  "                        of the draft: as many states more for a request\n"                      \
+  "  --block-size N, --max-num-batched-tokens N, --max-num-seqs N\n"                               \
+  "                        (default: the engine's)\n"                                              \
+  "  --hidden N, --intermediate N, --vocab N\n"                                                    \
+  "                        of the model, for the range of the trial run\n"                         \
+  "  --enforce-eager       no CUDA graphs\n"                                                       \
+  "  --disable-hybrid-kv-cache-manager, --mamba-prefix-caching\n"
+
+/* Those that mean nothing without --engine. */
+#define SERVE_OPTIONS                                                                              \
+  "--kv --util --memory --weights --kv-cache-memory --kv-cache-dtype --max-model-len "             \
+  "--num-speculative-tokens --max-num-batched-tokens --max-num-seqs --tp --block-size --hidden "   \
+  "--intermediate --vocab "                                                                        \
+  "--enforce-eager --disable-hybrid-kv-cache-manager --mamba-prefix-caching"
+
+enum { SERVE_ROWS = VRAM_SERVE_MAX_ROWS };
+
+/* What a reader of model files fills in; what it does not know stays 0. */
+typedef struct serve_model {
+  const char *name;
+  vram_kv_layer layer[SERVE_ROWS];
+  vram_kv kv;             /* of these rows */
+  uint64_t weights_bytes; /* of the whole model */
+  uint64_t max_model_len; /* that the model was made for */
+  uint32_t hidden, intermediate, vocab;
+} serve_model;
+
+/* `vram estimate --engine`: the arguments, and the model where a file was read (NULL: --kv has its
+   layers). The exit status. */
+int serve_command(int argc, char **argv, const serve_model *m);
+
+#endif
