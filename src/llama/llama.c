@@ -1,5 +1,5 @@
 /* >>llama/llama    what llama.cpp allocates for a GGUF file */
-#include "llama/llama.h"
+#include "llama/graph.h"
 
 enum {
   VRAM__LLAMA_ROW_PADDING = 512, /* ggml-cuda/common.cuh: MATRIX_ROW_PADDING */
@@ -83,7 +83,9 @@ static vram_result vram__llama_total(const vram__llama *l, vram_llama_report *r,
   return VRAM_OK;
 }
 
-static vram_result vram__llama_count(vram__llama *l, vram_llama_report *r, vram_error *e) {
+/* The memory behind l is that of the graph. */
+static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_report *r,
+                                     vram_error *e) {
   vram_result code = vram__llama_read(l, e);
   uint32_t i;
   if (code)
@@ -100,6 +102,7 @@ static vram_result vram__llama_count(vram__llama *l, vram_llama_report *r, vram_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
+  vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;
   r->n_batch = l->n_batch;
@@ -127,7 +130,7 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
   vram__memory_zero(l, sizeof *l);
   l->file = f;
   l->options = o;
-  code = vram__llama_count(l, r, e);
+  code = vram__llama_count(l, bytes - off, r, e);
   if (code)
     vram__memory_zero(r, sizeof *r);
   return code;
