@@ -207,7 +207,7 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__build_at(b, rotation)->bytes / 4;
   for (all = 64; all * all < n; all *= 2)
     ;
-  n = vram__build_at(b, a)->ne[0] * vram__build_at(b, a)->ne[1] * vram__build_at(b, a)->ne[2];
+  n = vram__build_at(b, a)->bytes / 4;
   v = vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
@@ -231,10 +231,11 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
   uint64_t bytes = 0;
   if (b->device == b->host)
     return 0;
+  cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
   if (b->m->k_type != VRAM_F16)
-    bytes += cells * y->n_head_kv * y->head_k * 2;
+    bytes = vram__product_or_overflow(cells, y->head_k);
   if (b->m->v_type != VRAM_F16)
-    bytes += cells * y->n_head_kv * y->head_v * 2;
+    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
   return bytes;
 }
 
@@ -258,7 +259,8 @@ static int32_t vram__build_attend(vram__build *b, int32_t q) {
   const vram_llama_cache *c = b->m->cache + y->cache;
   int32_t i, mask = b->mask[y->cache];
   if (mask < 0) {
-    mask = vram__build_input(b, b->tokens * c->cells * (b->m->flash_attention ? 2 : 4));
+    mask = vram__build_input(
+        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), c->cells));
     b->mask[y->cache] = mask;
   }
   if (!b->m->flash_attention)
@@ -266,7 +268,9 @@ static int32_t vram__build_attend(vram__build *b, int32_t q) {
   i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
   i = vram__build_node(b, y->head_v, y->n_head, b->tokens, i);
   vram__build_source(b, i, mask);
-  vram__build_at(b, i)->bytes += vram__build_flash_room(b, y, c->cells * c->streams);
+  vram__build_at(b, i)->bytes = vram__sum_or_overflow(
+      vram__build_at(b, i)->bytes,
+      vram__build_flash_room(b, y, vram__product_or_overflow(c->cells, c->streams)));
   return vram__build_view(b, i, (uint64_t)y->head_v * y->n_head, b->tokens, 1);
 }
 
@@ -337,7 +341,7 @@ static int32_t vram__build_attention(vram__build *b, int32_t x) {
   vram__build_qkv a = vram__build_project(b, x);
   if (b->k_index[y->cache] < 0) {
     b->k_index[y->cache] = vram__build_input(b, b->tokens * 8);
-    b->v_index[y->cache] = vram__build_input(b, b->tokens * 8 * v_rows);
+    b->v_index[y->cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, v_rows));
   }
   vram__build_store(b, a.k, b->k_index[y->cache]);
   vram__build_store(b, a.v, b->v_index[y->cache]);
@@ -545,7 +549,8 @@ static int32_t vram__build_layer(vram__build *b, int32_t x, int is_last) {
 static int32_t vram__build_embed(vram__build *b) {
   const uint64_t width = b->m->n_embd;
   int32_t tokens = vram__build_input(b, b->tokens * 4), i, p;
-  vram__build_input(b, b->tokens * width * 4); /* embeddings in place of tokens */
+  vram__build_input(
+      b, vram__product_or_overflow(b->tokens * 4, width)); /* embeddings in place of tokens */
   i = vram__build_node(b, width, b->tokens, 1, tokens);
   vram__build_at(b, i)->buffer = (int8_t)b->host;
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
