@@ -90,7 +90,7 @@ def run(record):
     said = [f"n_ctx {record['n_ctx']}", f"output {record['output_mib']}"]
     if record.get("fa"):
         said.append(f"flash {int(record['fa'] == 'enabled')}")
-    said += [f"buffer {name} {b[0]} {b[1]}" for name, b in record["buffers"].items()]
+    said += [f"buffer {name} {b[0]} {b[1]} {b[2]}" for name, b in record["buffers"].items()]
     said += [f"cache {' '.join(map(str, c))}" for c in record.get("kv", [])]
     r, s = record.get("rs_mib", [0, 0])
     return f"run {' '.join(words)} : {' : '.join(said)} : states {r} {s}"

@@ -195,6 +195,8 @@ static void near(uint64_t bytes, const char *mib, const char *what) {
   test_true(d < 0.00501 && d > -0.00501, what, __FILE__, __LINE__);
 }
 
+static uint32_t exact; /* compute buffers that are not only bounded */
+
 static const vram_llama_buffer *buffer(const vram_llama_report *r, const char *name) {
   static const vram_llama_buffer none;
   uint32_t i;
@@ -218,6 +220,14 @@ static void said_cache(const vram_llama_report *r, char **w) {
   near(c->v_bytes, w[6], "V");
 }
 
+/* Equal where a rule builds the graph; elsewhere what logits need, which is seldom too much. */
+static void said_compute(const vram_llama_report *r, const char *name, const char *bytes) {
+  const uint64_t ours = buffer(r, name)->compute_bytes;
+  if (r->compute == VRAM_LLAMA_EXACT)
+    EQUAL(ours, number(bytes));
+  exact += r->compute == VRAM_LLAMA_EXACT;
+}
+
 static void said(const vram_llama_report *r, uint32_t i) {
   uint64_t model = 0, context = 0, caches = 0;
   for (; i < nword; i++) {
@@ -230,6 +240,7 @@ static void said(const vram_llama_report *r, uint32_t i) {
     else if (!strcmp(word[i], "buffer")) {
       EQUAL(buffer(r, word[i + 1])->model_bytes, number(word[i + 2]));
       EQUAL(buffer(r, word[i + 1])->context_bytes, number(word[i + 3]));
+      said_compute(r, word[i + 1], word[i + 4]);
       model += number(word[i + 2]);
       context += number(word[i + 3]);
     } else if (!strcmp(word[i], "cache")) {
@@ -296,6 +307,7 @@ static void test_golden(const char *path) {
       line_run();
     }
   }
+  CHECK(exact >= 70);
   if (f != stdin)
     fclose(f);
   CHECK(runs >= 100);
