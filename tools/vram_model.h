@@ -25,14 +25,14 @@
   "                        (default: auto)\n"                                                      \
   "  --ngl N               layers on the devices, with the output (default: all)\n"                \
   "  --device gpu|cpu      cpu: no device at all\n"                                                \
-  "  --devices N           equal devices, with --gpu or --budget for each (default: 1)\n"          \
+  "  --devices N           equal devices, each with --gpu or --budget (default: 1)\n"              \
   "  --tensor-split A,B    their shares of the layers (default: equal)\n"                          \
   "  --split-mode layer|none\n"                                                                    \
   "                        none: one device alone, --main-gpu\n"                                   \
   "  --main-gpu N          which one, from 0 on\n"                                                 \
   "  --n-cpu-moe N         experts of the first N layers stay on the host\n"                       \
   "  --override-tensor PATTERN=CPU|CUDA0\n"                                                        \
-  "                        tensors with such names lie there; may be given more often\n"           \
+  "                        tensors with such names lie there; repeatable\n"                        \
   "  --no-kv-offload       the cache stays on the host\n"                                          \
   "  --swa-full            sliding windows keep all cells\n"                                       \
   "  --repack 0|1          weights as the CPU's kernels want them (default: 1)\n"

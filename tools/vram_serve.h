@@ -6,9 +6,9 @@
 
 #define HELP_SERVE                                                                                 \
   "serving engine\n"                                                                               \
-  "  --engine vllm|sglang  blocks and tokens that it keeps of a model; without MODEL,\n"           \
+  "  --engine vllm|sglang  blocks and tokens that it keeps; without MODEL it\n"                    \
   "                        takes --gpu, --json, --rules and these:\n"                              \
-  "  --kv ROWS             full:LAYERSxHEADSxDIM[xDIM of values], latent:LAYERSxDIM,\n"            \
+  "  --kv ROWS             full:LAYERSxHEADSxDIM[xVALUE_DIM], latent:LAYERSxDIM,\n"                \
   "                        sliding:LAYERSxHEADSxDIM@WINDOW, chunked: the same,\n"                  \
   "                        state:LAYERSxELEMENTS[DTYPE][+...], divided by commas\n"                \
   "  --max-model-len N     tokens of one request\n"                                                \
