@@ -2326,8 +2326,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
 #define VRAM_OPS(X) X(add) X(sub) X(mul) X(div) X(floor_divide) X(pow) X(maximum) X(minimum) \
   X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
-  X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
-  X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(tan) X(atan2) X(cosh) X(asinh) \
+  X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(tan) X(log1p) X(log2) X(expm1) \
+  X(exp2) X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) \
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
   X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \
@@ -18021,6 +18021,8 @@ VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposin
 VRAM__OP_POINTWISE(
     logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
+VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, shifted(powered(y)))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
 
@@ -18155,8 +18157,6 @@ VRAM__OP_POINTWISE(acos, "acos", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_A
                    "inplace", "x0: mul(grad, neg(rsqrt(shifted(mul(neg(x0), x0)))))");
 VRAM__OP_POINTWISE(atan, "atan", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace", "x0: div(grad, shifted(mul(x0, x0)))");
-VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, shifted(powered(y)))");
 VRAM__OP(atan2, "atan2: x other", 2, 2, bcast, FLOAT, none, atan2, atan2, each, NONE, 0,
          VRAM__OP_REAL, "");
 VRAM__OP_POINTWISE(cosh, "cosh", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -55330,9 +55330,12 @@ static double vram__json_power(int64_t n) {
   uint64_t k = n < 0 ? (uint64_t)-n : (uint64_t)n;
   if (k > 400)
     return n < 0 ? 0 : 1e300 * 1e300;
-  for (; k; k >>= 1, base *= base)
+  while (k) {
     if (k & 1)
       power *= base;
+    k >>= 1;
+    base *= base;
+  }
   return power;
 }
 
@@ -58045,7 +58048,7 @@ static void vram__hf_class(vram__hf *h) {
   }
   name = (const vram_file_text *)v->array;
   if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
-      vram__text_equal(name->text + name->count - 5, "Model", 5))
+      vram__text_is(name->text + name->count - 5, 5, "Model"))
     return;
   for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(decoder[i]);
@@ -58344,6 +58347,8 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
   vram__reader r;
   if (vram__reader_begin(&r, f, s, e))
     return r.result;
+  if (!f->mem)
+    return vram__reader_fail(&r, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
   if ((f->format && f->format != format) || (format == VRAM_FILE_INDEX && f->index))
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0, "a part of another format");
   if (format != VRAM_FILE_INDEX)
@@ -59299,7 +59304,7 @@ static int vram__pattern_named(uint64_t *set, char c) {
 
 /* A letter behind a backslash, which stands for itself unless it is one of a word. */
 static void vram__pattern_escape(vram__pattern *p, uint64_t *set) {
-  const char c = p->at < p->end ? *p->at++ : 'a';
+  const char c = (char)(p->at < p->end ? *p->at++ : 'a');
   if (vram__pattern_named(set, c))
     return;
   if (vram__name_start(c) || vram__digit(c))
@@ -59402,7 +59407,7 @@ static uint32_t vram__pattern_number(vram__pattern *p) {
 
 static vram__pattern_count vram__pattern_quantifier(vram__pattern *p) {
   vram__pattern_count n = {1, 1, 0};
-  const char c = p->at < p->end ? *p->at : 'a';
+  const char c = (char)(p->at < p->end ? *p->at : 'a');
   if (c != '*' && c != '+' && c != '?' && c != '{')
     return n;
   p->at++;
@@ -60006,7 +60011,7 @@ static void vram__graph_spread(vram__graph *g) {
       if (n->view >= 0)
         continue;
       if (n->buffer >= 0)
-        at = n->buffer == host && pass < 2 && g->nbuffer > 1 ? (int8_t)-1 : n->buffer;
+        at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
       else
         n->buffer = at;
     }
@@ -60014,7 +60019,7 @@ static void vram__graph_spread(vram__graph *g) {
   for (uint32_t k = 0; k < g->norder; k++) {
     vram__graph_node *n = g->node + g->order[k];
     if (n->buffer < 0)
-      n->buffer = n->view >= 0 ? g->node[n->view].buffer : host;
+      n->buffer = (int8_t)(n->view >= 0 ? g->node[n->view].buffer : host);
   }
 }
 
@@ -60068,7 +60073,7 @@ static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_
 /* Is a source to be copied for a node? Views go with what they are views of. */
 static int vram__graph_is_elsewhere(const vram__graph *g, int32_t source, int8_t buffer) {
   const vram__graph_node *s = g->node + source;
-  int8_t at = s->view >= 0 ? g->node[s->view].buffer : s->buffer;
+  int8_t at = (int8_t)(s->view >= 0 ? g->node[s->view].buffer : s->buffer);
   return at != buffer;
 }
 
@@ -61162,6 +61167,12 @@ VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
   return NULL;
 }
 
+/* A double as Python has it: i387 keeps more digits until a number is stored. */
+static double vram__serve_rounded(double v) {
+  volatile double stored = v;
+  return stored;
+}
+
 static int vram__kv_has_window(vram_kv_kind kind) {
   return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
 }
@@ -61441,11 +61452,11 @@ static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
   uint64_t block = UINT64_MAX;
   uint32_t i;
   to->blocks = to->kv_bytes / r->block_bytes;
-  to->concurrency = (double)to->blocks / (double)r->blocks_per_request;
+  to->concurrency = vram__serve_rounded((double)to->blocks / (double)r->blocks_per_request);
   to->serves_one =
       to->blocks >= r->blocks_per_request + (s->rules->by_requests ? 1 : 0); /* the null block */
   if (s->rules->by_requests) {
-    to->tokens = (uint64_t)(to->concurrency * (double)s->o->max_model_len);
+    to->tokens = (uint64_t)vram__serve_rounded(to->concurrency * (double)s->o->max_model_len);
     return;
   }
   for (i = 0; i < s->nspec; i++)
@@ -61494,10 +61505,10 @@ static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
     if (p->row.kind != VRAM_KV_STATE)
       cell += full && p->row.kind == VRAM_KV_SLIDING ? bytes * s->rules->window_share : bytes;
   }
-  tokens = cell > 0 ? (uint64_t)(room / cell) : 0;
+  tokens = cell > 0 ? (uint64_t)vram__serve_rounded(room / cell) : 0;
   to->blocks = tokens / s->block;
   to->tokens = to->blocks * s->block;
-  to->concurrency = (double)to->tokens / (double)s->o->max_model_len;
+  to->concurrency = vram__serve_rounded((double)to->tokens / (double)s->o->max_model_len);
   to->serves_one = to->tokens >= s->o->max_model_len;
 }
 
@@ -61552,7 +61563,7 @@ static void vram__serve_terms(const vram__serve *s) {
 
 /* ceil(device * utilization), as Python has it. */
 static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
-  const double share = (double)bytes * s->r->utilization;
+  const double share = vram__serve_rounded((double)bytes * s->r->utilization);
   const uint64_t whole = (uint64_t)share;
   return s->o->engine == VRAM_ENGINE_VLLM && (double)whole < share ? whole + 1 : whole;
 }

@@ -1,5 +1,5 @@
-# "Add an op" of CONTRIBUTING.md, done: the row goes where it says, the library is built, and the
-# streams are those that PyTorch made (tests/add_op, by tools/measure_op.py). The exporter writes the
+# "Add an op" of CONTRIBUTING.md, done: its row is taken out and goes where it says, the library is built,
+# and the streams are those that PyTorch made (tests/add_op, by tools/measure_op.py). The exporter writes the
 # op without a word about it; this needs a PYTHON with torch. Sourced by part.sh.
 work=$PWD/build/addop
 rm -rf "$work"
@@ -8,7 +8,10 @@ cp -r src tests tools Makefile vram.h vram_cuda.h examples "$work" 2>"$work/log"
 sed -n '/^## Add an op/,/^## /p' CONTRIBUTING.md | sed -n '/^```c/,/^```/p' | sed '/^```/d' >"$work/row"
 grep -q '^VRAM__OP' "$work/row" && ok || bad "CONTRIBUTING.md has no row"
 op=$(sed -n 's/^VRAM__OP[A-Z_]*(\([a-z0-9_]*\),.*/\1/p' "$work/row")
-grep -q "X($op)" src/api/op_list.h && bad "$op is in the library already: the example needs another op" || ok
+rows="/^VRAM__OP_POINTWISE($op,/,/);\$/"
+sed -n "$rows p" src/ops/pointwise.c >"$work/there"
+same "the row is the library's" "$work/row" "$work/there"
+sed -i "$rows d" "$work/src/ops/pointwise.c"
 
 streams() { # streams: how the tree in $work plays the op
   (cd "$work" && "$MAKE" -s --no-print-directory vram.h build/plain/test_step B=build/plain UCC="${CC:-cc}" UFLAGS=-O0 &&

@@ -149,7 +149,7 @@ static vram_result shards(const char *index, const char *a, const char *b) {
   char text[256];
   vram_result r;
   vram_file_init(&file, mem, sizeof mem);
-  memcpy(text, index, strlen(index));
+  memcpy(text, index, strlen(index) + 1);
   r = read_part(text, strlen(index), 0);
   if (!r && a)
     r = read_part(data, compose(data, strlen(a), a, strlen(a), 2), 0);
@@ -282,7 +282,7 @@ static void json(void) {
     }
   *test_where = 0;
   for (i = 127; i <= 129; i++) { /* arrays: the object around them is one more */
-    memcpy(text, "{\"a\":", 5);
+    memcpy(text, "{\"a\":", 6);
     memset(text + 5, '[', (size_t)i);
     memset(text + 5 + i, ']', (size_t)i);
     text[5 + 2 * i] = '}';

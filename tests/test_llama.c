@@ -272,10 +272,9 @@ static void line_run(void) {
 static void line_file(void) {
   static uint8_t bytes[HEADER * 16];
   FILE *f = fopen(word[1], "rb");
-  if (!NEED(f != NULL))
-    return;
-  CHECK(read_header(bytes, fread(bytes, 1, sizeof bytes, f)));
-  fclose(f);
+  CHECK(f && read_header(bytes, fread(bytes, 1, sizeof bytes, f)));
+  if (f)
+    fclose(f);
 }
 
 static void test_golden(const char *path) {

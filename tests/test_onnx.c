@@ -25,7 +25,7 @@ static vram_result read_model(const void *data, uint64_t bytes, int by_ranges, u
   vram_file_source s;
   vram_result r;
   if (!mem)
-    mem = (char *)test_scratch(4 * MEMORY);
+    mem = (char *)test_scratch((size_t)4 * MEMORY);
   if (!exact || !mem)
     abort();
   memcpy(exact, data, (size_t)bytes);

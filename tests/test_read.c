@@ -242,7 +242,7 @@ static void calls(void) {
   uint32_t i;
   vram_result r = VRAM_ERR_CALL;
   memset(content, 0, sizeof content);
-  memcpy(content, "GGUF\3", 5);
+  memcpy(content, "GGUF\3", 6);
   content[16] = 100; /* keys of 1,000 bytes of text each */
   for (i = 0; i < 100; i++) {
     content[bytes] = 2;
@@ -281,8 +281,8 @@ static void put(uint64_t n, int bytes) {
 }
 static void put_text(const char *s) {
   put(strlen(s), 8);
-  memcpy(content + put_at, s, strlen(s));
-  put_at += strlen(s);
+  while (*s)
+    content[put_at++] = *s++;
 }
 static void put_head(uint64_t tensors, uint64_t keys) {
   put_at = 0;

@@ -109,8 +109,8 @@ static char *first_path(const char *path) {
   size_t i;
   if (is_split(path)) {
     to = name_in(path, n, "", 0);
-    if (to)
-      memcpy(to + n - SPLIT_NAME, "-00001", 6);
+    for (i = 0; to && i < 6; i++)
+      to[n - SPLIT_NAME + i] = "-00001"[i];
     if (!to || is_regular(to))
       return to;
     free(to);

@@ -5,8 +5,8 @@
 #define VRAM_OPS(X) X(add) X(sub) X(mul) X(div) X(floor_divide) X(pow) X(maximum) X(minimum) \
   X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
-  X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(log1p) X(log2) X(expm1) X(exp2) \
-  X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(tan) X(atan2) X(cosh) X(asinh) \
+  X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(tan) X(log1p) X(log2) X(expm1) \
+  X(exp2) X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) \
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
   X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \

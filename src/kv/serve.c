@@ -73,6 +73,12 @@ VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
   return NULL;
 }
 
+/* A double as Python has it: i387 keeps more digits until a number is stored. */
+static double vram__serve_rounded(double v) {
+  volatile double stored = v;
+  return stored;
+}
+
 static int vram__kv_has_window(vram_kv_kind kind) {
   return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
 }
@@ -352,11 +358,11 @@ static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
   uint64_t block = UINT64_MAX;
   uint32_t i;
   to->blocks = to->kv_bytes / r->block_bytes;
-  to->concurrency = (double)to->blocks / (double)r->blocks_per_request;
+  to->concurrency = vram__serve_rounded((double)to->blocks / (double)r->blocks_per_request);
   to->serves_one =
       to->blocks >= r->blocks_per_request + (s->rules->by_requests ? 1 : 0); /* the null block */
   if (s->rules->by_requests) {
-    to->tokens = (uint64_t)(to->concurrency * (double)s->o->max_model_len);
+    to->tokens = (uint64_t)vram__serve_rounded(to->concurrency * (double)s->o->max_model_len);
     return;
   }
   for (i = 0; i < s->nspec; i++)
@@ -405,10 +411,10 @@ static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
     if (p->row.kind != VRAM_KV_STATE)
       cell += full && p->row.kind == VRAM_KV_SLIDING ? bytes * s->rules->window_share : bytes;
   }
-  tokens = cell > 0 ? (uint64_t)(room / cell) : 0;
+  tokens = cell > 0 ? (uint64_t)vram__serve_rounded(room / cell) : 0;
   to->blocks = tokens / s->block;
   to->tokens = to->blocks * s->block;
-  to->concurrency = (double)to->tokens / (double)s->o->max_model_len;
+  to->concurrency = vram__serve_rounded((double)to->tokens / (double)s->o->max_model_len);
   to->serves_one = to->tokens >= s->o->max_model_len;
 }
 
@@ -463,7 +469,7 @@ static void vram__serve_terms(const vram__serve *s) {
 
 /* ceil(device * utilization), as Python has it. */
 static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
-  const double share = (double)bytes * s->r->utilization;
+  const double share = vram__serve_rounded((double)bytes * s->r->utilization);
   const uint64_t whole = (uint64_t)share;
   return s->o->engine == VRAM_ENGINE_VLLM && (double)whole < share ? whole + 1 : whole;
 }

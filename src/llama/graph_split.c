@@ -13,7 +13,7 @@ static void vram__graph_spread(vram__graph *g) {
       if (n->view >= 0)
         continue;
       if (n->buffer >= 0)
-        at = n->buffer == host && pass < 2 && g->nbuffer > 1 ? (int8_t)-1 : n->buffer;
+        at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
       else
         n->buffer = at;
     }
@@ -21,7 +21,7 @@ static void vram__graph_spread(vram__graph *g) {
   for (uint32_t k = 0; k < g->norder; k++) {
     vram__graph_node *n = g->node + g->order[k];
     if (n->buffer < 0)
-      n->buffer = n->view >= 0 ? g->node[n->view].buffer : host;
+      n->buffer = (int8_t)(n->view >= 0 ? g->node[n->view].buffer : host);
   }
 }
 
@@ -75,7 +75,7 @@ static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_
 /* Is a source to be copied for a node? Views go with what they are views of. */
 static int vram__graph_is_elsewhere(const vram__graph *g, int32_t source, int8_t buffer) {
   const vram__graph_node *s = g->node + source;
-  int8_t at = s->view >= 0 ? g->node[s->view].buffer : s->buffer;
+  int8_t at = (int8_t)(s->view >= 0 ? g->node[s->view].buffer : s->buffer);
   return at != buffer;
 }
 

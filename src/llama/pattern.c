@@ -99,7 +99,7 @@ static int vram__pattern_named(uint64_t *set, char c) {
 
 /* A letter behind a backslash, which stands for itself unless it is one of a word. */
 static void vram__pattern_escape(vram__pattern *p, uint64_t *set) {
-  const char c = p->at < p->end ? *p->at++ : 'a';
+  const char c = (char)(p->at < p->end ? *p->at++ : 'a');
   if (vram__pattern_named(set, c))
     return;
   if (vram__name_start(c) || vram__digit(c))
@@ -202,7 +202,7 @@ static uint32_t vram__pattern_number(vram__pattern *p) {
 
 static vram__pattern_count vram__pattern_quantifier(vram__pattern *p) {
   vram__pattern_count n = {1, 1, 0};
-  const char c = p->at < p->end ? *p->at : 'a';
+  const char c = (char)(p->at < p->end ? *p->at : 'a');
   if (c != '*' && c != '+' && c != '?' && c != '{')
     return n;
   p->at++;

@@ -533,3 +533,5 @@ VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan ~signbit ~isposin
 VRAM__OP_POINTWISE(
     logaddexp, "logaddexp logaddexp2", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
+VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x0: mul(grad, shifted(powered(y)))");

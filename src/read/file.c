@@ -203,6 +203,8 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
   vram__reader r;
   if (vram__reader_begin(&r, f, s, e))
     return r.result;
+  if (!f->mem)
+    return vram__reader_fail(&r, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
   if ((f->format && f->format != format) || (format == VRAM_FILE_INDEX && f->index))
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0, "a part of another format");
   if (format != VRAM_FILE_INDEX)

@@ -533,7 +533,7 @@ static void vram__hf_class(vram__hf *h) {
   }
   name = (const vram_file_text *)v->array;
   if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
-      vram__text_equal(name->text + name->count - 5, "Model", 5))
+      vram__text_is(name->text + name->count - 5, 5, "Model"))
     return;
   for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(decoder[i]);

@@ -213,9 +213,12 @@ static double vram__json_power(int64_t n) {
   uint64_t k = n < 0 ? (uint64_t)-n : (uint64_t)n;
   if (k > 400)
     return n < 0 ? 0 : 1e300 * 1e300;
-  for (; k; k >>= 1, base *= base)
+  while (k) {
     if (k & 1)
       power *= base;
+    k >>= 1;
+    base *= base;
+  }
   return power;
 }
 
