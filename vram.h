@@ -54765,9 +54765,10 @@ typedef struct vram__reader {
   const uint8_t *at, *end; /* of the window: what comes next, and its end */
   uint8_t *window;         /* NULL: the source is in memory */
   uint64_t window_bytes;
-  uint64_t end_offset; /* in the file, of `end` */
-  vram_error *error;   /* may be NULL */
-  vram_result result;  /* of the first error */
+  uint64_t end_offset;   /* in the file, of `end` */
+  vram_error *error;     /* may be NULL */
+  vram_result result;    /* of the first error */
+  vram_file_source head; /* what is read of a source that ends before its file does */
 } vram__reader;
 
 /* Names that were seen: each with what it stands for. Open addressing; grown while reading. */
@@ -55328,8 +55329,6 @@ VRAM__FN vram_result vram__json_keep(vram__json *j) {
 static double vram__json_power(int64_t n) {
   double base = n < 0 ? 0.1 : 10, power = 1;
   uint64_t k = n < 0 ? (uint64_t)-n : (uint64_t)n;
-  if (k > 400)
-    return n < 0 ? 0 : 1e300 * 1e300;
   while (k) {
     if (k & 1)
       power *= base;
@@ -55369,7 +55368,7 @@ static int vram__json_word(vram__json *j, const char *word) {
 
 /* NaN or Infinity: no number that anything is counted with. */
 static int vram__json_beyond(vram__json *j) {
-  const double infinity = 1e300 * 1e300;
+  const double infinity = vram__json_power(1 << 20); /* also where a double has 32 bits */
   const int is_nan = vram__json_peek(j->r) == 'N';
   j->is_integer = 0;
   j->number = is_nan ? infinity - infinity : j->is_negative ? -infinity : infinity;
@@ -56172,7 +56171,7 @@ static vram_result vram__st_place(vram_file *f, vram__json *j, vram_file_part *p
 }
 
 /* From here on the reader ends where the header does. */
-static vram_result vram__st_limit(vram__reader *r, vram_file_source *header) {
+static vram_result vram__st_limit(vram__reader *r) {
   const uint64_t n = vram__reader_u64(r, "the length of the header");
   if (r->result)
     return r->result;
@@ -56186,12 +56185,12 @@ static vram_result vram__st_limit(vram__reader *r, vram_file_source *header) {
     vram__error_number(r->error, " ", n);
     return r->result;
   }
-  *header = *r->source;
-  header->bytes = 8 + n;
-  r->source = header;
-  if (r->end_offset > header->bytes) {
-    r->end -= r->end_offset - header->bytes;
-    r->end_offset = header->bytes;
+  r->head = *r->source;
+  r->head.bytes = 8 + n;
+  r->source = &r->head;
+  if (r->end_offset > r->head.bytes) {
+    r->end -= r->end_offset - r->head.bytes;
+    r->end_offset = r->head.bytes;
   }
   return VRAM_OK;
 }
@@ -56230,19 +56229,18 @@ static vram_file_part *vram__st_part(vram_file *f, vram__reader *r, uint32_t *nu
 VRAM__FN vram_result vram__safetensors_read(vram_file *f, vram__reader *r) {
   vram_file_tensor *const before = f->tensor_last;
   const uint64_t present = r->source->bytes;
-  vram_file_source header;
   vram_file_tensor *t;
   vram_file_part *part;
   vram__json j;
   uint32_t number = 0;
-  if (vram__st_limit(r, &header))
+  if (vram__st_limit(r))
     return r->result;
   part = vram__st_part(f, r, &number);
   if (!part)
     return r->result;
   part->is_read = 1;
   part->present_bytes = present;
-  part->header_bytes = header.bytes;
+  part->header_bytes = r->head.bytes;
   vram__json_begin(&j, r, f);
   if (vram__st_entries(f, &j, number == 0) || vram__st_place(f, &j, part, before))
     return r->result;
@@ -56655,7 +56653,7 @@ VRAM__FN int vram__proto_next(vram__proto *p, vram__reader *r) {
 /* A copy of a field's bytes; NULL: an error. */
 VRAM__FN const char *vram__proto_text(const vram__proto *p, vram_file *f, vram__reader *r,
                                       uint32_t *len) {
-  if (p->bytes > VRAM__PROTO_MAX_NAME) {
+  if (p->bytes > (uint64_t)VRAM__PROTO_MAX_NAME) {
     vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, p->begin, "a name of more than 1 MiB");
     return NULL;
   }
@@ -57130,7 +57128,7 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       a->i = (int64_t)p.value;
       break;
     case VRAM__PROTO_B(4):
-      if (p.bytes > VRAM__PROTO_MAX_NAME)
+      if (p.bytes > (uint64_t)VRAM__PROTO_MAX_NAME)
         break; /* a compiled engine, say */
       a->kind = VRAM_ATTRIBUTE_TEXT;
       a->text = vram__proto_text(&p, f, r, &len);
@@ -57561,7 +57559,7 @@ static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, 
     return none;
   if (v->kind == VRAM_VALUE_NULL)
     return null;
-  if (v->kind != VRAM_VALUE_UINT || v->number.u > VRAM__HF_MAX_NUMBER) {
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > (uint64_t)VRAM__HF_MAX_NUMBER) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
     return none;
   }
@@ -59825,10 +59823,10 @@ typedef struct vram__graph {
   vram__graph_node *node;
   int32_t *order; /* nodes as they are computed; inputs and weights are in none */
   uint32_t nnode, norder, cap;
-  uint32_t nbuffer; /* the host is the last */
-  uint32_t ncopy;   /* of each input: more than 1 with pipeline parallelism */
-  uint8_t is_full;  /* the memory was too small */
-  vram__graph_heap heap[VRAM__GRAPH_BUFFERS];
+  uint32_t nbuffer;       /* the host is the last */
+  uint32_t ncopy;         /* of each input: more than 1 with pipeline parallelism */
+  uint8_t is_full;        /* the memory was too small */
+  vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
 
 /* graph_alloc.c */
@@ -60781,12 +60779,14 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
                                             uint64_t compute[VRAM__GRAPH_BUFFERS]) {
   vram__build b;
   vram__graph *g = (vram__graph *)memory;
+  const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
   vram__memory_zero(&b, sizeof b);
-  if (bytes < sizeof *g || !vram__build_begin(&b, m))
+  if (bytes < before || !vram__build_begin(&b, m))
     return VRAM_LLAMA_UNKNOWN;
   vram__memory_zero(g, sizeof *g);
-  g->cap = (uint32_t)((bytes - sizeof *g) / (sizeof *g->node + 3 * sizeof *g->order));
-  g->node = (vram__graph_node *)(void *)(g + 1);
+  g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
+  g->heap = (vram__graph_heap *)(void *)(g + 1);
+  g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   g->ncopy = 1;
@@ -61598,7 +61598,8 @@ static void vram__serve_batch(const vram__serve *s) {
   const vram_serve_options *o = s->o;
   const uint64_t device = o->device_bytes;
   vram_serve_report *r = s->r;
-  const int large = device >= VRAM__MIB(160 * 1024), medium = device >= VRAM__MIB(70 * 1024);
+  const int large = device >= VRAM__MIB(UINT64_C(160) * 1024),
+            medium = device >= VRAM__MIB(UINT64_C(70) * 1024);
   r->batched_tokens = o->batched_tokens;
   r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
   if (!r->batched_tokens) {

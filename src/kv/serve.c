@@ -504,7 +504,8 @@ static void vram__serve_batch(const vram__serve *s) {
   const vram_serve_options *o = s->o;
   const uint64_t device = o->device_bytes;
   vram_serve_report *r = s->r;
-  const int large = device >= VRAM__MIB(160 * 1024), medium = device >= VRAM__MIB(70 * 1024);
+  const int large = device >= VRAM__MIB(UINT64_C(160) * 1024),
+            medium = device >= VRAM__MIB(UINT64_C(70) * 1024);
   r->batched_tokens = o->batched_tokens;
   r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
   if (!r->batched_tokens) {

@@ -44,10 +44,10 @@ typedef struct vram__graph {
   vram__graph_node *node;
   int32_t *order; /* nodes as they are computed; inputs and weights are in none */
   uint32_t nnode, norder, cap;
-  uint32_t nbuffer; /* the host is the last */
-  uint32_t ncopy;   /* of each input: more than 1 with pipeline parallelism */
-  uint8_t is_full;  /* the memory was too small */
-  vram__graph_heap heap[VRAM__GRAPH_BUFFERS];
+  uint32_t nbuffer;       /* the host is the last */
+  uint32_t ncopy;         /* of each input: more than 1 with pipeline parallelism */
+  uint8_t is_full;        /* the memory was too small */
+  vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
 
 /* graph_alloc.c */

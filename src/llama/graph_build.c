@@ -628,12 +628,14 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
                                             uint64_t compute[VRAM__GRAPH_BUFFERS]) {
   vram__build b;
   vram__graph *g = (vram__graph *)memory;
+  const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
   vram__memory_zero(&b, sizeof b);
-  if (bytes < sizeof *g || !vram__build_begin(&b, m))
+  if (bytes < before || !vram__build_begin(&b, m))
     return VRAM_LLAMA_UNKNOWN;
   vram__memory_zero(g, sizeof *g);
-  g->cap = (uint32_t)((bytes - sizeof *g) / (sizeof *g->node + 3 * sizeof *g->order));
-  g->node = (vram__graph_node *)(void *)(g + 1);
+  g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
+  g->heap = (vram__graph_heap *)(void *)(g + 1);
+  g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   g->ncopy = 1;

@@ -46,7 +46,7 @@ static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, 
     return none;
   if (v->kind == VRAM_VALUE_NULL)
     return null;
-  if (v->kind != VRAM_VALUE_UINT || v->number.u > VRAM__HF_MAX_NUMBER) {
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > (uint64_t)VRAM__HF_MAX_NUMBER) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
     return none;
   }

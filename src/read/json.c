@@ -211,8 +211,6 @@ VRAM__FN vram_result vram__json_keep(vram__json *j) {
 static double vram__json_power(int64_t n) {
   double base = n < 0 ? 0.1 : 10, power = 1;
   uint64_t k = n < 0 ? (uint64_t)-n : (uint64_t)n;
-  if (k > 400)
-    return n < 0 ? 0 : 1e300 * 1e300;
   while (k) {
     if (k & 1)
       power *= base;
@@ -252,7 +250,7 @@ static int vram__json_word(vram__json *j, const char *word) {
 
 /* NaN or Infinity: no number that anything is counted with. */
 static int vram__json_beyond(vram__json *j) {
-  const double infinity = 1e300 * 1e300;
+  const double infinity = vram__json_power(1 << 20); /* also where a double has 32 bits */
   const int is_nan = vram__json_peek(j->r) == 'N';
   j->is_integer = 0;
   j->number = is_nan ? infinity - infinity : j->is_negative ? -infinity : infinity;

@@ -9,9 +9,10 @@ typedef struct vram__reader {
   const uint8_t *at, *end; /* of the window: what comes next, and its end */
   uint8_t *window;         /* NULL: the source is in memory */
   uint64_t window_bytes;
-  uint64_t end_offset; /* in the file, of `end` */
-  vram_error *error;   /* may be NULL */
-  vram_result result;  /* of the first error */
+  uint64_t end_offset;   /* in the file, of `end` */
+  vram_error *error;     /* may be NULL */
+  vram_result result;    /* of the first error */
+  vram_file_source head; /* what is read of a source that ends before its file does */
 } vram__reader;
 
 /* Names that were seen: each with what it stands for. Open addressing; grown while reading. */

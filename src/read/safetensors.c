@@ -250,7 +250,7 @@ static vram_result vram__st_place(vram_file *f, vram__json *j, vram_file_part *p
 }
 
 /* From here on the reader ends where the header does. */
-static vram_result vram__st_limit(vram__reader *r, vram_file_source *header) {
+static vram_result vram__st_limit(vram__reader *r) {
   const uint64_t n = vram__reader_u64(r, "the length of the header");
   if (r->result)
     return r->result;
@@ -264,12 +264,12 @@ static vram_result vram__st_limit(vram__reader *r, vram_file_source *header) {
     vram__error_number(r->error, " ", n);
     return r->result;
   }
-  *header = *r->source;
-  header->bytes = 8 + n;
-  r->source = header;
-  if (r->end_offset > header->bytes) {
-    r->end -= r->end_offset - header->bytes;
-    r->end_offset = header->bytes;
+  r->head = *r->source;
+  r->head.bytes = 8 + n;
+  r->source = &r->head;
+  if (r->end_offset > r->head.bytes) {
+    r->end -= r->end_offset - r->head.bytes;
+    r->end_offset = r->head.bytes;
   }
   return VRAM_OK;
 }
@@ -308,19 +308,18 @@ static vram_file_part *vram__st_part(vram_file *f, vram__reader *r, uint32_t *nu
 VRAM__FN vram_result vram__safetensors_read(vram_file *f, vram__reader *r) {
   vram_file_tensor *const before = f->tensor_last;
   const uint64_t present = r->source->bytes;
-  vram_file_source header;
   vram_file_tensor *t;
   vram_file_part *part;
   vram__json j;
   uint32_t number = 0;
-  if (vram__st_limit(r, &header))
+  if (vram__st_limit(r))
     return r->result;
   part = vram__st_part(f, r, &number);
   if (!part)
     return r->result;
   part->is_read = 1;
   part->present_bytes = present;
-  part->header_bytes = header.bytes;
+  part->header_bytes = r->head.bytes;
   vram__json_begin(&j, r, f);
   if (vram__st_entries(f, &j, number == 0) || vram__st_place(f, &j, part, before))
     return r->result;
