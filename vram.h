@@ -54908,13 +54908,8 @@ VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r);
 
 /* proto.c: the fields of a message of protobuf, one after the other. */
-enum {
-  VRAM__PROTO_VARINT = 0,
-  VRAM__PROTO_EIGHT = 1,
-  VRAM__PROTO_BYTES = 2,
-  VRAM__PROTO_FOUR = 5,
-  VRAM__PROTO_MAX_NAME = 1 << 20
-};
+enum { VRAM__PROTO_VARINT = 0, VRAM__PROTO_EIGHT = 1, VRAM__PROTO_BYTES = 2, VRAM__PROTO_FOUR = 5 };
+#define VRAM__PROTO_MAX_NAME UINT64_C(1048576)
 #define VRAM__PROTO_TAG(number, wire) ((uint32_t)(number) << 3 | (uint32_t)(wire))
 #define VRAM__PROTO_V(number) VRAM__PROTO_TAG(number, VRAM__PROTO_VARINT)
 #define VRAM__PROTO_B(number) VRAM__PROTO_TAG(number, VRAM__PROTO_BYTES)
@@ -54949,40 +54944,40 @@ VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
 /* hf_family.c: a row for each model_type. */
-enum {
-  VRAM__HF_QKV_BIAS = 1 << 0,   /* q, k, v always have a bias */
-  VRAM__HF_O_BIAS = 1 << 1,     /* so has what follows attention */
-  VRAM__HF_KEY_QKV = 1 << 2,    /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
-  VRAM__HF_KEY_O = 1 << 3,      /* so has what follows attention */
-  VRAM__HF_KEY_TRUE = 1 << 4,   /* which is true where it is missing */
-  VRAM__HF_QK_NORM = 1 << 5,    /* norms of a head of q and of k */
-  VRAM__HF_QK_FULL = 1 << 6,    /* norms of all heads of q and of k */
-  VRAM__HF_QK_KEY = 1 << 7,     /* of a head, where use_qk_norm (qk_layernorm) is true */
-  VRAM__HF_QK_HEADS = 1 << 8,   /* of all heads, where it is true */
-  VRAM__HF_NORM_BIAS = 1 << 9,  /* LayerNorm; without: RMSNorm */
-  VRAM__HF_PLAIN = 1 << 10,     /* two matrices; without: gate, up and down */
-  VRAM__HF_MLP_BIAS = 1 << 11,  /* always */
-  VRAM__HF_MLP_KEY = 1 << 12,   /* where mlp_bias (use_bias, bias) is true */
-  VRAM__HF_FUSED_QKV = 1 << 13, /* one matrix */
-  VRAM__HF_FUSED_UP = 1 << 14,  /* gate and up are one matrix */
-  VRAM__HF_HEAD_BIAS = 1 << 15,
-  VRAM__HF_HEAD_KEY = 1 << 16,  /* where lm_head_bias is true */
-  VRAM__HF_POSITIONS = 1 << 17, /* learned */
-  VRAM__HF_EMBED_NORM = 1 << 18,
-  VRAM__HF_MOE = 1 << 19,
-  VRAM__HF_CORRECTION = 1 << 20, /* a buffer of a number for each expert */
-  VRAM__HF_MLA = 1 << 21,
-  VRAM__HF_SINKS = 1 << 22, /* gpt-oss: a number for each head, biases of router and experts */
-  VRAM__HF_MAMBA = 1 << 23,
-  VRAM__HF_MAMBA2 = 1 << 24,
-  VRAM__HF_JAMBA = 1 << 25,
-  VRAM__HF_FALCON_H1 = 1 << 26,
-  VRAM__HF_LFM2 = 1 << 27,
-  VRAM__HF_ENCODER = 1 << 28,
-  VRAM__HF_VISION = 1 << 29,  /* SigLIP and a projector, of a class for images */
-  VRAM__HF_STABLELM = 1 << 30 /* norms of each head, one of a layer in parallel */
-};
-
+#define VRAM__HF_QKV_BIAS UINT32_C(0x1) /* q, k, v always have a bias */
+#define VRAM__HF_O_BIAS UINT32_C(0x2)   /* so has what follows attention */
+#define VRAM__HF_KEY_QKV                                                                           \
+  UINT32_C(0x4) /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
+#define VRAM__HF_KEY_O UINT32_C(0x8)       /* so has what follows attention */
+#define VRAM__HF_KEY_TRUE UINT32_C(0x10)   /* which is true where it is missing */
+#define VRAM__HF_QK_NORM UINT32_C(0x20)    /* norms of a head of q and of k */
+#define VRAM__HF_QK_FULL UINT32_C(0x40)    /* norms of all heads of q and of k */
+#define VRAM__HF_QK_KEY UINT32_C(0x80)     /* of a head, where use_qk_norm (qk_layernorm) is true */
+#define VRAM__HF_QK_HEADS UINT32_C(0x100)  /* of all heads, where it is true */
+#define VRAM__HF_NORM_BIAS UINT32_C(0x200) /* LayerNorm; without: RMSNorm */
+#define VRAM__HF_PLAIN UINT32_C(0x400)     /* two matrices; without: gate, up and down */
+#define VRAM__HF_MLP_BIAS UINT32_C(0x800)  /* always */
+#define VRAM__HF_MLP_KEY UINT32_C(0x1000)  /* where mlp_bias (use_bias, bias) is true */
+#define VRAM__HF_FUSED_QKV UINT32_C(0x2000) /* one matrix */
+#define VRAM__HF_FUSED_UP UINT32_C(0x4000)  /* gate and up are one matrix */
+#define VRAM__HF_HEAD_BIAS UINT32_C(0x8000)
+#define VRAM__HF_HEAD_KEY UINT32_C(0x10000)  /* where lm_head_bias is true */
+#define VRAM__HF_POSITIONS UINT32_C(0x20000) /* learned */
+#define VRAM__HF_EMBED_NORM UINT32_C(0x40000)
+#define VRAM__HF_MOE UINT32_C(0x80000)
+#define VRAM__HF_CORRECTION UINT32_C(0x100000) /* a buffer of a number for each expert */
+#define VRAM__HF_MLA UINT32_C(0x200000)
+#define VRAM__HF_SINKS                                                                             \
+  UINT32_C(0x400000) /* gpt-oss: a number for each head, biases of router and experts */
+#define VRAM__HF_MAMBA UINT32_C(0x800000)
+#define VRAM__HF_MAMBA2 UINT32_C(0x1000000)
+#define VRAM__HF_JAMBA UINT32_C(0x2000000)
+#define VRAM__HF_FALCON_H1 UINT32_C(0x4000000)
+#define VRAM__HF_LFM2 UINT32_C(0x8000000)
+#define VRAM__HF_ENCODER UINT32_C(0x10000000)
+#define VRAM__HF_VISION UINT32_C(0x20000000)   /* SigLIP and a projector, of a class for images */
+#define VRAM__HF_STABLELM UINT32_C(0x40000000) /* norms of each head, one of a layer in parallel   \
+                                                */
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
@@ -55368,7 +55363,7 @@ static int vram__json_word(vram__json *j, const char *word) {
 
 /* NaN or Infinity: no number that anything is counted with. */
 static int vram__json_beyond(vram__json *j) {
-  const double infinity = vram__json_power(1 << 20); /* also where a double has 32 bits */
+  const double infinity = vram__json_power(1000000); /* also where a double has 32 bits */
   const int is_nan = vram__json_peek(j->r) == 'N';
   j->is_integer = 0;
   j->number = is_nan ? infinity - infinity : j->is_negative ? -infinity : infinity;
@@ -56653,7 +56648,7 @@ VRAM__FN int vram__proto_next(vram__proto *p, vram__reader *r) {
 /* A copy of a field's bytes; NULL: an error. */
 VRAM__FN const char *vram__proto_text(const vram__proto *p, vram_file *f, vram__reader *r,
                                       uint32_t *len) {
-  if (p->bytes > (uint64_t)VRAM__PROTO_MAX_NAME) {
+  if (p->bytes > VRAM__PROTO_MAX_NAME) {
     vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, p->begin, "a name of more than 1 MiB");
     return NULL;
   }
@@ -57128,7 +57123,7 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       a->i = (int64_t)p.value;
       break;
     case VRAM__PROTO_B(4):
-      if (p.bytes > (uint64_t)VRAM__PROTO_MAX_NAME)
+      if (p.bytes > VRAM__PROTO_MAX_NAME)
         break; /* a compiled engine, say */
       a->kind = VRAM_ATTRIBUTE_TEXT;
       a->text = vram__proto_text(&p, f, r, &len);
@@ -57514,10 +57509,9 @@ VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len) {
 
 /* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
 
-enum {
-  VRAM__HF_MAX_LAYERS = 4096,
-  VRAM__HF_MAX_NUMBER = 1 << 30 /* the product of two, and a few of them, fit into 64 bits */
-};
+enum { VRAM__HF_MAX_LAYERS = 4096 };
+/* the product of two, and a few of them, fit into 64 bits */
+#define VRAM__HF_MAX_NUMBER UINT64_C(1073741824)
 
 /* What is being read, and what was counted up to now. */
 typedef struct vram__hf {
@@ -57559,7 +57553,7 @@ static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, 
     return none;
   if (v->kind == VRAM_VALUE_NULL)
     return null;
-  if (v->kind != VRAM_VALUE_UINT || v->number.u > (uint64_t)VRAM__HF_MAX_NUMBER) {
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > VRAM__HF_MAX_NUMBER) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
     return none;
   }

@@ -1,10 +1,9 @@
 /* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
 #include "read/read.h"
 
-enum {
-  VRAM__HF_MAX_LAYERS = 4096,
-  VRAM__HF_MAX_NUMBER = 1 << 30 /* the product of two, and a few of them, fit into 64 bits */
-};
+enum { VRAM__HF_MAX_LAYERS = 4096 };
+/* the product of two, and a few of them, fit into 64 bits */
+#define VRAM__HF_MAX_NUMBER UINT64_C(1073741824)
 
 /* What is being read, and what was counted up to now. */
 typedef struct vram__hf {
@@ -46,7 +45,7 @@ static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, 
     return none;
   if (v->kind == VRAM_VALUE_NULL)
     return null;
-  if (v->kind != VRAM_VALUE_UINT || v->number.u > (uint64_t)VRAM__HF_MAX_NUMBER) {
+  if (v->kind != VRAM_VALUE_UINT || v->number.u > VRAM__HF_MAX_NUMBER) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
     return none;
   }

@@ -250,7 +250,7 @@ static int vram__json_word(vram__json *j, const char *word) {
 
 /* NaN or Infinity: no number that anything is counted with. */
 static int vram__json_beyond(vram__json *j) {
-  const double infinity = vram__json_power(1 << 20); /* also where a double has 32 bits */
+  const double infinity = vram__json_power(1000000); /* also where a double has 32 bits */
   const int is_nan = vram__json_peek(j->r) == 'N';
   j->is_integer = 0;
   j->number = is_nan ? infinity - infinity : j->is_negative ? -infinity : infinity;

@@ -111,7 +111,7 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       a->i = (int64_t)p.value;
       break;
     case VRAM__PROTO_B(4):
-      if (p.bytes > (uint64_t)VRAM__PROTO_MAX_NAME)
+      if (p.bytes > VRAM__PROTO_MAX_NAME)
         break; /* a compiled engine, say */
       a->kind = VRAM_ATTRIBUTE_TEXT;
       a->text = vram__proto_text(&p, f, r, &len);

@@ -85,7 +85,7 @@ VRAM__FN int vram__proto_next(vram__proto *p, vram__reader *r) {
 /* A copy of a field's bytes; NULL: an error. */
 VRAM__FN const char *vram__proto_text(const vram__proto *p, vram_file *f, vram__reader *r,
                                       uint32_t *len) {
-  if (p->bytes > (uint64_t)VRAM__PROTO_MAX_NAME) {
+  if (p->bytes > VRAM__PROTO_MAX_NAME) {
     vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, p->begin, "a name of more than 1 MiB");
     return NULL;
   }

@@ -152,13 +152,8 @@ VRAM__FN vram_result vram__config_read(vram_file *f, vram__reader *r);
 VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r);
 
 /* proto.c: the fields of a message of protobuf, one after the other. */
-enum {
-  VRAM__PROTO_VARINT = 0,
-  VRAM__PROTO_EIGHT = 1,
-  VRAM__PROTO_BYTES = 2,
-  VRAM__PROTO_FOUR = 5,
-  VRAM__PROTO_MAX_NAME = 1 << 20
-};
+enum { VRAM__PROTO_VARINT = 0, VRAM__PROTO_EIGHT = 1, VRAM__PROTO_BYTES = 2, VRAM__PROTO_FOUR = 5 };
+#define VRAM__PROTO_MAX_NAME UINT64_C(1048576)
 #define VRAM__PROTO_TAG(number, wire) ((uint32_t)(number) << 3 | (uint32_t)(wire))
 #define VRAM__PROTO_V(number) VRAM__PROTO_TAG(number, VRAM__PROTO_VARINT)
 #define VRAM__PROTO_B(number) VRAM__PROTO_TAG(number, VRAM__PROTO_BYTES)
@@ -193,40 +188,40 @@ VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
 /* hf_family.c: a row for each model_type. */
-enum {
-  VRAM__HF_QKV_BIAS = 1 << 0,   /* q, k, v always have a bias */
-  VRAM__HF_O_BIAS = 1 << 1,     /* so has what follows attention */
-  VRAM__HF_KEY_QKV = 1 << 2,    /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
-  VRAM__HF_KEY_O = 1 << 3,      /* so has what follows attention */
-  VRAM__HF_KEY_TRUE = 1 << 4,   /* which is true where it is missing */
-  VRAM__HF_QK_NORM = 1 << 5,    /* norms of a head of q and of k */
-  VRAM__HF_QK_FULL = 1 << 6,    /* norms of all heads of q and of k */
-  VRAM__HF_QK_KEY = 1 << 7,     /* of a head, where use_qk_norm (qk_layernorm) is true */
-  VRAM__HF_QK_HEADS = 1 << 8,   /* of all heads, where it is true */
-  VRAM__HF_NORM_BIAS = 1 << 9,  /* LayerNorm; without: RMSNorm */
-  VRAM__HF_PLAIN = 1 << 10,     /* two matrices; without: gate, up and down */
-  VRAM__HF_MLP_BIAS = 1 << 11,  /* always */
-  VRAM__HF_MLP_KEY = 1 << 12,   /* where mlp_bias (use_bias, bias) is true */
-  VRAM__HF_FUSED_QKV = 1 << 13, /* one matrix */
-  VRAM__HF_FUSED_UP = 1 << 14,  /* gate and up are one matrix */
-  VRAM__HF_HEAD_BIAS = 1 << 15,
-  VRAM__HF_HEAD_KEY = 1 << 16,  /* where lm_head_bias is true */
-  VRAM__HF_POSITIONS = 1 << 17, /* learned */
-  VRAM__HF_EMBED_NORM = 1 << 18,
-  VRAM__HF_MOE = 1 << 19,
-  VRAM__HF_CORRECTION = 1 << 20, /* a buffer of a number for each expert */
-  VRAM__HF_MLA = 1 << 21,
-  VRAM__HF_SINKS = 1 << 22, /* gpt-oss: a number for each head, biases of router and experts */
-  VRAM__HF_MAMBA = 1 << 23,
-  VRAM__HF_MAMBA2 = 1 << 24,
-  VRAM__HF_JAMBA = 1 << 25,
-  VRAM__HF_FALCON_H1 = 1 << 26,
-  VRAM__HF_LFM2 = 1 << 27,
-  VRAM__HF_ENCODER = 1 << 28,
-  VRAM__HF_VISION = 1 << 29,  /* SigLIP and a projector, of a class for images */
-  VRAM__HF_STABLELM = 1 << 30 /* norms of each head, one of a layer in parallel */
-};
-
+#define VRAM__HF_QKV_BIAS UINT32_C(0x1) /* q, k, v always have a bias */
+#define VRAM__HF_O_BIAS UINT32_C(0x2)   /* so has what follows attention */
+#define VRAM__HF_KEY_QKV                                                                           \
+  UINT32_C(0x4) /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
+#define VRAM__HF_KEY_O UINT32_C(0x8)       /* so has what follows attention */
+#define VRAM__HF_KEY_TRUE UINT32_C(0x10)   /* which is true where it is missing */
+#define VRAM__HF_QK_NORM UINT32_C(0x20)    /* norms of a head of q and of k */
+#define VRAM__HF_QK_FULL UINT32_C(0x40)    /* norms of all heads of q and of k */
+#define VRAM__HF_QK_KEY UINT32_C(0x80)     /* of a head, where use_qk_norm (qk_layernorm) is true */
+#define VRAM__HF_QK_HEADS UINT32_C(0x100)  /* of all heads, where it is true */
+#define VRAM__HF_NORM_BIAS UINT32_C(0x200) /* LayerNorm; without: RMSNorm */
+#define VRAM__HF_PLAIN UINT32_C(0x400)     /* two matrices; without: gate, up and down */
+#define VRAM__HF_MLP_BIAS UINT32_C(0x800)  /* always */
+#define VRAM__HF_MLP_KEY UINT32_C(0x1000)  /* where mlp_bias (use_bias, bias) is true */
+#define VRAM__HF_FUSED_QKV UINT32_C(0x2000) /* one matrix */
+#define VRAM__HF_FUSED_UP UINT32_C(0x4000)  /* gate and up are one matrix */
+#define VRAM__HF_HEAD_BIAS UINT32_C(0x8000)
+#define VRAM__HF_HEAD_KEY UINT32_C(0x10000)  /* where lm_head_bias is true */
+#define VRAM__HF_POSITIONS UINT32_C(0x20000) /* learned */
+#define VRAM__HF_EMBED_NORM UINT32_C(0x40000)
+#define VRAM__HF_MOE UINT32_C(0x80000)
+#define VRAM__HF_CORRECTION UINT32_C(0x100000) /* a buffer of a number for each expert */
+#define VRAM__HF_MLA UINT32_C(0x200000)
+#define VRAM__HF_SINKS                                                                             \
+  UINT32_C(0x400000) /* gpt-oss: a number for each head, biases of router and experts */
+#define VRAM__HF_MAMBA UINT32_C(0x800000)
+#define VRAM__HF_MAMBA2 UINT32_C(0x1000000)
+#define VRAM__HF_JAMBA UINT32_C(0x2000000)
+#define VRAM__HF_FALCON_H1 UINT32_C(0x4000000)
+#define VRAM__HF_LFM2 UINT32_C(0x8000000)
+#define VRAM__HF_ENCODER UINT32_C(0x10000000)
+#define VRAM__HF_VISION UINT32_C(0x20000000)   /* SigLIP and a projector, of a class for images */
+#define VRAM__HF_STABLELM UINT32_C(0x40000000) /* norms of each head, one of a layer in parallel   \
+                                                */
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
