@@ -220,8 +220,7 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
 #define VRAM__HF_LFM2 UINT32_C(0x8000000)
 #define VRAM__HF_ENCODER UINT32_C(0x10000000)
 #define VRAM__HF_VISION UINT32_C(0x20000000)   /* SigLIP and a projector, of a class for images */
-#define VRAM__HF_STABLELM UINT32_C(0x40000000) /* norms of each head, one of a layer in parallel   \
-                                                */
+#define VRAM__HF_STABLELM UINT32_C(0x40000000) /* norms of heads, one of parallel layers */
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
