@@ -59020,6 +59020,7 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   const uint64_t asked = o->n_ctx ? o->n_ctx : l->n_ctx_train;
   const uint64_t batch = o->n_batch ? o->n_batch : 2048;
   uint64_t n_ctx = vram__round_up_u64(asked, VRAM__LLAMA_CTX_PAD), each, n;
+  vram_result code;
   l->n_seq = o->slots ? o->slots : 1;
   if (!asked || n_ctx > INT32_MAX)
     return vram__error_begin(e, VRAM_ERR_VALUE, 0,
@@ -59044,9 +59045,10 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
   l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
   l->offloads_kv = !o->no_kv_offload;
-  if (vram__llama_cache_type(l, l->k_type, 1, e) || vram__llama_cache_type(l, l->v_type, 0, e))
-    return e ? e->code : VRAM_ERR_DTYPE;
-  return vram__llama_flash(l, e);
+  code = vram__llama_cache_type(l, l->k_type, 1, e);
+  if (!code)
+    code = vram__llama_cache_type(l, l->v_type, 0, e);
+  return code ? code : vram__llama_flash(l, e);
 }
 
 /* ---- caches ---- */
@@ -59777,8 +59779,7 @@ VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report
 enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
-  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
-  VRAM__GRAPH_COPIES = 4 /* GGML_SCHED_MAX_COPIES */
+  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1
 };
 
 /* What a tensor is to the allocator. */
@@ -59788,9 +59789,7 @@ enum {
                                before its last use */
   VRAM__NODE_OUTPUT = 4u,   /* is never freed */
   VRAM__NODE_FOREIGN = 8u,  /* a weight or a cache: in a buffer of its own */
-  VRAM__NODE_IS_PLACED = 16u,
-  VRAM__NODE_WEIGHT = 32u,
-  VRAM__NODE_HOST_CACHE = 64u
+  VRAM__NODE_IS_PLACED = 16u
 };
 
 typedef struct vram__graph_node {
@@ -59817,7 +59816,6 @@ typedef struct vram__graph {
   int32_t *order; /* nodes as they are computed; inputs and weights are in none */
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
-  uint32_t ncopy;         /* of each input: more than 1 with pipeline parallelism */
   uint8_t is_full;        /* the memory was too small */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
@@ -60035,17 +60033,10 @@ static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_
   for (c = g->node[i].copy; c >= 0; c = g->node[c].copy)
     if (g->node[c].buffer == buffer)
       return c;
-  for (uint32_t k = 0; k < g->ncopy; k++) {
-    v = c;
-    c = vram__graph_append(g, i);
-    if (c < 0)
-      return -1;
-    g->node[c].buffer = buffer;
-    if (g->ncopy > 1)
-      g->node[c].flags = VRAM__NODE_INPUT | VRAM__NODE_OUTPUT;
-    if (k)
-      c = v; /* the further ones only take room */
-  }
+  c = vram__graph_append(g, i);
+  if (c < 0)
+    return -1;
+  g->node[c].buffer = buffer;
   g->node[c].copy = g->node[i].copy;
   g->node[i].copy = c;
   /* A view of what is copied keeps it until then. */
@@ -60056,8 +60047,7 @@ static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_
   g->node[v].source[0] = i;
   g->node[v].nsource = 1;
   order[(*norder)++] = v;
-  if (g->ncopy == 1)
-    order[(*norder)++] = c;
+  order[(*norder)++] = c;
   return c;
 }
 
@@ -60066,20 +60056,6 @@ static int vram__graph_is_elsewhere(const vram__graph *g, int32_t source, int8_t
   const vram__graph_node *s = g->node + source;
   int8_t at = (int8_t)(s->view >= 0 ? g->node[s->view].buffer : s->buffer);
   return at != buffer;
-}
-
-/* Does a node begin a new split? When another device computes it, and when a weight has to be
-   copied for it while the split has copies already. */
-static int vram__graph_begins(const vram__graph *g, const vram__graph_node *n, int8_t at,
-                              uint32_t ninput) {
-  if (n->buffer != at)
-    return 1;
-  if (ninput)
-    for (uint32_t k = 0; k < n->nsource; k++)
-      if ((g->node[n->source[k]].flags & VRAM__NODE_WEIGHT) &&
-          vram__graph_is_elsewhere(g, n->source[k], at))
-        return 1;
-  return 0;
 }
 
 /* One split: copies first, then the nodes from `first` to `end`. */
@@ -60102,41 +60078,22 @@ static void vram__graph_emit(vram__graph *g, uint32_t first, uint32_t end, int32
     order[(*norder)++] = g->order[i];
 }
 
-/* With several copies every input is there as often on the host too. */
-static void vram__graph_repeat_inputs(vram__graph *g) {
-  uint32_t n = g->nnode;
-  for (uint32_t i = 0; i < n; i++)
-    if (g->node[i].flags & VRAM__NODE_INPUT) {
-      g->node[i].flags |= VRAM__NODE_OUTPUT;
-      for (uint32_t k = 1; k < g->ncopy && !g->is_full; k++) {
-        int32_t c = vram__graph_append(g, (int32_t)i);
-        if (c >= 0)
-          g->node[c].flags = VRAM__NODE_INPUT | VRAM__NODE_OUTPUT;
-      }
-    }
-}
-
 /* Gives every node its device and puts the copies between them. The order has room for as many
    again behind it. */
 VRAM__FN void vram__graph_split(vram__graph *g) {
   int32_t *order = g->order + g->cap;
-  uint32_t norder = 0, first = 0, ninput = 0;
+  uint32_t norder = 0, first = 0;
   int8_t at = -1;
   vram__graph_spread(g);
-  if (g->ncopy > 1)
-    vram__graph_repeat_inputs(g);
   for (uint32_t i = 0; i < g->norder; i++) {
     const vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
       continue;
-    if (vram__graph_begins(g, n, at, ninput)) {
+    if (n->buffer != at) { /* another device begins a split */
       vram__graph_emit(g, first, i, order, &norder);
       first = i;
       at = n->buffer;
-      ninput = 0;
     }
-    for (uint32_t k = 0; k < n->nsource; k++)
-      ninput += (uint32_t)vram__graph_is_elsewhere(g, n->source[k], at);
   }
   vram__graph_emit(g, first, g->norder, order, &norder);
   g->order = order;
@@ -60782,7 +60739,6 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
   g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
-  g->ncopy = 1;
   b.g = g;
   vram__build_all(&b);
   if (g->is_full)
@@ -61301,7 +61257,7 @@ static int vram__vllm_is_uniform(const vram__serve *s) {
   return 1;
 }
 
-static int vram__vllm_has(const vram__serve *s, vram_kv_kind kind) {
+static int vram__serve_has(const vram__serve *s, vram_kv_kind kind) {
   uint32_t i;
   for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
   }
@@ -61311,7 +61267,7 @@ static int vram__vllm_has(const vram__serve *s, vram_kv_kind kind) {
 /* Windows take blocks for all tokens, where there are full layers beside them. */
 static void vram__vllm_promote(vram__serve *s) {
   uint32_t i;
-  if (!vram__vllm_has(s, VRAM_KV_FULL) && !vram__vllm_has(s, VRAM_KV_LATENT))
+  if (!vram__serve_has(s, VRAM_KV_FULL) && !vram__serve_has(s, VRAM_KV_LATENT))
     return;
   for (i = 0; i < s->nspec; i++)
     if (vram__kv_has_window(s->spec[i].row.kind))
@@ -61420,8 +61376,8 @@ static vram_result vram__vllm_plan(vram__serve *s) {
   if (s->o->no_hybrid)
     vram__vllm_promote(s);
   if (!vram__vllm_is_uniform(s)) {
-    if (vram__vllm_has(s, VRAM_KV_LATENT) && vram__vllm_has(s, VRAM_KV_SLIDING) &&
-        !vram__vllm_has(s, VRAM_KV_CHUNKED)) {
+    if (vram__serve_has(s, VRAM_KV_LATENT) && vram__serve_has(s, VRAM_KV_SLIDING) &&
+        !vram__serve_has(s, VRAM_KV_CHUNKED)) {
       vram__serve copy = *s;
       if (!vram__vllm_unify(&copy))
         vram__vllm_promote(s);
@@ -61468,7 +61424,7 @@ static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
 #define VRAM__SGLANG_STATES 0.9
 
 static vram_result vram__sglang_plan(vram__serve *s) {
-  const int full = vram__vllm_has(s, VRAM_KV_FULL) || vram__vllm_has(s, VRAM_KV_LATENT);
+  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
   uint32_t i;
   vram__spec_merge(s);
   for (i = 0; i < s->nspec; i++) {
@@ -61486,11 +61442,11 @@ static vram_result vram__sglang_plan(vram__serve *s) {
 }
 
 static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
-  const int full = vram__vllm_has(s, VRAM_KV_FULL) || vram__vllm_has(s, VRAM_KV_LATENT);
+  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
   double room = (double)to->kv_bytes, cell = 0; /* of one token: pages are whole multiples of it */
   uint64_t tokens;
   uint32_t i;
-  if (vram__vllm_has(s, VRAM_KV_STATE))
+  if (vram__serve_has(s, VRAM_KV_STATE))
     room -= room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES);
   for (i = 0; i < s->nspec; i++) {
     const vram__spec *p = &s->spec[i];

@@ -214,7 +214,7 @@ static int vram__vllm_is_uniform(const vram__serve *s) {
   return 1;
 }
 
-static int vram__vllm_has(const vram__serve *s, vram_kv_kind kind) {
+static int vram__serve_has(const vram__serve *s, vram_kv_kind kind) {
   uint32_t i;
   for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
   }
@@ -224,7 +224,7 @@ static int vram__vllm_has(const vram__serve *s, vram_kv_kind kind) {
 /* Windows take blocks for all tokens, where there are full layers beside them. */
 static void vram__vllm_promote(vram__serve *s) {
   uint32_t i;
-  if (!vram__vllm_has(s, VRAM_KV_FULL) && !vram__vllm_has(s, VRAM_KV_LATENT))
+  if (!vram__serve_has(s, VRAM_KV_FULL) && !vram__serve_has(s, VRAM_KV_LATENT))
     return;
   for (i = 0; i < s->nspec; i++)
     if (vram__kv_has_window(s->spec[i].row.kind))
@@ -333,8 +333,8 @@ static vram_result vram__vllm_plan(vram__serve *s) {
   if (s->o->no_hybrid)
     vram__vllm_promote(s);
   if (!vram__vllm_is_uniform(s)) {
-    if (vram__vllm_has(s, VRAM_KV_LATENT) && vram__vllm_has(s, VRAM_KV_SLIDING) &&
-        !vram__vllm_has(s, VRAM_KV_CHUNKED)) {
+    if (vram__serve_has(s, VRAM_KV_LATENT) && vram__serve_has(s, VRAM_KV_SLIDING) &&
+        !vram__serve_has(s, VRAM_KV_CHUNKED)) {
       vram__serve copy = *s;
       if (!vram__vllm_unify(&copy))
         vram__vllm_promote(s);
@@ -381,7 +381,7 @@ static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
 #define VRAM__SGLANG_STATES 0.9
 
 static vram_result vram__sglang_plan(vram__serve *s) {
-  const int full = vram__vllm_has(s, VRAM_KV_FULL) || vram__vllm_has(s, VRAM_KV_LATENT);
+  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
   uint32_t i;
   vram__spec_merge(s);
   for (i = 0; i < s->nspec; i++) {
@@ -399,11 +399,11 @@ static vram_result vram__sglang_plan(vram__serve *s) {
 }
 
 static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
-  const int full = vram__vllm_has(s, VRAM_KV_FULL) || vram__vllm_has(s, VRAM_KV_LATENT);
+  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
   double room = (double)to->kv_bytes, cell = 0; /* of one token: pages are whole multiples of it */
   uint64_t tokens;
   uint32_t i;
-  if (vram__vllm_has(s, VRAM_KV_STATE))
+  if (vram__serve_has(s, VRAM_KV_STATE))
     room -= room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES);
   for (i = 0; i < s->nspec; i++) {
     const vram__spec *p = &s->spec[i];

@@ -76,6 +76,7 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   const uint64_t asked = o->n_ctx ? o->n_ctx : l->n_ctx_train;
   const uint64_t batch = o->n_batch ? o->n_batch : 2048;
   uint64_t n_ctx = vram__round_up_u64(asked, VRAM__LLAMA_CTX_PAD), each, n;
+  vram_result code;
   l->n_seq = o->slots ? o->slots : 1;
   if (!asked || n_ctx > INT32_MAX)
     return vram__error_begin(e, VRAM_ERR_VALUE, 0,
@@ -100,9 +101,10 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
   l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
   l->offloads_kv = !o->no_kv_offload;
-  if (vram__llama_cache_type(l, l->k_type, 1, e) || vram__llama_cache_type(l, l->v_type, 0, e))
-    return e ? e->code : VRAM_ERR_DTYPE;
-  return vram__llama_flash(l, e);
+  code = vram__llama_cache_type(l, l->k_type, 1, e);
+  if (!code)
+    code = vram__llama_cache_type(l, l->v_type, 0, e);
+  return code ? code : vram__llama_flash(l, e);
 }
 
 /* ---- caches ---- */

@@ -5,8 +5,7 @@
 enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
-  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
-  VRAM__GRAPH_COPIES = 4 /* GGML_SCHED_MAX_COPIES */
+  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1
 };
 
 /* What a tensor is to the allocator. */
@@ -16,9 +15,7 @@ enum {
                                before its last use */
   VRAM__NODE_OUTPUT = 4u,   /* is never freed */
   VRAM__NODE_FOREIGN = 8u,  /* a weight or a cache: in a buffer of its own */
-  VRAM__NODE_IS_PLACED = 16u,
-  VRAM__NODE_WEIGHT = 32u,
-  VRAM__NODE_HOST_CACHE = 64u
+  VRAM__NODE_IS_PLACED = 16u
 };
 
 typedef struct vram__graph_node {
@@ -45,7 +42,6 @@ typedef struct vram__graph {
   int32_t *order; /* nodes as they are computed; inputs and weights are in none */
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
-  uint32_t ncopy;         /* of each input: more than 1 with pipeline parallelism */
   uint8_t is_full;        /* the memory was too small */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;

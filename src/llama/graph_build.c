@@ -638,7 +638,6 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
   g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
-  g->ncopy = 1;
   b.g = g;
   vram__build_all(&b);
   if (g->is_full)

@@ -46,17 +46,10 @@ static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_
   for (c = g->node[i].copy; c >= 0; c = g->node[c].copy)
     if (g->node[c].buffer == buffer)
       return c;
-  for (uint32_t k = 0; k < g->ncopy; k++) {
-    v = c;
-    c = vram__graph_append(g, i);
-    if (c < 0)
-      return -1;
-    g->node[c].buffer = buffer;
-    if (g->ncopy > 1)
-      g->node[c].flags = VRAM__NODE_INPUT | VRAM__NODE_OUTPUT;
-    if (k)
-      c = v; /* the further ones only take room */
-  }
+  c = vram__graph_append(g, i);
+  if (c < 0)
+    return -1;
+  g->node[c].buffer = buffer;
   g->node[c].copy = g->node[i].copy;
   g->node[i].copy = c;
   /* A view of what is copied keeps it until then. */
@@ -67,8 +60,7 @@ static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_
   g->node[v].source[0] = i;
   g->node[v].nsource = 1;
   order[(*norder)++] = v;
-  if (g->ncopy == 1)
-    order[(*norder)++] = c;
+  order[(*norder)++] = c;
   return c;
 }
 
@@ -77,20 +69,6 @@ static int vram__graph_is_elsewhere(const vram__graph *g, int32_t source, int8_t
   const vram__graph_node *s = g->node + source;
   int8_t at = (int8_t)(s->view >= 0 ? g->node[s->view].buffer : s->buffer);
   return at != buffer;
-}
-
-/* Does a node begin a new split? When another device computes it, and when a weight has to be
-   copied for it while the split has copies already. */
-static int vram__graph_begins(const vram__graph *g, const vram__graph_node *n, int8_t at,
-                              uint32_t ninput) {
-  if (n->buffer != at)
-    return 1;
-  if (ninput)
-    for (uint32_t k = 0; k < n->nsource; k++)
-      if ((g->node[n->source[k]].flags & VRAM__NODE_WEIGHT) &&
-          vram__graph_is_elsewhere(g, n->source[k], at))
-        return 1;
-  return 0;
 }
 
 /* One split: copies first, then the nodes from `first` to `end`. */
@@ -113,41 +91,22 @@ static void vram__graph_emit(vram__graph *g, uint32_t first, uint32_t end, int32
     order[(*norder)++] = g->order[i];
 }
 
-/* With several copies every input is there as often on the host too. */
-static void vram__graph_repeat_inputs(vram__graph *g) {
-  uint32_t n = g->nnode;
-  for (uint32_t i = 0; i < n; i++)
-    if (g->node[i].flags & VRAM__NODE_INPUT) {
-      g->node[i].flags |= VRAM__NODE_OUTPUT;
-      for (uint32_t k = 1; k < g->ncopy && !g->is_full; k++) {
-        int32_t c = vram__graph_append(g, (int32_t)i);
-        if (c >= 0)
-          g->node[c].flags = VRAM__NODE_INPUT | VRAM__NODE_OUTPUT;
-      }
-    }
-}
-
 /* Gives every node its device and puts the copies between them. The order has room for as many
    again behind it. */
 VRAM__FN void vram__graph_split(vram__graph *g) {
   int32_t *order = g->order + g->cap;
-  uint32_t norder = 0, first = 0, ninput = 0;
+  uint32_t norder = 0, first = 0;
   int8_t at = -1;
   vram__graph_spread(g);
-  if (g->ncopy > 1)
-    vram__graph_repeat_inputs(g);
   for (uint32_t i = 0; i < g->norder; i++) {
     const vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
       continue;
-    if (vram__graph_begins(g, n, at, ninput)) {
+    if (n->buffer != at) { /* another device begins a split */
       vram__graph_emit(g, first, i, order, &norder);
       first = i;
       at = n->buffer;
-      ninput = 0;
     }
-    for (uint32_t k = 0; k < n->nsource; k++)
-      ninput += (uint32_t)vram__graph_is_elsewhere(g, n->source[k], at);
   }
   vram__graph_emit(g, first, g->norder, order, &norder);
   g->order = order;
