@@ -111,6 +111,7 @@ VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, v
 
 /* weights.c */
 VRAM__FN void vram__llama_place(vram__llama *l);
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* pattern.c */

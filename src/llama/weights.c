@@ -87,7 +87,7 @@ static int vram__llama_is_rope(const vram_file_tensor *t) {
 }
 
 /* ggml-cuda.cu: types of which it has no product with a matrix. */
-static int vram__llama_is_multiplied(vram_dtype type) {
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 

@@ -1,0 +1,182 @@
+/* >>llama/graph_node    tensors of a graph, what they are computed from, and their order */
+#include "llama/graph.h"
+
+VRAM__FN vram__graph_node *vram__build_at(vram__build *b, int32_t i) { return b->g->node + i; }
+
+/* A tensor, not yet in the order. */
+static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2) {
+  vram__graph *g = b->g;
+  vram__graph_node *n = g->node + g->nnode;
+  if (g->nnode == g->cap) {
+    g->is_full = 1;
+    return 0;
+  }
+  vram__memory_zero(n, sizeof *n);
+  n->view = n->copy = n->user = -1;
+  n->buffer = -1;
+  n->ne[0] = n0;
+  n->ne[1] = n1;
+  n->ne[2] = n2;
+  n->bytes = vram__product_or_overflow(vram__product_or_overflow(n0, n1),
+                                       vram__product_or_overflow(n2, 4));
+  return (int32_t)g->nnode++;
+}
+
+VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
+  vram__graph_node *n = b->g->node + node;
+  if (source < 0)
+    return;
+  if (n->nsource == VRAM__GRAPH_SOURCES)
+    b->g->is_full = 1;
+  else
+    n->source[n->nsource++] = source;
+}
+
+static void vram__build_put(vram__build *b, int32_t node) {
+  vram__graph *g = b->g;
+  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
+    g->is_full = 1;
+  else if (is_input)
+    g->input[g->ninput++] = node;
+  else
+    g->order[g->norder++] = node;
+}
+
+/* A node and all that it is computed from, sources first, the first source first
+   (ggml_build_forward_expand). Nodes that are not there yet lead back to their users. */
+VRAM__FN void vram__build_expand(vram__build *b, int32_t node) {
+  vram__graph_node *all = b->g->node;
+  if (all[node].flags & VRAM__NODE_IS_VISITED)
+    return;
+  all[node].flags |= VRAM__NODE_IS_VISITED;
+  while (node >= 0) {
+    vram__graph_node *n = all + node;
+    if (n->nvisited < n->nsource) {
+      int32_t s = n->source[n->nvisited++];
+      if (all[s].flags & VRAM__NODE_IS_VISITED)
+        continue;
+      all[s].flags |= VRAM__NODE_IS_VISITED;
+      all[s].user = node;
+      node = s;
+      continue;
+    }
+    vram__build_put(b, node);
+    node = n->user;
+  }
+}
+
+VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2,
+                                  int32_t a) {
+  int32_t i = vram__build_tensor(b, n0, n1, n2);
+  vram__build_source(b, i, a);
+  return i;
+}
+
+/* An element-wise op on a (and c, if it is not -1), of a's shape. */
+VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], a);
+  vram__build_source(b, i, c);
+  vram__build_at(b, i)->flags |= VRAM__NODE_IN_PLACE;
+  return i;
+}
+
+/* A part or another shape of a. */
+VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                  uint64_t n2) {
+  int32_t base = vram__build_at(b, a)->view >= 0 ? vram__build_at(b, a)->view : a;
+  int32_t i = vram__build_node(b, n0, n1, n2, a);
+  vram__build_at(b, i)->view = base;
+  return i;
+}
+
+VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes) {
+  int32_t i = vram__build_tensor(b, 1, 1, 1);
+  vram__build_at(b, i)->bytes = bytes;
+  vram__build_at(b, i)->buffer = (int8_t)b->host;
+  vram__build_at(b, i)->flags = VRAM__NODE_INPUT;
+  return i;
+}
+
+/* a is written to what lies in a buffer of its own: a cache or a state. */
+VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index, int on_device) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_source(b, i, index);
+  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
+  vram__build_at(b, i)->buffer = (int8_t)(on_device ? b->device : b->host);
+  vram__build_expand(b, i);
+}
+
+/* ---- weights ---- */
+
+VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
+  char text[64];
+  uint32_t n = 0;
+  vram__text_puts(text, sizeof text, &n, "blk.");
+  vram__text_putu(text, sizeof text, &n, b->il);
+  vram__text_puts(text, sizeof text, &n, ".");
+  vram__text_puts(text, sizeof text, &n, name);
+  return vram_file_find(b->m->file, text, n);
+}
+
+VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name) {
+  return vram_file_find(b->m->file, name, vram__text_len(name));
+}
+
+VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
+  return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
+}
+
+/* A node with a weight is computed where the weight lies: with its layer, or on the host if the
+   device has no product for its type. t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  vram__build_at(b, node)->buffer =
+      (int8_t)(!t || vram__llama_is_multiplied(t->dtype) ? b->device : b->host);
+  return node;
+}
+
+VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
+  return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
+}
+
+/* Matrix times a, and a bias if the layer has one. */
+VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  int32_t i;
+  if (!t)
+    return a;
+  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], a), t);
+  return bias ? vram__build_bias(b, i, bias) : i;
+}
+
+/* A norm, its weight and bias. NORM is never in place, RMS_NORM may be. */
+VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
+  int32_t i;
+  if (!t)
+    return a;
+  i = vram__build_map(b, a, -1);
+  if (b->flags & VRAM__BUILD_MEAN)
+    vram__build_at(b, i)->flags = 0;
+  i = vram__build_with(b, vram__build_map(b, i, -1), t);
+  return bias ? vram__build_bias(b, i, bias) : i;
+}
+
+/* The rows of which logits are wanted. */
+VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
+  int32_t i;
+  if (b->out_ids < 0)
+    b->out_ids = vram__build_input(b, b->outputs * 4);
+  i = vram__build_node(b, vram__build_at(b, x)->ne[0], b->outputs, 1, x);
+  vram__build_source(b, i, b->out_ids);
+  return i;
+}
+
+VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
+  if (b->positions < 0)
+    b->positions = vram__build_input(b, b->tokens * 4);
+  return vram__build_map(b, a, b->positions);
+}
