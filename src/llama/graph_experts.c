@@ -35,7 +35,7 @@ typedef struct vram__build_router {
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
-  if (b->device == b->host || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
+  if (b->device == b->host || (b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
     return;
   vram__build_source(b, last, r->logits);
   if (r->probs != r->logits)
@@ -123,11 +123,22 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   sum = vram__build_map(b, down, r.weights);
   vram__build_expand(b, sum);
   sum = vram__build_add_up(b, sum, width, rows);
-  if (b->device != b->host && b->m->n_expert_used > 1) {
+  if (b->device != b->host && b->m->n_expert_used > 1 && !b->is_doubtful) {
     vram__build_source(b, sum, down); /* fused as well: both live until the last sum */
     vram__build_source(b, sum, r.weights);
   }
   return sum;
+}
+
+/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
+  const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
+  int32_t i;
+  if (!t)
+    return shared;
+  i = vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, x);
+  i = vram__build_map(b, vram__build_map(b, vram__build_with(b, i, t), -1), i);
+  return vram__build_map(b, shared, i);
 }
 
 /* What a layer has of these. */
@@ -143,5 +154,5 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
   shared = vram__build_between(b, gate, shared, 0);
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
-  return vram__build_map(b, sum, shared);
+  return vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
 }
