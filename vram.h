@@ -16638,6 +16638,7 @@ VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const in
 VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size);
 VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
                                   int64_t *size);
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating);
 VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 
 /* FLOPs */
@@ -33420,15 +33421,18 @@ VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, u
   return 1;
 }
 
-/* Losses of two tensors, element by element. */
-VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
+/* The first `count` inputs broadcast, element by element; the result has the dtype of the first
+   `floating` ones. */
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
+  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, count, &ndim, size) ||
       !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
     return 0;
-  return vram__loss_out(g, n, ndim, size, 2);
+  return vram__loss_out(g, n, ndim, size, floating);
 }
+
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) { return vram__loss_shape(g, n, 2, 2); }
 
 /* cosine_embedding_loss (two inputs and a target) and triplet_margin_loss: along the last axis */
 static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
@@ -34225,27 +34229,16 @@ static int vram__shape_soft_margin_loss(vram_graph *g, vram_node *n) {
 
 /* The result has the input's dtype, whatever the target's is. */
 static int vram__shape_hinge_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 1);
+  return vram__loss_shape(g, n, 2, 1);
 }
 
 /* torch.nn.functional.margin_ranking_loss: two inputs and a target of as many axes */
 static int vram__shape_ranking_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim, i;
-  if (!vram__loss_check(g, n))
-    return 0;
+  uint32_t i;
   for (i = 1; i < n->nin; i++)
     if (n->in[i]->d->ndim != n->in[0]->d->ndim)
       return vram__node_error(g, n, "inputs and a target of different numbers of axes");
-  if (!vram__loss_broadcast(g, n, 3, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 3);
+  return vram__loss_shape(g, n, 3, 3);
 }
 
 /* What margin losses of classes ask for: rows of classes, or one. Gives the classes, 0: an error.
