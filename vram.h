@@ -2330,22 +2330,25 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(exp2) X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) \
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
-  X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \
-  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
-  X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) \
-  X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
-  X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) \
-  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
-  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
-  X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
-  X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
-  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
-  X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
-  X(nonzero) X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) \
-  X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) \
-  X(cosine_similarity) X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) \
-  X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
-  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
+  X(digamma) X(entr) X(cross) X(erfcx) X(i0e) X(ndtri) X(log_ndtr) X(bessel_j0) \
+  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) \
+  X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
+  X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
+  X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
+  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
+  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
+  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
+  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(nanmedian) X(renorm) X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) \
+  X(topk) X(sort) X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) \
+  X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) \
+  X(take) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
+  X(masked_scatter) X(put) X(select_scatter) X(slice_scatter) X(diagonal_scatter) X(nonzero) \
+  X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) X(embedding_bag) \
+  X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
+  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
+  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) \
+  X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
   X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
   X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
   X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
@@ -10628,14 +10631,20 @@ static int vram__parse_exponent(const char **at, const char *end, int *exponent)
   return *at != begin;
 }
 
-/* A decimal number, in units of 10^-9. */
+/* A decimal number, in units of 10^-9; `inf` is as much as there can be. */
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to) {
   const char *at = number.text, *const end = number.text + number.len;
   int minus = 0, exponent = 9, good;
   uint64_t mantissa = 0;
   if (at < end && (*at == '-' || *at == '+'))
     minus = *at++ == '-';
-  good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
+  good = vram__text_is(at, (uint32_t)(end - at), "inf");
+  if (good) {
+    at = end;
+    mantissa = (uint64_t)INT64_MAX;
+    exponent = 0;
+  } else
+    good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
   if (good && at < end && (*at == 'e' || *at == 'E')) {
     at++;
     good = vram__parse_exponent(&at, end, &exponent);
@@ -17054,6 +17063,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cosh", VRAM__CODE_UNARY, 1},
     {"erfinv", VRAM__CODE_UNARY, 1},
     {"digamma", VRAM__CODE_UNARY, 1},
+    {"special", VRAM__CODE_UNARY, 1},
     {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
@@ -17062,6 +17072,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"settled", VRAM__CODE_SETTLED, 1},
     {"mul", VRAM__CODE_BINARY, 2},
     {"div", VRAM__CODE_BINARY, 2},
+    {"add", VRAM__CODE_BINARY, 2},
     {"sub", VRAM__CODE_BINARY, 2},
     {"pow", VRAM__CODE_BINARY, 2},
     {"mul_rtl", VRAM__CODE_BINARY_RTL, 2},
@@ -18027,6 +18038,8 @@ VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
 
+enum { VRAM__BESSEL_FIRST, VRAM__BESSEL_SCALED, VRAM__BESSEL_SECOND }; /* kinds of rows */
+
 #ifndef VRAM_NO_STEP
 
 static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -18136,6 +18149,83 @@ static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, once);
 }
 
+static void vram__forward_bessel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                            vram__kind_rank(x[0].dt) >= 2
+                                ? x[0].dt
+                                : vram__step_dtype(s, vram__graph_default_dtype(s->g)));
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* FunctionsManual.cpp, i1_backward, i1e_backward, bessel_j1_backward, bessel_y1_backward: the
+   function of order 0 less the result over the input; where the input is tiny, a number. Those of
+   the second kind are infinite there, and are not asked. */
+static void vram__backward_bessel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const int kind = vram__op_at(f->kind)->kind, second = kind == VRAM__BESSEL_SECOND;
+  const uint32_t many = kind == VRAM__BESSEL_SCALED ? 5 : 3;
+  vram__tensor safe = vram__tensor_none(), tiny = safe, t[6], number, slope;
+  uint32_t n;
+  if (!second) {
+    const vram__tensor size = vram__pointwise_empty1(s, x);
+    tiny = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+    vram__tensor_release(s, size);
+    number = vram__tensor_empty(s, s->scalar, x.dt);
+    safe = vram__pointwise_empty1(s, x);
+    vram__tensor_release(s, number);
+  }
+  for (n = 0; n <= many; n++) /* that of order 0, [sign,] reciprocal, [their sum,] product, all */
+    t[n] = vram__pointwise_empty1(s, x);
+  slope = t[--n];
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  number = vram__tensor_empty(s, s->scalar, x.dt);
+  if (second)
+    tiny = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  t[0] = vram__pointwise_empty1(s, slope);
+  to[0] = vram__pointwise_empty2(s, g, t[0]);
+  vram__tensor_release(s, t[0]);
+  vram__tensor_release(s, number);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, tiny);
+}
+
+/* mvlgamma: lgamma of x and p numbers, summed. One axis more for a moment, forward and backward. */
+static vram__tensor vram__mvlgamma_sum(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t p = VRAM__INT(n, p, VRAM__ONE) / VRAM__ONE;
+  const vram__tensor numbers = vram__tensor_vector(s, p, x.dt);
+  const vram__tensor u = vram__tensor_view(s, x, vram__dims_unsqueezed(s, x.d, x.d->ndim));
+  const vram__tensor all = vram__pointwise_empty2(s, numbers, u);
+  vram__tensor y;
+  vram__tensor_release(s, u);
+  vram__tensor_release(s, numbers);
+  y = vram__tensor_sum(s, all, 1u << x.d->ndim, 0, x.dt);
+  vram__tensor_release(s, all);
+  return y;
+}
+
+static void vram__forward_mvlgamma(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  y[0] = vram__mvlgamma_sum(s, n, x[0]);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_mvlgamma(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor sum = vram__mvlgamma_sum(s, f->node, VRAM__SAVED(f)[0]);
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, sum);
+  vram__tensor_release(s, sum);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -18205,14 +18295,42 @@ VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
 VRAM__OP(heaviside, "heaviside: x values", 2, 2, bcast, SAME, none, heaviside, heaviside, each,
          NONE, 0, 0, "");
-VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(grad, powered(x0))");
+VRAM__OP_POINTWISE(i0, "i0 special_i0 special_modified_bessel_i0", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, powered(x0))");
 VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
                    ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, digamma(x0))");
 VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "", "x0: mul(grad, neg(shifted(log(x0))))");
 VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
                    "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
+VRAM__OP_POINTWISE(erfcx, "special_erfcx", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(shifted(mul(scaled(x0), y)), grad)");
+VRAM__OP_POINTWISE(i0e, "special_i0e", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, sub(special(x0), mul(sign(x0), y)))");
+VRAM__OP_POINTWISE(ndtri, "special_ndtri", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(scaled(grad), exp(scaled(powered(y))))");
+VRAM__OP_POINTWISE(log_ndtr, "special_log_ndtr", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(scaled(grad), exp(neg(add(y, scaled(powered(x0))))))");
+VRAM__OP_POINTWISE(bessel_j0, "special_bessel_j0 special_bessel_y0 special_modified_bessel_k0", 1,
+                   1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, neg(special(x0)))");
+VRAM__OP_POINTWISE(modified_bessel_k1, "special_modified_bessel_k1", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, neg(add(special(x0), mul(y, special(x0)))))");
+VRAM__OP(bessel_j1, "special_bessel_j1 special_i1 special_modified_bessel_i1", 1, 1, same, FLOAT,
+         none, bessel, bessel, each, NONE, VRAM__BESSEL_FIRST, VRAM__OP_REAL, "");
+VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE,
+         VRAM__BESSEL_SCALED, VRAM__OP_REAL, "");
+VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE,
+         VRAM__BESSEL_SECOND, VRAM__OP_REAL, "");
+VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, same, FLOAT, none, mvlgamma,
+         mvlgamma, each, NONE, 0, VRAM__OP_REAL, "p!");
+VRAM__OP_POINTWISE(nextafter, "nextafter", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
+                   "x1: with(x1, nothing); x0: where(compare(x0, x1), grad, zero)");
 
 /* >>ops/clamp    clamp with bounds that are tensors */
 
@@ -19232,6 +19350,23 @@ static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *
   return k;
 }
 
+/* rot90: two axes, which change places at odd times */
+static int vram__shape_rot90(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t c, i, a, b;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
+  if (c != 2 || VRAM__INT(n, k, 1) < 0)
+    return vram__node_error(g, n, "two dims, and k from 0 on");
+  if (!vram__axis(g, v[0], x->ndim, &a) || !vram__axis(g, v[1], x->ndim, &b))
+    return 0;
+  if (a == b)
+    return vram__node_error(g, n, "an axis that is named twice");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[VRAM__INT(n, k, 1) % 2 == 0 ? i : i == a ? b : i == b ? a : i];
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
 static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
@@ -19448,6 +19583,27 @@ static void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *t
   to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
 }
 
+/* A copy of x that is turned: flipped, and seen with two axes in each other's place. */
+static vram__tensor vram__rotated(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t k = VRAM__INT(n, k, 1) % 4, *v = vram__node_list(n, VRAM__KEY_dims, NULL);
+  const vram_dims *d = k ? vram__dims_dense(s, x.d) : vram__dims_contiguous(s, x.d);
+  uint32_t a, b;
+  vram__axis((vram_graph *)0, v[0], d->ndim, &a);
+  vram__axis((vram_graph *)0, v[1], d->ndim, &b);
+  return vram__tensor_empty(s, k % 2 ? vram__dims_swapped(s, d, a, b) : d, x.dt);
+}
+
+static void vram__forward_rot90(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__rotated(s, n, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_rot90(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__rotated(s, f->node, VRAM__SLOTS(f)[0].g);
+}
+
 static void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_repeat, x, 1, 1, 0);
@@ -19562,10 +19718,11 @@ VRAM__OP(roll, "roll: x shifts dims", 1, 1, roll, SAME, none, roll, roll, each, 
          VRAM__COPY_ROLL, VRAM__OP_ANY_DTYPE, "shifts! dims");
 VRAM__OP(flip, "flip: x *dims", 1, 1, roll, SAME, none, flip, flip, each, ANY, 0,
          VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(repeat, "repeat: x *repeats", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_REPEAT, VRAM__OP_ANY_DTYPE, "repeats!");
-VRAM__OP(tile, "tile: x *dims", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_TILE, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(rot90, "", 1, 1, rot90, SAME, none, rot90, rot90, each, NONE, 0, 0, "k dims!");
+VRAM__OP(repeat, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_REPEAT,
+         VRAM__OP_ANY_DTYPE, "repeats!");
+VRAM__OP(tile, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_TILE,
+         VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(repeat_interleave, "", 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each,
          ANY, 0, VRAM__OP_ANY_DTYPE, "repeats! dim");
 VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
@@ -19737,10 +19894,14 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
-static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
-  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
-    return vram__node_error(g, n, "p of a norm must be at least 1");
-  return vram__shape_reduce(g, n);
+static int vram__shape_renorm(vram_graph *g, vram_node *n) {
+  uint32_t a;
+  if (n->in[0]->d->ndim < 2)
+    return vram__node_error(g, n, "renorm needs at least two axes");
+  if (VRAM__INT(n, p, 0) <= 0)
+    return vram__node_error(g, n, "p must be above 0");
+  return vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a) &&
+         vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -20103,6 +20264,20 @@ static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tenso
   vram__tensor_release(s, of_mean);
 }
 
+/* Sorting.cpp, median_impl of what is no NaN: which of the sorted values it is, a number. */
+static vram__tensor vram__nanmedian_place(vram__step *s, vram__tensor sorted) {
+  const vram__tensor nan = vram__tensor_empty(s, sorted.d, VRAM_BOOL);
+  const vram__tensor count = vram__tensor_sum(s, nan, 1, 0, VRAM_I64);
+  const vram__tensor rest = vram__pointwise_empty1(s, count);
+  const vram__tensor half = vram__tensor_empty(s, s->scalar, VRAM_F32);
+  const vram__tensor place = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor_release(s, half);
+  vram__tensor_release(s, rest);
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, nan);
+  return place;
+}
+
 /* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
 static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
@@ -20121,13 +20296,14 @@ static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tens
     const vram__tensor c = vram__tensor_contiguous(s, x[0]);
     const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
     const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
-    uint32_t nan;
+    vram__tensor place;
     vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
     vram__tensor_release(s, places);
     vram__tensor_release(s, c);
-    nan = vram__cub_hold(s, 1);
+    place = n->op == VRAM_OP_nanmedian ? vram__nanmedian_place(s, sorted)
+                                       : vram__tensor_empty(s, s->scalar, VRAM_BOOL);
     y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
-    vram__cub_release(s, nan);
+    vram__tensor_release(s, place);
     vram__tensor_release(s, sorted);
   }
   if (f)
@@ -20249,17 +20425,134 @@ static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, v
   return to;
 }
 
+/* The infinite norms: grad over how many values have it, where they do, signed. */
+static vram__tensor vram__norm_infinite(vram__step *s, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  const vram__tensor size = vram__pointwise_empty1(s, x), is = vram__reduce_compared(s, size, y);
+  const vram__tensor nan = vram__reduce_compared(s, size, size);
+  const vram__tensor most = vram__reduce_compared(s, is, nan);
+  vram__tensor t[4], to;
+  uint32_t n = 4;
+  vram__tensor_release(s, nan);
+  vram__tensor_release(s, is);
+  t[0] = vram__tensor_sum(s, most, mask, 1, VRAM_I64);
+  t[1] = vram__pointwise_empty2(s, g, t[0]);
+  t[2] = vram__pointwise_empty2(s, t[1], most);
+  t[3] = vram__pointwise_empty1(s, x);
+  to = vram__pointwise_empty2(s, t[3], t[2]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  vram__tensor_release(s, most);
+  vram__tensor_release(s, size);
+  return to;
+}
+
+/* Below 1 a power of |x|, 0 where x is 0, signed, times grad and a power of the norm. */
+static vram__tensor vram__norm_root(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor sign = vram__pointwise_empty1(s, x);
+  const vram__tensor zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  const vram__tensor power = vram__pointwise_empty1(s, x);
+  const vram__tensor scaled = vram__pointwise_empty2(s, sign, power);
+  vram__tensor t, scale, to;
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, sign);
+  scale = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, scaled, g);
+  to = vram__pointwise_empty2(s, t, scale);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scale);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
+static vram__tensor vram__norm_gradient(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  if (p == INT64_MAX || p == -INT64_MAX)
+    return vram__norm_infinite(s, g, x, y, mask);
+  if (p < VRAM__ONE)
+    return vram__norm_root(s, g, x, y);
+  return p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+}
+
+/* How many values are not 0 has no gradient. */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
   const int64_t p =
       f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
+  if (!p)
+    return;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+  to[0] = vram__norm_gradient(s, p, g, x, y, vram__dim_mask(f->node, x.d->ndim));
   vram__tensor_release(s, x);
+}
+
+/* The norm of every slice along an axis, in the dtype that kernels add up in. */
+static vram__tensor vram__renorm_norms(vram__step *s, const vram_node *n, vram__tensor x,
+                                       uint32_t *mask) {
+  const vram_dtype dt = vram__acc_dtype(x.dt);
+  uint32_t a = 0;
+  vram__tensor y;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x.d->ndim, &a);
+  *mask = ((1u << x.d->ndim) - 1) & ~(1u << a);
+  y = vram__tensor_reduced(s, x, *mask, 1, dt);
+  if (y.d->numel != x.d->numel)
+    vram__reduce_scratch(s, x, *mask, dt, vram__dtype_size(dt), 4);
+  return y;
+}
+
+/* Normalization.cpp, renorm_out */
+static void vram__forward_renorm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__tensor in = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  vram__tensor norm, factor = vram__tensor_none();
+  uint32_t mask;
+  y[0] = vram__tensor_empty(s, vram__dims_dense(s, in.d), in.dt);
+  norm = vram__renorm_norms(s, n, in, &mask);
+  if (norm.dt != in.dt)
+    factor = vram__tensor_empty(s, norm.d, in.dt);
+  vram__tensor_release(s, factor);
+  vram__tensor_release(s, norm);
+  if (f)
+    vram__save_tensor(s, f, in);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, in);
+}
+
+/* FunctionsManual.cpp, renorm_backward: of the slices that were too long */
+static void vram__backward_renorm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  uint32_t mask;
+  const vram__tensor norm = vram__renorm_norms(s, f->node, x, &mask);
+  vram__tensor t = vram__pointwise_empty2(s, x, g), sum, of_norm, inverse, part[4];
+  sum = vram__tensor_sum(s, t, mask, 1, norm.dt);
+  vram__tensor_release(s, t);
+  of_norm = vram__norm_gradient(s, VRAM__INT(f->node, p, 2 * VRAM__ONE), sum, x, norm, mask);
+  vram__tensor_release(s, sum);
+  t = vram__pointwise_empty_number(s, norm);
+  inverse = vram__pointwise_empty1(s, t);
+  vram__tensor_release(s, t);
+  part[0] = vram__pointwise_empty2(s, inverse, of_norm);
+  part[1] = vram__pointwise_empty2(s, g, part[0]);
+  part[2] = vram__pointwise_empty_number(s, inverse);
+  part[3] = vram__pointwise_empty2(s, part[2], part[1]);
+  vram__tensor_release(s, part[2]);
+  vram__tensor_release(s, part[1]);
+  vram__tensor_release(s, part[0]);
+  part[0] = vram__tensor_to(s, part[3], g.dt);
+  t = vram__tensor_empty(s, vram__dims_pointwise_number(s, norm.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, part[0], g);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, part[0]);
+  vram__tensor_release(s, part[3]);
+  vram__tensor_release(s, inverse);
+  vram__tensor_release(s, of_norm);
+  vram__tensor_release(s, norm);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
@@ -20334,7 +20627,7 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
          "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
@@ -20350,6 +20643,10 @@ VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM
          "dim! keepdim");
 VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
          0, "dim keepdim");
+VRAM__OP(nanmedian, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE,
+         VRAM__REDUCE_SELECT, 0, "dim keepdim");
+VRAM__OP(renorm, "renorm: x p dim", 1, 1, renorm, SAME, fp32, renorm, renorm, each, NONE, 0, 0,
+         "p! dim!");
 VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
                VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");
 
@@ -21513,11 +21810,13 @@ VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, mask
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
 VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");
 
-/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
- */
+/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter,
+   put; copies with another value in one of their views: select_scatter and the like */
 
 /* kind of a row: index_add, index_copy and index_fill, whose value is a number */
 enum { VRAM__INDEX_ADD, VRAM__INDEX_COPY, VRAM__INDEX_FILL };
+/* and which view of the copy has another value */
+enum { VRAM__SCATTER_SELECT, VRAM__SCATTER_SLICE, VRAM__SCATTER_DIAGONAL };
 
 /* The index and the source of scatter_add and scatter_reduce (ScatterGatherChecks.h). */
 static int vram__shape_scatter_add(vram_graph *g, vram_node *n) {
@@ -21587,6 +21886,60 @@ static int vram__shape_masked_scatter(vram_graph *g, vram_node *n) {
     if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_put(vram_graph *g, vram_node *n) {
+  if (n->in[1]->dtype != VRAM_I64)
+    return vram__node_error(g, n, "an index that is not i64");
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if (n->in[1]->d->numel != n->in[2]->d->numel)
+    return vram__node_error(g, n, "other indices than the source has values");
+  return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* The axes and the first element of the view; 0: there is no such one. */
+static int vram__scatter_view(vram_graph *g, const vram_node *n, const vram_dims *x,
+                              int64_t *stride, int64_t *size) {
+  const int kind = vram__op_at(n->op)->kind, diagonal = kind == VRAM__SCATTER_DIAGONAL;
+  const int64_t offset = VRAM__INT(n, offset, 0);
+  uint32_t a, b = 0, i, m = 0;
+  if (!vram__axis(g, diagonal ? VRAM__INT(n, dim1, 0) : VRAM__INT(n, dim, 0), x->ndim, &a) ||
+      (diagonal && !vram__axis(g, VRAM__INT(n, dim2, 1), x->ndim, &b)))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    if (!(i == a && kind != VRAM__SCATTER_SLICE) && !(i == b && diagonal)) {
+      stride[m] = VRAM__STRIDE(x)[i] * (i == a ? VRAM__INT(n, step, 1) : 1);
+      size[m++] = x->v[i];
+    }
+  if (diagonal && a != b) {
+    const int64_t rows = x->v[a] + (offset < 0 ? offset : 0);
+    const int64_t columns = x->v[b] - (offset > 0 ? offset : 0),
+                  least = rows < columns ? rows : columns;
+    stride[m] = VRAM__STRIDE(x)[a] + VRAM__STRIDE(x)[b];
+    size[m] = least < 0 ? 0 : least;
+  } else if (kind == VRAM__SCATTER_SLICE)
+    size[a] = -1; /* what the source says */
+  return 1;
+}
+
+static int vram__shape_scatter_view(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *source = n->in[1]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
+  uint32_t i;
+  if (VRAM__INT(n, step, 1) < 1)
+    return vram__node_error(g, n, "step must be at least 1");
+  if (!x->ndim || (kind == VRAM__SCATTER_DIAGONAL && x->ndim < 2))
+    return vram__node_error(g, n, "a tensor of too few axes");
+  if (!vram__scatter_view(g, n, x, stride, size))
+    return 0;
+  if (source->ndim + (kind != VRAM__SCATTER_SLICE) != x->ndim)
+    return vram__node_error(g, n, "a source of another number of axes");
+  for (i = 0; i < source->ndim; i++)
+    if (size[i] < 0 ? source->v[i] > x->v[i] : source->v[i] != size[i])
+      return vram__node_error(g, n, "a source of other sizes");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -21949,6 +22302,63 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
   vram__tensor_release(s, selected);
 }
 
+/* put: a copy, which is then written to */
+static void vram__forward_put(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f) {
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[2]);
+  }
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* self: grad with zeros put where the source is, grad itself if values were added; the source: what
+   grad has there */
+static void vram__backward_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, index = VRAM__SAVED(f)[0], source = VRAM__SAVED(f)[1];
+  if (vram__input_wanted(f, 0) && VRAM__INT(f->node, accumulate, 0))
+    to[0] = vram__tensor_retain(s, g);
+  else if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_like(s, source);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    const vram__tensor taken = vram__gathered(s, index, g.dt);
+    to[1] = vram__tensor_reshape(s, taken, source.d->ndim, source.d->v);
+    vram__tensor_release(s, taken);
+  }
+}
+
+static void vram__forward_scatter_view(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 0);
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* A copy of grad with zeros in that view; the view of grad */
+static void vram__backward_scatter_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram_dtype dt;
+  const vram_dims *source = vram__input_dims(s, f, 1, &dt);
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_empty(s, vram__dims_dense(s, source), dt);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    vram__scatter_view((vram_graph *)0, f->node, g.d, stride, size);
+    to[1] = vram__tensor_view(s, g, vram__dims_in(s, source->ndim, source->v, stride));
+  }
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
@@ -21964,6 +22374,15 @@ VRAM__OP(index_fill, "", 2, 2, index_add, SAME, none, index_add_op, index_add_op
          VRAM__INDEX_FILL, 0, "dim! inplace");
 VRAM__OP(masked_scatter, "masked_scatter: x mask source", 3, 3, masked_scatter, SAME, none,
          masked_scatter, masked_scatter, each, NONE, 0, 0, "inplace");
+VRAM__OP(put, "put: x index source accumulate?", 3, 3, put, SAME, none, put, put, each, NONE, 0, 0,
+         "accumulate");
+VRAM__OP(select_scatter, "select_scatter: x src dim index", 2, 2, scatter_view, SAME, none,
+         scatter_view, scatter_view, each, NONE, VRAM__SCATTER_SELECT, 0, "dim! index");
+VRAM__OP(slice_scatter, "", 2, 2, scatter_view, SAME, none, scatter_view, scatter_view, each, NONE,
+         VRAM__SCATTER_SLICE, 0, "dim step");
+VRAM__OP(diagonal_scatter, "diagonal_scatter: x src offset? dim1 dim2", 2, 2, scatter_view, SAME,
+         none, scatter_view, scatter_view, each, NONE, VRAM__SCATTER_DIAGONAL, 0,
+         "offset dim1 dim2");
 
 /* >>ops/found    what is found in data: nonzero, unique, nms. How much there is stands in the text
    (`count`), at most all of it */
