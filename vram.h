@@ -58905,11 +58905,16 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* weights.c */
 VRAM__FN void vram__llama_place(vram__llama *l);
+VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
+                                        int32_t *device, vram_error *e);
+VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* pattern.c */
@@ -59365,7 +59370,7 @@ enum {
   VRAM__LLAMA_MAX_SEQ = 256 /* LLAMA_MAX_SEQ */
 };
 
-static int vram__llama_is_quantised(vram_dtype t) {
+VRAM__FN int vram__llama_is_quantised(vram_dtype t) {
   const vram_dtype_info *const d = vram_dtype_get_info(t);
   return d && d->block_elements > 1;
 }
@@ -60012,7 +60017,7 @@ static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
 
-static int vram__llama_holds(const vram_file_tensor *t, const char *part) {
+VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part) {
   const uint32_t n = vram__text_len(part);
   uint32_t i;
   for (i = 0; i + n <= t->name_len; i++)
@@ -60052,7 +60057,7 @@ static int vram__llama_is_rope(const vram_file_tensor *t) {
 }
 
 /* ggml-cuda.cu: types of which it has no product with a matrix. */
-static int vram__llama_is_multiplied(vram_dtype type) {
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 
@@ -60116,10 +60121,8 @@ static vram_result vram__llama_overridden(const vram__llama *l, const vram_file_
 static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
                                const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
-  vram_llama_buffer *b;
-  if (is_matrix && !vram__llama_is_multiplied(t->dtype))
-    device = -1;
-  b = vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
+  vram_llama_buffer *const b =
+      vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
   b->model_bytes = vram__sum_or_overflow(
       b->model_bytes,
       vram__llama_tensor_bytes(t->dtype, columns ? t->numel / columns : 0, columns, device >= 0));
@@ -60149,23 +60152,35 @@ static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
     vram__llama_weight(l, r, t, -1, 1);
 }
 
+/* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
+VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
+                                        int32_t *device, vram_error *e) {
+  const int32_t block = vram__llama_block_of(l, t);
+  *device = l->output_device;
+  if (block >= 0)
+    *device = l->layer[block].device;
+  else if (vram__llama_is_input(t))
+    *device = l->input_device;
+  else if (vram__llama_is_first(l, t))
+    *device = l->layer[0].device;
+  if (vram__llama_overridden(l, t, device, e))
+    return VRAM_ERR_SYNTAX;
+  if (vram__llama_is_matrix(t) && !vram__llama_is_multiplied(t->dtype))
+    *device = -1;
+  return VRAM_OK;
+}
+
 static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r,
                                       const vram_file_tensor *t, vram_error *e) {
   const int32_t block = vram__llama_block_of(l, t);
-  int32_t device = l->output_device;
+  int32_t device;
+  if (block >= 0 && l->layer[block].is_nextn)
+    return VRAM_OK;
   if (vram__llama_is_rope(t)) {
     vram__llama_rope(l, r, t);
     return VRAM_OK;
   }
-  if (block >= 0) {
-    if (l->layer[block].is_nextn)
-      return VRAM_OK;
-    device = l->layer[block].device;
-  } else if (vram__llama_is_input(t))
-    device = l->input_device;
-  else if (vram__llama_is_first(l, t))
-    device = l->layer[0].device;
-  if (vram__llama_overridden(l, t, &device, e))
+  if (vram__llama_device(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
@@ -60201,11 +60216,15 @@ enum {
                                before its last use */
   VRAM__NODE_OUTPUT = 4u,   /* is never freed */
   VRAM__NODE_FOREIGN = 8u,  /* a weight or a cache: in a buffer of its own */
-  VRAM__NODE_IS_PLACED = 16u
+  VRAM__NODE_IS_PLACED = 16u,
+  VRAM__NODE_WEIGHT = 64u, /* foreign, too */
+  VRAM__NODE_FUSED = 128u  /* no tensor: its sources live until here if one split of a device has
+                              all from `view` on */
 };
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
+  uint64_t room; /* bytes more on a device */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -60228,6 +60247,7 @@ typedef struct vram__graph {
   int32_t *order; /* nodes as they are computed; inputs and weights are in none */
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
+  uint8_t is_pipeline;    /* several batches at a time */
   uint8_t is_full;        /* the memory was too small */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
@@ -60398,10 +60418,27 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
   return 1;
 }
 
-/* >>llama/graph_split    ggml's scheduler: which device computes what, and what is copied there */
+/* >>llama/graph_split    ggml's scheduler: which device computes what, and what is copied there
+   ggml/src/ggml-backend.cpp: ggml_backend_sched_split_graph. The builder does its first pass: nodes
+   with a weight are computed where it lies, or on a device that takes their work off the host. */
 
-/* Nodes without weights are computed where their neighbours are: devices reach first down and then
-   up the graph, the host takes what is left (ggml-backend.cpp: ggml_backend_sched_split_graph). */
+enum {
+  VRAM__SPLIT_INPUTS = 30, /* GGML_SCHED_MAX_SPLIT_INPUTS */
+  VRAM__SPLIT_COPIES = 4   /* GGML_SCHED_MAX_COPIES */
+};
+
+typedef struct vram__split {
+  vram__graph *g;
+  int32_t *order; /* of the whole graph, copies included */
+  uint32_t norder;
+  uint32_t first; /* where the split begins in the graph's order */
+  uint32_t ninput;
+  int32_t input[VRAM__SPLIT_INPUTS + VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int8_t buffer;
+} vram__split;
+
+/* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
+   down and then up the graph, the host takes what is left. */
 static void vram__graph_spread(vram__graph *g) {
   int8_t host = (int8_t)(g->nbuffer - 1), at;
   for (int pass = 0; pass < 4; pass++) {
@@ -60424,92 +60461,146 @@ static void vram__graph_spread(vram__graph *g) {
   }
 }
 
-static int32_t vram__graph_append(vram__graph *g, int32_t of) {
+/* A tensor of the same size, with a place of its own. -1: no room. */
+static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uint16_t flags) {
   vram__graph_node *n = g->node + g->nnode;
+  const vram__graph_node *from = g->node + of;
   if (g->nnode == g->cap) {
     g->is_full = 1;
     return -1;
   }
-  *n = g->node[of];
+  *n = *from;
+  if (from->view < 0 && !(from->flags & VRAM__NODE_FOREIGN))
+    n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
-  n->flags = 0;
+  n->buffer = buffer;
+  n->flags = flags;
   return (int32_t)g->nnode++;
 }
 
-/* The copy of a tensor on a device. Where there is none yet, one is made when the split begins,
-   which is the place `at` in `order`. */
-static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_t *order,
-                                uint32_t *norder) {
-  int32_t c, v;
-  for (c = g->node[i].copy; c >= 0; c = g->node[c].copy)
-    if (g->node[c].buffer == buffer)
-      return c;
-  c = vram__graph_append(g, i);
+/* Views lie where that lies of which they are views. */
+static int8_t vram__graph_where(const vram__graph *g, int32_t i) {
+  const vram__graph_node *n = g->node + i;
+  return n->view >= 0 ? g->node[n->view].buffer : n->buffer;
+}
+
+/* The copy of a tensor in a buffer; -1: there is none yet. */
+static int32_t vram__graph_copied(const vram__graph *g, int32_t i, int8_t buffer) {
+  for (i = g->node[i].copy; i >= 0 && g->node[i].buffer != buffer; i = g->node[i].copy)
+    ;
+  return i;
+}
+
+/* A source that another buffer has is replaced by its copy, made when the split begins. In a
+   pipeline there are several of it, which live as long as the graph. */
+static int32_t vram__split_copy(vram__split *s, int32_t i) {
+  vram__graph *g = s->g;
+  uint16_t flags = g->is_pipeline ? VRAM__NODE_INPUT | VRAM__NODE_OUTPUT : 0;
+  int32_t c = vram__graph_copied(g, i, s->buffer);
+  if (c >= 0)
+    return c;
+  if (s->ninput == sizeof s->input / sizeof *s->input) {
+    g->is_full = 1;
+    return i;
+  }
+  c = vram__graph_append(g, i, s->buffer, flags);
   if (c < 0)
-    return -1;
-  g->node[c].buffer = buffer;
+    return i;
   g->node[c].copy = g->node[i].copy;
   g->node[i].copy = c;
-  /* A view of what is copied keeps it until then. */
-  v = vram__graph_append(g, i);
-  if (v < 0)
-    return -1;
-  g->node[v].view = g->node[i].view >= 0 ? g->node[i].view : i;
-  g->node[v].source[0] = i;
-  g->node[v].nsource = 1;
-  order[(*norder)++] = v;
-  order[(*norder)++] = c;
+  for (int k = 1; g->is_pipeline && k < VRAM__SPLIT_COPIES; k++)
+    vram__graph_append(g, i, s->buffer, flags);
+  s->input[s->ninput++] = i;
   return c;
 }
 
-/* Is a source to be copied for a node? Views go with what they are views of. */
-static int vram__graph_is_elsewhere(const vram__graph *g, int32_t source, int8_t buffer) {
-  const vram__graph_node *s = g->node + source;
-  int8_t at = (int8_t)(s->view >= 0 ? g->node[s->view].buffer : s->buffer);
-  return at != buffer;
-}
-
-/* One split: copies first, then the nodes from `first` to `end`. */
-static void vram__graph_emit(vram__graph *g, uint32_t first, uint32_t end, int32_t *order,
-                             uint32_t *norder) {
-  for (uint32_t i = first; i < end && !g->is_full; i++) {
-    uint32_t at = (uint32_t)g->order[i];
-    if (g->node[at].view >= 0)
+/* Does a node begin a split of its own? With a weight that is copied, so that the one before it
+   gives way; with one input too many. */
+static int vram__split_is_over(const vram__split *s, const vram__graph_node *n) {
+  for (uint32_t k = 0; s->ninput && k < n->nsource; k++) {
+    if (vram__graph_where(s->g, n->source[k]) == s->buffer)
       continue;
-    for (uint32_t k = 0; k < g->node[at].nsource; k++) {
-      int32_t s = g->node[at].source[k];
-      if (!vram__graph_is_elsewhere(g, s, g->node[at].buffer))
-        continue;
-      s = vram__graph_copy(g, s, g->node[at].buffer, order, norder);
-      if (s >= 0)
-        g->node[at].source[k] = s;
-    }
+    if (s->g->node[n->source[k]].flags & VRAM__NODE_WEIGHT)
+      return 1;
+    if (s->ninput >= VRAM__SPLIT_INPUTS && vram__graph_copied(s->g, n->source[k], s->buffer) < 0)
+      return 1;
   }
-  for (uint32_t i = first; i < end; i++)
-    order[(*norder)++] = g->order[i];
+  return 0;
 }
 
-/* Gives every node its device and puts the copies between them. The order has room for as many
-   again behind it. */
+/* What fused kernels read lives until the last of them (ggml_backend_cuda_graph_optimize): where a
+   device computes all of them in one split. */
+static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint32_t at) {
+  while (at > s->first && s->g->order[at] != n->view)
+    at--;
+  if (s->g->order[at] != n->view || s->buffer == (int8_t)(s->g->nbuffer - 1))
+    return 0;
+  n->view = -1;
+  n->flags |= VRAM__NODE_FOREIGN;
+  return 1;
+}
+
+/* The split ends before the node `end`: its copies, each behind what keeps its source until then,
+   and its nodes. */
+static void vram__split_end(vram__split *s, uint32_t end) {
+  vram__graph *g = s->g;
+  for (uint32_t k = 0; k < s->ninput; k++) {
+    int32_t keep = vram__graph_append(g, s->input[k], s->buffer, VRAM__NODE_FOREIGN);
+    if (keep < 0)
+      return;
+    g->node[keep].source[g->node[keep].nsource++] = s->input[k];
+    s->order[s->norder++] = keep;
+    s->order[s->norder++] = vram__graph_copied(g, s->input[k], s->buffer);
+  }
+  for (uint32_t i = s->first; i < end; i++) {
+    vram__graph_node *n = g->node + g->order[i];
+    if (!(n->flags & VRAM__NODE_FUSED) || vram__split_is_fused(s, n, i))
+      s->order[s->norder++] = g->order[i];
+  }
+  s->first = end;
+  s->ninput = 0;
+}
+
+/* Inputs of a pipeline: so many of each, and none is freed. */
+static void vram__graph_multiply(vram__graph *g) {
+  const uint32_t n = g->nnode;
+  for (uint32_t i = 0; i < n; i++)
+    if (g->node[i].flags & VRAM__NODE_INPUT) {
+      g->node[i].flags |= VRAM__NODE_OUTPUT;
+      for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
+        vram__graph_append(g, (int32_t)i, g->node[i].buffer, g->node[i].flags);
+    }
+}
+
+/* Gives every node its device and puts the copies between them (pass 5). The order has room for as
+   many again behind it, twice. */
 VRAM__FN void vram__graph_split(vram__graph *g) {
-  int32_t *order = g->order + g->cap;
-  uint32_t norder = 0, first = 0;
-  int8_t at = -1;
+  vram__split s;
+  vram__memory_zero(&s, sizeof s);
+  s.g = g;
+  s.order = g->order + g->cap;
+  s.buffer = -1;
   vram__graph_spread(g);
-  for (uint32_t i = 0; i < g->norder; i++) {
-    const vram__graph_node *n = g->node + g->order[i];
+  if (g->is_pipeline)
+    vram__graph_multiply(g);
+  for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
+    vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
       continue;
-    if (n->buffer != at) { /* another device begins a split */
-      vram__graph_emit(g, first, i, order, &norder);
-      first = i;
-      at = n->buffer;
-    }
+    if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
+      vram__split_end(&s, i);
+    s.buffer = n->buffer;
+    for (uint32_t k = 0; k < n->nsource; k++)
+      if (vram__graph_where(g, n->source[k]) != s.buffer)
+        n->source[k] = vram__split_copy(&s, n->source[k]);
   }
-  vram__graph_emit(g, first, g->norder, order, &norder);
-  g->order = order;
-  g->norder = norder;
+  vram__split_end(&s, g->norder);
+  g->order = s.order;
+  g->norder = s.norder;
+  for (uint32_t i = 0; i < g->nnode; i++)
+    if (g->node[i].buffer != (int8_t)(g->nbuffer - 1))
+      g->node[i].bytes = vram__sum_or_overflow(g->node[i].bytes, g->node[i].room);
 }
 
 /* >>llama/graph_build    the worst graph of an architecture: nodes in llama.cpp's order */
@@ -60559,9 +60650,11 @@ typedef struct vram__build {
   int32_t device; /* of the layer's weights: number of a buffer */
   int32_t host;
   int32_t positions, out_ids;
+  uint8_t pins_attention; /* to the host */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
   int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
+  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
 } vram__build;
 
 /* A tensor, not yet in the order. */
@@ -60615,11 +60708,19 @@ static int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
   return i;
 }
 
-/* A part or another shape of a. */
+/* A part or another shape of a; a part's bytes are those from its first row to its last. */
 static int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2) {
-  int32_t base = vram__build_at(b, a)->view >= 0 ? vram__build_at(b, a)->view : a;
+  const vram__graph_node *s = vram__build_at(b, a);
+  const uint64_t all =
+      vram__product_or_overflow(vram__product_or_overflow(s->ne[0], s->ne[1]), s->ne[2] * 4);
+  const uint64_t rows = vram__product_or_overflow(n1, n2);
   int32_t i = vram__build_node(b, n0, n1, n2, a);
-  vram__build_at(b, i)->view = base;
+  vram__graph_node *n = vram__build_at(b, i);
+  n->view = s->view >= 0 ? s->view : a;
+  if (n->bytes == all)
+    n->bytes = s->bytes;
+  else if (rows)
+    n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
   return i;
 }
 
@@ -60647,10 +60748,48 @@ static const vram_file_tensor *vram__build_global(const vram__build *b, const ch
   return vram_file_find(b->m->file, name, vram__text_len(name));
 }
 
-/* A node with a weight is computed where the weight lies. */
-static int32_t vram__build_with(vram__build *b, int32_t node) {
-  vram__build_at(b, node)->buffer = (int8_t)b->device;
+/* The device that takes work off the host: the first one. */
+static int32_t vram__build_helper(const vram__build *b) {
+  return b->m->options->split == VRAM_LLAMA_SPLIT_NONE ? (int32_t)b->m->options->main_gpu : 0;
+}
+
+static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
+  const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
+  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  vram__graph_node *n = vram__build_at(b, i);
+  vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
+  n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
+  n->buffer = (int8_t)buffer;
+  n->flags = VRAM__NODE_FOREIGN | VRAM__NODE_WEIGHT;
+  return i;
+}
+
+/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
+static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
+  if (t->ndim < 3)
+    return vram__product_or_overflow(n->ne[1], n->ne[2]);
+  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
+}
+
+/* A node with a weight in a buffer: computed there, or on a device in the host's place. */
+static int32_t vram__build_with_in(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                   int32_t buffer) {
+  vram__graph_node *n = vram__build_at(b, node);
+  vram__build_source(b, node, vram__build_leaf(b, t, buffer));
+  if (buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+      vram__llama_is_multiplied(t->dtype))
+    buffer = vram__build_helper(b);
+  n->buffer = (int8_t)buffer;
   return node;
+}
+
+static int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  int32_t device;
+  vram_error e;
+  if (vram__llama_device(b->m, t, &device, &e)) /* its patterns were read before */
+    device = -1;
+  return vram__build_with_in(b, node, t, device < 0 ? b->host : device);
 }
 
 static uint64_t vram__build_width(const vram_file_tensor *t) {
@@ -60658,7 +60797,8 @@ static uint64_t vram__build_width(const vram_file_tensor *t) {
 }
 
 static int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
-  return vram__build_weight(b, name) ? vram__build_with(b, vram__build_map(b, a, -1)) : a;
+  const vram_file_tensor *t = vram__build_weight(b, name);
+  return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
 }
 
 /* Matrix times a, and a bias if the layer has one. */
@@ -60667,21 +60807,23 @@ static int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, c
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(
-      b, vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, a));
+  i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, a);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
 /* A norm, its weight and bias. NORM is never in place, RMS_NORM may be. */
 static int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
   int32_t i;
   int is_mean = vram__build_global(b, "output_norm.bias") || (b->flags & VRAM__BUILD_PARALLEL);
-  if (!vram__build_weight(b, name))
+  if (!t)
     return a;
   i = vram__build_map(b, a, -1);
   if (is_mean)
     vram__build_at(b, i)->flags = 0;
-  i = vram__build_with(b, vram__build_map(b, i, -1));
+  i = vram__build_with(b, vram__build_map(b, i, -1), t);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -60694,10 +60836,23 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const 
   return norm ? vram__build_norm(b, i, norm, NULL) : i;
 }
 
+/* Factors of rope, where the layer's weights are; -1: the model has none. */
+static int32_t vram__build_factors(vram__build *b) {
+  const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
+  if (!t)
+    t = vram__build_global(b, "rope_factors_long.weight");
+  if (t && b->factors[b->device] < 0)
+    b->factors[b->device] = vram__build_leaf(b, t, b->device);
+  return b->factors[b->device];
+}
+
 static int32_t vram__build_rope(vram__build *b, int32_t a) {
+  int32_t i;
   if (b->positions < 0)
     b->positions = vram__build_input(b, b->tokens * 4);
-  return vram__build_map(b, a, b->positions);
+  i = vram__build_map(b, a, b->positions);
+  vram__build_source(b, i, vram__build_factors(b));
+  return i;
 }
 
 /* llama-kv-cache.cpp: values of a quantised cache are rotated first, by a Hadamard matrix of the
@@ -60728,13 +60883,32 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
                           vram__build_at(b, a)->ne[2]);
 }
 
+static int32_t vram__build_cache_in(const vram__build *b) {
+  return b->m->offloads_kv ? b->device : b->host;
+}
+
 static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   const vram__graph_node *n = vram__build_at(b, a);
   int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
   int32_t i = vram__build_node(b, 1, 1, 1, v);
   vram__build_source(b, i, index);
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
-  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
+}
+
+/* A layer's K or V as a whole, in the cache of the layer. `rows` of them. */
+static int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  int32_t i = vram__build_tensor(b, 1, 1, 1), v;
+  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
+  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
+  v = vram__build_view(b, i, 1, 1, 1);
+  rows = vram__product_or_overflow(rows, y->n_head_kv);
+  vram_dtype_rows_bytes(type, rows, head, &vram__build_at(b, v)->bytes);
+  if (vram__llama_is_quantised(type))
+    vram__build_at(b, v)->room =
+        vram__llama_tensor_bytes(type, rows, head, 1) - vram__build_at(b, v)->bytes;
+  return v;
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
@@ -60742,8 +60916,6 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
                                        uint64_t cells) {
   uint64_t bytes = 0;
-  if (b->device == b->host)
-    return 0;
   cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
   if (b->m->k_type != VRAM_F16)
     bytes = vram__product_or_overflow(cells, y->head_k);
@@ -60756,20 +60928,30 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
 static int32_t vram__build_scores(vram__build *b, int32_t q, int32_t mask) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
+  const uint64_t rows = vram__product_or_overflow(c->cells, c->streams);
   int32_t i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
-  i = vram__build_node(b, c->cells, b->tokens, y->n_head, i);
+  q = i;
+  i = vram__build_node(b, c->cells, b->tokens, y->n_head,
+                       vram__build_cached(b, b->m->k_type, y->head_k, rows));
+  vram__build_source(b, i, q);
   if (b->flags & VRAM__BUILD_CAP_SCORES)
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
-  i = vram__build_map(b, i, mask);
-  i = vram__build_node(b, y->head_v, b->tokens, y->n_head, i);
+  q = vram__build_map(b, i, mask);
+  i = vram__build_node(b, y->head_v, b->tokens, y->n_head,
+                       vram__build_cached(b, b->m->v_type, y->head_v, rows));
+  vram__build_source(b, i, q);
   i = vram__build_view(b, i, y->head_v, y->n_head, b->tokens);
-  return vram__build_node(b, (uint64_t)y->head_v * y->n_head, b->tokens, 1, i);
+  i = vram__build_node(b, (uint64_t)y->head_v * y->n_head, b->tokens, 1, i);
+  if (b->pins_attention) /* and with it all from the cache on */
+    vram__build_at(b, i)->buffer = (int8_t)b->host;
+  return i;
 }
 
 static int32_t vram__build_attend(vram__build *b, int32_t q) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
+  const uint64_t rows = vram__product_or_overflow(c->cells, c->streams);
   int32_t i, mask = b->mask[y->cache];
   if (mask < 0) {
     mask = vram__build_input(
@@ -60780,10 +60962,10 @@ static int32_t vram__build_attend(vram__build *b, int32_t q) {
     return vram__build_scores(b, q, mask);
   i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
   i = vram__build_node(b, y->head_v, y->n_head, b->tokens, i);
+  vram__build_source(b, i, vram__build_cached(b, b->m->k_type, y->head_k, rows));
+  vram__build_source(b, i, vram__build_cached(b, b->m->v_type, y->head_v, rows));
   vram__build_source(b, i, mask);
-  vram__build_at(b, i)->bytes = vram__sum_or_overflow(
-      vram__build_at(b, i)->bytes,
-      vram__build_flash_room(b, y, vram__product_or_overflow(c->cells, c->streams)));
+  vram__build_at(b, i)->room = vram__build_flash_room(b, y, rows);
   return vram__build_view(b, i, (uint64_t)y->head_v * y->n_head, b->tokens, 1);
 }
 
@@ -60898,20 +61080,29 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
-   (ggml_backend_cuda_graph_optimize). */
+/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
+   here. */
+static int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_at(b, i)->view = first;
+  vram__build_at(b, i)->flags = VRAM__NODE_FUSED;
+  return i;
+}
+
+/* ggml-cuda fuses the router's ops. */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
-  if (b->device == b->host || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
+  int32_t i;
+  if (b->flags & VRAM__BUILD_LATE_SOFTMAX)
     return;
-  vram__build_source(b, last, r->logits);
+  i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
-    vram__build_source(b, last, r->probs);
+    vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
-    vram__build_source(b, last, r->biased);
+    vram__build_source(b, i, r->biased);
   if (r->weights != last)
-    vram__build_source(b, last, r->weights);
+    vram__build_source(b, i, r->weights);
   if (r->sum >= 0)
-    vram__build_source(b, last, r->sum);
+    vram__build_source(b, i, r->sum);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -60949,9 +61140,10 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
   int32_t i;
   if (!t)
     return x;
-  i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, b->rows, x);
+  i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, b->rows, -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
-  vram__build_with(b, i);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -60978,10 +61170,7 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
     for (uint32_t k = 1; k < used; k++)
       sum = vram__build_map(b, sum, views[k]);
   }
-  if (b->device != b->host) { /* fused as well: both live until the last sum */
-    vram__build_source(b, sum, down);
-    vram__build_source(b, sum, r.weights);
-  }
+  vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }
 
@@ -61079,14 +61268,25 @@ static int32_t vram__build_embed(vram__build *b) {
 
 static void vram__build_head_of(vram__build *b, int32_t x) {
   int is_mean = vram__build_global(b, "output_norm.bias") || (b->flags & VRAM__BUILD_PARALLEL);
+  const vram_file_tensor *norm = vram__build_global(b, "output_norm.weight");
+  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  const vram_file_tensor *t = vram__build_global(b, "output.weight");
+  int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
   if (is_mean)
     vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1));
-  if (vram__build_global(b, "output_norm.bias"))
-    x = vram__build_with(b, vram__build_map(b, x, -1));
-  x = vram__build_with(b, vram__build_node(b, b->m->n_vocab, b->outputs, 1, x));
+  if (norm)
+    x = vram__build_with(b, vram__build_map(b, x, -1), norm);
+  if (bias)
+    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
+  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
+  if (t)
+    vram__build_with(b, i, t);
+  else if ((t = vram__build_global(b, "token_embd.weight")) != NULL)
+    vram__build_with_in(b, i, t, vram__llama_is_multiplied(t->dtype) ? b->device : b->host);
+  vram__build_source(b, i, x);
+  x = i;
   if (b->flags & VRAM__BUILD_SCALE_LOGITS)
     x = vram__build_map(b, x, -1);
   vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
@@ -61105,25 +61305,34 @@ static void vram__build_all(vram__build *b) {
 
 /* ---- entry ---- */
 
+/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
+   here. */
+static int vram__build_is_moved(const vram__llama *m) {
+  static const char *const names[] = {"token_embd.weight", "position_embd.weight"};
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
+    int32_t device = -1;
+    vram_error e;
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+      return 1;
+  }
+  return 0;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const uint32_t n = (uint32_t)(sizeof vram__build_rows / sizeof *vram__build_rows);
-  const vram_file_tensor *t;
   uint32_t i;
   for (i = 0; i < n && !vram__text_is(m->arch, m->arch_len, vram__build_rows[i].name); i++)
     ;
-  if (i == n || !m->offloads_kv || m->ndevice > 1)
+  if (i == n || vram__build_is_moved(m))
     return 0;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (m->ndevice && (t->dtype == VRAM_TQ1_0 || t->dtype == VRAM_TQ2_0))
-      return 0; /* computed on the host, layer by layer */
   b->m = m;
   b->flags = vram__build_rows[i].flags;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (m->layer[i].cache < 0 || !m->layer[i].head_k || !m->layer[i].head_v ||
         /* the kernel for f32 caches without shared heads takes other room */
-        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv) ||
-        (m->ndevice && m->layer[i].device < 0))
+        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv))
       return 0;
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
@@ -61131,20 +61340,31 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->rows = b->tokens;
   b->host = (int32_t)m->ndevice;
   b->positions = b->out_ids = -1;
+  for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
+    b->factors[i] = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
 }
 
+/* llama_context::llama_context: several batches at a time on several devices, if they have all. */
+static uint8_t vram__build_is_pipeline(const vram__llama *m) {
+  const vram_llama_options *o = m->options;
+  return m->ndevice > 1 && m->n_gpu_layers > m->n_layer && o->split == VRAM_LLAMA_SPLIT_LAYER &&
+         m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
+}
+
 /* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
-                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
   vram__build b;
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
   vram__memory_zero(&b, sizeof b);
   if (bytes < before || !vram__build_begin(&b, m))
     return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
@@ -61152,6 +61372,7 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   b.g = g;
+  g->is_pipeline = vram__build_is_pipeline(m);
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;
@@ -61165,6 +61386,25 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
   return b.flags & VRAM__BUILD_AT_LEAST ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+}
+
+/* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
+   host, but forgets that where it only measures (ggml_backend_sched_reserve_size). What both need
+   is sure. */
+static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
+                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  uint64_t pinned[VRAM__GRAPH_BUFFERS];
+  vram_llama_known known = vram__build_peaks(m, memory, bytes, 0, compute);
+  if (m->offloads_kv || m->flash_attention || !m->ndevice || !known)
+    return known;
+  if (!vram__build_peaks(m, memory, bytes, 1, pinned))
+    return VRAM_LLAMA_UNKNOWN;
+  for (uint32_t i = 0; i <= m->ndevice; i++)
+    if (pinned[i] != compute[i]) {
+      known = VRAM_LLAMA_FLOOR;
+      compute[i] = pinned[i] < compute[i] ? pinned[i] : compute[i];
+    }
+  return known;
 }
 
 /* Logits and what they are computed from: what the last device needs at least. */
