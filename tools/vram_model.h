@@ -63,9 +63,9 @@ vram_file_format model_sniff(const char *path);
 int model_file_open(model_file *m, const char *path);
 void model_file_close(model_file *m);
 
-/* Files of this format have a graph, which can be written in the text form. */
-int model_has_graph(vram_file_format format);
-/* The graph of such a file in the text form, with these dims, in *text, which is to be freed. Not
+/* Files of this format are graphs: commands take them as they take a text. */
+int model_is_graph(vram_file_format format);
+/* The graph of a file in the text form, with these dims, in *text, which is to be freed. Not
    FITS: message printed. */
 int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len);
 
