@@ -17,11 +17,15 @@ enum {
   VRAM__NODE_OUTPUT = 4u,   /* is never freed */
   VRAM__NODE_FOREIGN = 8u,  /* a weight or a cache: in a buffer of its own */
   VRAM__NODE_IS_PLACED = 16u,
-  VRAM__NODE_IS_VISITED = 32u /* is in the order, or on the way to it */
+  VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
+  VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
+  VRAM__NODE_FUSED = 128u /* no tensor: its sources live until here if one split of a device has
+                             all from `view` on */
 };
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
+  uint64_t room; /* bytes more on a device */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -47,6 +51,7 @@ typedef struct vram__graph {
   uint32_t ninput;
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
+  uint8_t is_pipeline;    /* several batches at a time */
   uint8_t is_full;        /* the memory was too small */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
@@ -105,6 +110,8 @@ typedef struct vram__build {
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
   int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
+  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
+  uint8_t pins_attention;               /* to the host */
   uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
@@ -116,11 +123,14 @@ VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint
 VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
-VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index, int on_device);
+VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
+VRAM__FN int32_t vram__build_kept(vram__build *b, uint64_t bytes);
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name);
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_with_in(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                     int32_t buffer);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);

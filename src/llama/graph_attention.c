@@ -62,7 +62,7 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
 static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   const vram__graph_node *n = vram__build_at(b, a);
   int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
-  vram__build_foreign(b, v, index, b->m->offloads_kv);
+  vram__build_foreign(b, v, index);
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
@@ -71,8 +71,6 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
                                        uint64_t cells) {
   uint64_t bytes = 0;
-  if (b->device == b->host)
-    return 0;
   cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
   if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
     bytes = vram__product_or_overflow(cells, y->head_k);
@@ -81,20 +79,27 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
   return bytes;
 }
 
-/* K or V of a cache of f32 in f16, which flash attention takes; -1: it is taken as it is. */
-static int32_t vram__build_cast(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
-  int32_t i;
+/* A layer's K or V as a whole; what is f32 in f16, which flash attention takes. */
+static int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+  const uint64_t heads = b->m->layer[b->il].n_head_kv;
+  uint64_t bytes = 0;
+  int32_t v, i;
+  vram_dtype_rows_bytes(type, vram__product_or_overflow(cells, heads), head, &bytes);
+  v = vram__build_kept(b, bytes);
+  if (vram__llama_is_quantised(type))
+    vram__build_at(b, v)->room =
+        vram__llama_tensor_bytes(type, vram__product_or_overflow(cells, heads), head, 1) - bytes;
   if (type != VRAM_F32 || !b->m->flash_attention)
-    return -1;
-  i = vram__build_node(b, head, cells, b->m->layer[b->il].n_head_kv, -1);
+    return v;
+  i = vram__build_node(b, head, cells, heads, v);
   vram__build_at(b, i)->bytes /= 2;
   return i;
 }
 
 /* Bytes of K's tensor that lies transposed for a product: a latent one, whose V is in K. */
-static int32_t vram__build_transposed(vram__build *b, uint64_t cells) {
+static int32_t vram__build_transposed(vram__build *b, int32_t k, uint64_t cells) {
   const vram_dtype_info *info = vram_dtype_get_info(b->m->k_type);
-  int32_t i = vram__build_node(b, cells, b->m->n_lora_kv, 1, -1);
+  int32_t i = vram__build_node(b, cells, b->m->n_lora_kv, 1, k);
   vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
   return i;
 }
@@ -110,10 +115,13 @@ typedef struct vram__build_heads {
 /* V's result of each head through a matrix of that head. */
 static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__build_heads *h) {
   const vram_file_tensor *t = h->decompress ? vram__build_weight(b, h->decompress) : NULL;
+  int32_t i;
   if (!t)
     return a;
-  a = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], a);
-  return vram__build_with(b, a, t);
+  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, a);
+  return i;
 }
 
 static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
@@ -129,7 +137,10 @@ static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   vram__build_source(b, i, q);
   i = vram__build_decompress(b, i, h);
   q = vram__build_view(b, i, vram__build_at(b, i)->ne[0], h->n_head, b->tokens);
-  return vram__build_node(b, vram__build_at(b, i)->ne[0] * h->n_head, b->tokens, 1, q);
+  i = vram__build_node(b, vram__build_at(b, i)->ne[0] * h->n_head, b->tokens, 1, q);
+  if (b->pins_attention) /* and with it all from the cache on */
+    vram__build_at(b, i)->buffer = (int8_t)b->host;
+  return i;
 }
 
 static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
@@ -139,7 +150,7 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->k);
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
-  vram__build_at(b, i)->bytes = vram__sum_or_overflow(vram__build_at(b, i)->bytes, room);
+  vram__build_at(b, i)->room = room;
   if (h->decompress) {
     i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
     i = vram__build_decompress(b, i, h);
@@ -170,10 +181,10 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.n_head = y->n_head;
   h.cells = c->cells;
   h.decompress = decompress;
-  h.k = vram__build_cast(b, b->m->k_type, h.head_k, cells);
-  h.v = vram__build_cast(b, b->m->v_type, h.head_v, cells);
+  h.k = vram__build_cached(b, b->m->k_type, h.head_k, cells);
+  h.v = vram__build_cached(b, b->m->v_type, h.head_v, cells);
   if (!b->m->flash_attention && decompress)
-    h.v = vram__build_transposed(b, cells);
+    h.v = vram__build_transposed(b, h.k, cells);
   i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
                             : vram__build_scores(b, &h);
   vram__build_expand(b, i);

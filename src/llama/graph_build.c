@@ -211,23 +211,34 @@ static int32_t vram__build_embed(vram__build *b) {
   return i;
 }
 
+/* lfm2 calls it otherwise. */
+static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
+  return vram__build_global(b, b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight"
+                                                                       : "output_norm.weight");
+}
+
 static int32_t vram__build_logits(vram__build *b, int32_t x) {
   const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  const vram_file_tensor *t = vram__build_global(b, "output.weight");
+  int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
   if (b->flags & VRAM__BUILD_MEAN)
     vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_global(b, "output_norm.weight"));
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_output_norm(b));
   if (bias)
     x = vram__build_with(b, vram__build_map(b, x, -1), bias);
   if (b->flags & VRAM__BUILD_ROWS_NORM) {
     vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
     x = vram__build_rows_of(b, x);
   }
-  x = vram__build_node(b, b->m->n_vocab, b->outputs, 1, x);
-  vram__build_with(b, x,
-                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
-  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
+  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
+  if (t)
+    vram__build_with(b, i, t);
+  else if ((t = vram__build_global(b, "token_embd.weight")) != NULL)
+    vram__build_with_in(b, i, t, vram__llama_is_multiplied(t->dtype) ? b->device : b->host);
+  vram__build_source(b, i, x);
+  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, i, -1) : i;
 }
 
 static void vram__build_all(vram__build *b) {
@@ -242,6 +253,9 @@ static void vram__build_all(vram__build *b) {
     x = vram__build_logits(b, x);
   vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
   vram__build_expand(b, x);
+  for (uint32_t i = 0; i < b->g->nnode; i++) /* what nothing is computed from is none */
+    if (!(b->g->node[i].flags & VRAM__NODE_IS_VISITED))
+      b->g->node[i].flags &= (uint16_t)~VRAM__NODE_INPUT;
 }
 
 /* ---- entry ---- */
@@ -249,8 +263,6 @@ static void vram__build_all(vram__build *b) {
 /* Is this layer one that is built here? */
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
-  if (m->ndevice && y->device < 0)
-    return 0;
   if (y->is_recurrent)
     return vram__build_row_of(m)->state != NULL;
   if (y->cache < 0)
@@ -276,18 +288,27 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   return flags;
 }
 
+/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
+   here. */
+static int vram__build_is_moved(const vram__llama *m) {
+  static const char *const names[] = {"token_embd.weight", "position_embd.weight"};
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
+    int32_t device = -1;
+    vram_error e;
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+      return 1;
+  }
+  return 0;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
-  const vram_file_tensor *t;
   uint32_t i;
-  if (!row || !m->offloads_kv || m->ndevice > 1 || m->n_expert_used > VRAM__BUILD_EXPERTS ||
-      m->options->noverride_tensor || m->options->n_cpu_moe || m->options->embeddings ||
-      !vram__build_knows(m))
+  if (!row || vram__build_is_moved(m) || m->n_expert_used > VRAM__BUILD_EXPERTS ||
+      m->options->embeddings || !vram__build_knows(m))
     return 0;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (m->ndevice && !vram__llama_is_multiplied(t->dtype))
-      return 0; /* computed on the host, layer by layer */
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
       return 0;
@@ -299,20 +320,45 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->host = (int32_t)m->ndevice;
   b->positions = b->out_ids = b->states = b->states_extra = -1;
+  for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
+    b->factors[i] = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
 }
 
+/* A part of the layers or the caches on the host: latent attention, hybrids without flash attention
+   and states beside several devices were seen to need up to 2 % more than this graph. */
+static int vram__build_is_certain(const vram__llama *m) {
+  int is_torn = !m->offloads_kv;
+  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
+    is_torn |= m->layer[i].device < 0;
+  if (!m->ndevice || !is_torn)
+    return 1;
+  if (m->head_k_mla)
+    return 0;
+  return m->row->memory < VRAM__LLAMA_RECURRENT ||
+         (m->ndevice == 1 && (m->row->memory == VRAM__LLAMA_RECURRENT || m->flash_attention));
+}
+
+/* llama_context::llama_context: several batches at a time on several devices, if they have all. */
+static uint8_t vram__build_is_pipeline(const vram__llama *m) {
+  const vram_llama_options *o = m->options;
+  return m->ndevice > 1 && m->n_gpu_layers > m->n_layer && o->split == VRAM_LLAMA_SPLIT_LAYER &&
+         m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
+}
+
 /* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
-                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
   vram__build b;
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
   vram__memory_zero(&b, sizeof b);
   if (bytes < before || !vram__build_begin(&b, m))
     return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
@@ -320,6 +366,7 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   b.g = g;
+  g->is_pipeline = vram__build_is_pipeline(m);
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;
@@ -332,7 +379,26 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return b.is_doubtful || !vram__build_is_certain(m) ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+}
+
+/* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
+   host, but forgets that where it only measures (ggml_backend_sched_reserve_size). What both need
+   is sure. */
+static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
+                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  uint64_t pinned[VRAM__GRAPH_BUFFERS];
+  vram_llama_known known = vram__build_peaks(m, memory, bytes, 0, compute);
+  if (m->offloads_kv || m->flash_attention || !m->ndevice || !known)
+    return known;
+  if (!vram__build_peaks(m, memory, bytes, 1, pinned))
+    return VRAM_LLAMA_UNKNOWN;
+  for (uint32_t i = 0; i <= m->ndevice; i++)
+    if (pinned[i] != compute[i]) {
+      known = VRAM_LLAMA_FLOOR;
+      compute[i] = pinned[i] < compute[i] ? pinned[i] : compute[i];
+    }
+  return known;
 }
 
 /* Logits and what they are computed from: what the last device needs at least. */

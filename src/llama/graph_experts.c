@@ -32,19 +32,29 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
-   (ggml_backend_cuda_graph_optimize). */
+/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
+   here (ggml_backend_cuda_graph_optimize). */
+static int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_at(b, i)->view = first;
+  vram__build_at(b, i)->flags = VRAM__NODE_FUSED;
+  return i;
+}
+
+/* ggml-cuda fuses the router's ops. */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
-  if (b->device == b->host || (b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
+  int32_t i;
+  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
     return;
-  vram__build_source(b, last, r->logits);
+  i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
-    vram__build_source(b, last, r->probs);
+    vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
-    vram__build_source(b, last, r->biased);
+    vram__build_source(b, i, r->biased);
   if (r->weights != last)
-    vram__build_source(b, last, r->weights);
-  vram__build_source(b, last, r->sum);
+    vram__build_source(b, i, r->weights);
+  vram__build_source(b, i, r->sum);
+  vram__build_expand(b, i);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -83,9 +93,10 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
   if (!t)
     return -1;
   i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
-                       x);
-  vram__build_source(b, i, chosen);
+                       -1);
   vram__build_with(b, i, t);
+  vram__build_source(b, i, x);
+  vram__build_source(b, i, chosen);
   if (!vram__build_weight(b, bias))
     return i;
   i = vram__build_bias(b, i, bias);
@@ -114,18 +125,19 @@ static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, u
 static int32_t vram__build_moe(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
   vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, sum;
+  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, sum, part;
   up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
   gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
   up = vram__build_between(b, gate, up, 0);
   down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
-  sum = vram__build_map(b, down, r.weights);
-  vram__build_expand(b, sum);
-  sum = vram__build_add_up(b, sum, width, rows);
-  if (b->device != b->host && b->m->n_expert_used > 1 && !b->is_doubtful) {
-    vram__build_source(b, sum, down); /* fused as well: both live until the last sum */
-    vram__build_source(b, sum, r.weights);
+  part = vram__build_map(b, down, r.weights);
+  vram__build_expand(b, part);
+  sum = vram__build_add_up(b, part, width, rows);
+  if (b->m->n_expert_used > 1 && !b->is_doubtful) {
+    view = vram__build_fused(b, part, down);
+    vram__build_source(b, view, r.weights);
+    vram__build_expand(b, view);
   }
   return sum;
 }
@@ -136,8 +148,9 @@ static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared
   int32_t i;
   if (!t)
     return shared;
-  i = vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, x);
-  i = vram__build_map(b, vram__build_map(b, vram__build_with(b, i, t), -1), i);
+  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  vram__build_source(b, i, x);
+  i = vram__build_map(b, vram__build_map(b, i, -1), i);
   return vram__build_map(b, shared, i);
 }
 

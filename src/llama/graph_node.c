@@ -82,12 +82,20 @@ VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
   return i;
 }
 
-/* A part or another shape of a. */
+/* A part or another shape of a; a part's bytes are those from its first row to its last. */
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
                                   uint64_t n2) {
-  int32_t base = vram__build_at(b, a)->view >= 0 ? vram__build_at(b, a)->view : a;
+  const vram__graph_node *s = vram__build_at(b, a);
+  const uint64_t all =
+      vram__product_or_overflow(vram__product_or_overflow(s->ne[0], s->ne[1]), s->ne[2] * 4);
+  const uint64_t rows = vram__product_or_overflow(n1, n2);
   int32_t i = vram__build_node(b, n0, n1, n2, a);
-  vram__build_at(b, i)->view = base;
+  vram__graph_node *n = vram__build_at(b, i);
+  n->view = s->view >= 0 ? s->view : a;
+  if (n->bytes == all)
+    n->bytes = s->bytes;
+  else if (rows && n->bytes)
+    n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
   return i;
 }
 
@@ -99,13 +107,28 @@ VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes) {
   return i;
 }
 
-/* a is written to what lies in a buffer of its own: a cache or a state. */
-VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index, int on_device) {
+/* Where the layer's cache or state lies. */
+static int32_t vram__build_cache_in(const vram__build *b) {
+  return b->m->offloads_kv ? b->device : b->host;
+}
+
+/* a is written to a cache or a state. */
+VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   int32_t i = vram__build_node(b, 1, 1, 1, a);
   vram__build_source(b, i, index);
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
-  vram__build_at(b, i)->buffer = (int8_t)(on_device ? b->device : b->host);
+  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
   vram__build_expand(b, i);
+}
+
+/* A cache or a state, or a part of it, as it is read. */
+VRAM__FN int32_t vram__build_kept(vram__build *b, uint64_t bytes) {
+  int32_t i = vram__build_tensor(b, 1, 1, 1);
+  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN | VRAM__NODE_IS_VISITED;
+  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
+  i = vram__build_view(b, i, 1, 1, 1);
+  vram__build_at(b, i)->bytes = bytes;
+  return i;
 }
 
 /* ---- weights ---- */
@@ -128,12 +151,51 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* A node with a weight is computed where the weight lies: with its layer, or on the host if the
-   device has no product for its type. t may be NULL. */
-VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
-  vram__build_at(b, node)->buffer =
-      (int8_t)(!t || vram__llama_is_multiplied(t->dtype) ? b->device : b->host);
+/* The device that takes work off the host: the first one. */
+static int32_t vram__build_helper(const vram__build *b) {
+  return b->m->options->split == VRAM_LLAMA_SPLIT_NONE ? (int32_t)b->m->options->main_gpu : 0;
+}
+
+static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
+  const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
+  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  vram__graph_node *n = vram__build_at(b, i);
+  vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
+  n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
+  n->buffer = (int8_t)buffer;
+  n->flags = VRAM__NODE_FOREIGN | VRAM__NODE_WEIGHT | VRAM__NODE_IS_VISITED;
+  return i;
+}
+
+/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
+static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
+  if (t->ndim < 3)
+    return vram__product_or_overflow(n->ne[1], n->ne[2]);
+  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
+}
+
+/* A node with a weight in a buffer: computed there, or on a device in the host's place. */
+VRAM__FN int32_t vram__build_with_in(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                     int32_t buffer) {
+  vram__graph_node *n = vram__build_at(b, node);
+  vram__build_source(b, node, vram__build_leaf(b, t, buffer));
+  if (buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+      vram__llama_is_multiplied(t->dtype))
+    buffer = vram__build_helper(b);
+  n->buffer = (int8_t)buffer;
   return node;
+}
+
+/* t may be NULL: the node has no weight. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  int32_t device;
+  vram_error e;
+  if (!t)
+    return node;
+  if (vram__llama_device(b->m, t, &device, &e)) /* its patterns were read before */
+    device = -1;
+  return vram__build_with_in(b, node, t, device < 0 ? b->host : device);
 }
 
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
@@ -148,7 +210,8 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], a), t);
+  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  vram__build_source(b, i, a);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -175,8 +238,21 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
   return i;
 }
 
+/* Factors of rope, where the layer's weights are; -1: the model has none. */
+static int32_t vram__build_factors(vram__build *b) {
+  const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
+  if (!t)
+    t = vram__build_global(b, "rope_factors_long.weight");
+  if (t && b->factors[b->device] < 0)
+    b->factors[b->device] = vram__build_leaf(b, t, b->device);
+  return b->factors[b->device];
+}
+
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
+  int32_t i;
   if (b->positions < 0)
     b->positions = vram__build_input(b, b->tokens * 4);
-  return vram__build_map(b, a, b->positions);
+  i = vram__build_map(b, a, b->positions);
+  vram__build_source(b, i, vram__build_factors(b));
+  return i;
 }
