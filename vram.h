@@ -2405,7 +2405,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
-  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B)
+  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(counted, B)
 
 /* clang-format on */
 
@@ -18039,6 +18039,14 @@ VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY
 
 enum { VRAM__BESSEL_FIRST, VRAM__BESSEL_SCALED, VRAM__BESSEL_SECOND }; /* kinds of rows */
 
+static int vram__shape_mvlgamma(vram_graph *g, vram_node *n) {
+  const int64_t p = VRAM__INT(n, p, 0);
+  if (p < VRAM__ONE || p % VRAM__ONE || n->in[0]->d->ndim == VRAM_MAX_AXES)
+    return vram__node_error(g, n,
+                            "p must be a whole number from 1 on, of a tensor of at most 7 axes");
+  return vram__shape_same(g, n);
+}
+
 #ifndef VRAM_NO_STEP
 
 static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -18196,33 +18204,34 @@ static void vram__backward_bessel(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, tiny);
 }
 
-/* mvlgamma: lgamma of x and p numbers, summed. One axis more for a moment, forward and backward. */
-static vram__tensor vram__mvlgamma_sum(vram__step *s, const vram_node *n, vram__tensor x) {
+/* mvlgamma: x and each of p numbers, with one axis more */
+static vram__tensor vram__mvlgamma_sums(vram__step *s, const vram_node *n, vram__tensor x) {
   const int64_t p = VRAM__INT(n, p, VRAM__ONE) / VRAM__ONE;
   const vram__tensor numbers = vram__tensor_vector(s, p, x.dt);
   const vram__tensor u = vram__tensor_view(s, x, vram__dims_unsqueezed(s, x.d, x.d->ndim));
-  const vram__tensor all = vram__pointwise_empty2(s, numbers, u);
-  vram__tensor y;
+  const vram__tensor sums = vram__pointwise_empty2(s, numbers, u);
   vram__tensor_release(s, u);
   vram__tensor_release(s, numbers);
-  y = vram__tensor_sum(s, all, 1u << x.d->ndim, 0, x.dt);
-  vram__tensor_release(s, all);
-  return y;
+  return sums;
 }
 
 static void vram__forward_mvlgamma(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
-  y[0] = vram__mvlgamma_sum(s, n, x[0]);
+  const vram__tensor sums = vram__mvlgamma_sums(s, n, x[0]);
+  y[0] = vram__tensor_sum(s, sums, 1u << x[0].d->ndim, 0, x[0].dt);
+  vram__tensor_release(s, sums);
   if (f)
     vram__save_tensor(s, f, x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_mvlgamma(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor sum = vram__mvlgamma_sum(s, f->node, VRAM__SAVED(f)[0]);
-  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, sum);
-  vram__tensor_release(s, sum);
+  const vram__tensor x = VRAM__SAVED(f)[0], sums = vram__mvlgamma_sums(s, f->node, x);
+  const vram__tensor slope = vram__tensor_sum(s, sums, 1u << x.d->ndim, 0, x.dt);
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, slope);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, sums);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -18326,7 +18335,7 @@ VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE
          VRAM__BESSEL_SCALED, VRAM__OP_REAL, "");
 VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE,
          VRAM__BESSEL_SECOND, VRAM__OP_REAL, "");
-VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, same, FLOAT, none, mvlgamma,
+VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, mvlgamma, FLOAT, none, mvlgamma,
          mvlgamma, each, NONE, 0, VRAM__OP_REAL, "p!");
 VRAM__OP_POINTWISE(nextafter, "nextafter", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
                    "x1: with(x1, nothing); x0: where(compare(x0, x1), grad, zero)");
@@ -19088,7 +19097,7 @@ VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
 VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
          permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
          "dim0! dim1!");
-VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(permute, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
@@ -29886,7 +29895,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   if (vram__norm_has_statistics(n) &&
       (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
+       (VRAM__INT(n, counted, 1) &&
+        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER))))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
@@ -30728,7 +30738,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS | VRAM__OP_RUNNING,
-         "affine track_running_stats training momentum eps frozen weights dtype");
+         "affine track_running_stats counted training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");

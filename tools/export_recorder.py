@@ -318,6 +318,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
         if not row and not (grad and (first.is_floating_point() or first.is_complex())):
             row = alike.get(plain)
+        if row and row.op == "logical_not" and inplace:
+            self.made("fill", [self.ref(r)], {"inplace": 1})  # it writes to what there is
+            return
         if row and row.op.startswith("logical_") and (inplace or r.dtype is not torch.bool):
             row = exact["mul"]  # of bits: allocates as a product of whole numbers
         if row:
@@ -551,6 +554,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_batch_norm(self, a, r, _):
         keys = {"track_running_stats": None if a.get("running_mean") is not None else 0}
         if a.get("running_mean") is not None:
+            mean = self.buffers.get(id(a["running_mean"]), "")
+            if mean.removesuffix("running_mean") + "num_batches_tracked" not in self.buffers.values():
+                keys["counted"] = 0
             self.stats.add(id(a["running_mean"]))
             self.stats.add(id(a["running_var"]))
             if not a.get("training") and self.train:
@@ -780,6 +786,13 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.emit("permute", [x], r, {"dims": ",".join(str(o if o >= 0 else next(rest)) for o in order)})
 
     op_moveaxis = op_movedim
+
+    def op_permute(self, a, r, _):
+        """of no axes it is a view of another shape"""
+        if not r.dim():
+            self.emit("view", [a["x"]], r, {"shape": "[]"}, name="permute")
+        else:
+            self.emit("permute", [a["x"]], r, {"dims": list_text(a["dims"])})
 
     def op_rot90(self, a, r, _):
         args, kwargs = a

@@ -138,6 +138,7 @@ scaled_dot_product_attention q k v attn_mask dropout_p is_causal scale enable_gq
 pad x pad mode value
 view reshape | x *shape
 flatten x start_dim end_dim
+permute x *dims
 unflatten x dim sizes
 tensor_split x sections dim
 repeat_interleave x repeats dim output_size

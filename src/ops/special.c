@@ -3,6 +3,14 @@
 
 enum { VRAM__BESSEL_FIRST, VRAM__BESSEL_SCALED, VRAM__BESSEL_SECOND }; /* kinds of rows */
 
+static int vram__shape_mvlgamma(vram_graph *g, vram_node *n) {
+  const int64_t p = VRAM__INT(n, p, 0);
+  if (p < VRAM__ONE || p % VRAM__ONE || n->in[0]->d->ndim == VRAM_MAX_AXES)
+    return vram__node_error(g, n,
+                            "p must be a whole number from 1 on, of a tensor of at most 7 axes");
+  return vram__shape_same(g, n);
+}
+
 #ifndef VRAM_NO_STEP
 
 static void vram__forward_atan2(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -160,33 +168,34 @@ static void vram__backward_bessel(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, tiny);
 }
 
-/* mvlgamma: lgamma of x and p numbers, summed. One axis more for a moment, forward and backward. */
-static vram__tensor vram__mvlgamma_sum(vram__step *s, const vram_node *n, vram__tensor x) {
+/* mvlgamma: x and each of p numbers, with one axis more */
+static vram__tensor vram__mvlgamma_sums(vram__step *s, const vram_node *n, vram__tensor x) {
   const int64_t p = VRAM__INT(n, p, VRAM__ONE) / VRAM__ONE;
   const vram__tensor numbers = vram__tensor_vector(s, p, x.dt);
   const vram__tensor u = vram__tensor_view(s, x, vram__dims_unsqueezed(s, x.d, x.d->ndim));
-  const vram__tensor all = vram__pointwise_empty2(s, numbers, u);
-  vram__tensor y;
+  const vram__tensor sums = vram__pointwise_empty2(s, numbers, u);
   vram__tensor_release(s, u);
   vram__tensor_release(s, numbers);
-  y = vram__tensor_sum(s, all, 1u << x.d->ndim, 0, x.dt);
-  vram__tensor_release(s, all);
-  return y;
+  return sums;
 }
 
 static void vram__forward_mvlgamma(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
-  y[0] = vram__mvlgamma_sum(s, n, x[0]);
+  const vram__tensor sums = vram__mvlgamma_sums(s, n, x[0]);
+  y[0] = vram__tensor_sum(s, sums, 1u << x[0].d->ndim, 0, x[0].dt);
+  vram__tensor_release(s, sums);
   if (f)
     vram__save_tensor(s, f, x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_mvlgamma(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor sum = vram__mvlgamma_sum(s, f->node, VRAM__SAVED(f)[0]);
-  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, sum);
-  vram__tensor_release(s, sum);
+  const vram__tensor x = VRAM__SAVED(f)[0], sums = vram__mvlgamma_sums(s, f->node, x);
+  const vram__tensor slope = vram__tensor_sum(s, sums, 1u << x.d->ndim, 0, x.dt);
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, slope);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, sums);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -290,7 +299,7 @@ VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE
          VRAM__BESSEL_SCALED, VRAM__OP_REAL, "");
 VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE,
          VRAM__BESSEL_SECOND, VRAM__OP_REAL, "");
-VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, same, FLOAT, none, mvlgamma,
+VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, mvlgamma, FLOAT, none, mvlgamma,
          mvlgamma, each, NONE, 0, VRAM__OP_REAL, "p!");
 VRAM__OP_POINTWISE(nextafter, "nextafter", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
                    "x1: with(x1, nothing); x0: where(compare(x0, x1), grad, zero)");
