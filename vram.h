@@ -2332,7 +2332,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
   X(digamma) X(entr) X(cross) X(erfcx) X(i0e) X(ndtri) X(log_ndtr) X(bessel_j0) \
-  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) \
+  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) X(sgn) \
   X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
   X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
   X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
@@ -2347,9 +2347,9 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(masked_scatter) X(put) X(select_scatter) X(slice_scatter) X(diagonal_scatter) X(nonzero) \
   X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) X(embedding_bag) \
   X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
-  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
-  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) \
-  X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
+  X(pairwise_distance) X(cdist) X(pdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) \
+  X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
   X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
   X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
   X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
@@ -2406,7 +2406,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
-  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)
+  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)             \
+  X(counted, B)
 
 /* clang-format on */
 
@@ -18031,7 +18032,7 @@ VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY
 VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+VRAM__OP_POINTWISE(sign, "sign", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
@@ -18063,6 +18064,14 @@ VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
 
 enum { VRAM__BESSEL_FIRST, VRAM__BESSEL_SCALED, VRAM__BESSEL_SECOND }; /* kinds of rows */
+
+static int vram__shape_mvlgamma(vram_graph *g, vram_node *n) {
+  const int64_t p = VRAM__INT(n, p, 0);
+  if (p < VRAM__ONE || p % VRAM__ONE || n->in[0]->d->ndim == VRAM_MAX_AXES)
+    return vram__node_error(g, n,
+                            "p must be a whole number from 1 on, of a tensor of at most 7 axes");
+  return vram__shape_same(g, n);
+}
 
 #ifndef VRAM_NO_STEP
 
@@ -18173,8 +18182,9 @@ static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, once);
 }
 
-static void vram__forward_bessel(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+/* A function that keeps its input and its result. */
+static void vram__forward_curve(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
                             vram__kind_rank(x[0].dt) >= 2
@@ -18185,6 +18195,18 @@ static void vram__forward_bessel(vram__step *s, const vram_node *n, vram__tensor
     vram__save_tensor(s, f, y[0]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sgn_backward: of real numbers a tensor of zeros that has no memory */
+static void vram__backward_sgn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__is_complex(VRAM__SAVED(f)[0].dt)) {
+    to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], g);
+    return;
+  }
+  to[0] = vram__tensor_none();
+  to[0].d = vram__dims_contiguous(s, VRAM__SAVED(f)[0].d);
+  to[0].dt = g.dt;
 }
 
 /* FunctionsManual.cpp, i1_backward, i1e_backward, bessel_j1_backward, bessel_y1_backward: the
@@ -18221,33 +18243,34 @@ static void vram__backward_bessel(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, tiny);
 }
 
-/* mvlgamma: lgamma of x and p numbers, summed. One axis more for a moment, forward and backward. */
-static vram__tensor vram__mvlgamma_sum(vram__step *s, const vram_node *n, vram__tensor x) {
+/* mvlgamma: x and each of p numbers, with one axis more */
+static vram__tensor vram__mvlgamma_sums(vram__step *s, const vram_node *n, vram__tensor x) {
   const int64_t p = VRAM__INT(n, p, VRAM__ONE) / VRAM__ONE;
   const vram__tensor numbers = vram__tensor_vector(s, p, x.dt);
   const vram__tensor u = vram__tensor_view(s, x, vram__dims_unsqueezed(s, x.d, x.d->ndim));
-  const vram__tensor all = vram__pointwise_empty2(s, numbers, u);
-  vram__tensor y;
+  const vram__tensor sums = vram__pointwise_empty2(s, numbers, u);
   vram__tensor_release(s, u);
   vram__tensor_release(s, numbers);
-  y = vram__tensor_sum(s, all, 1u << x.d->ndim, 0, x.dt);
-  vram__tensor_release(s, all);
-  return y;
+  return sums;
 }
 
 static void vram__forward_mvlgamma(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
-  y[0] = vram__mvlgamma_sum(s, n, x[0]);
+  const vram__tensor sums = vram__mvlgamma_sums(s, n, x[0]);
+  y[0] = vram__tensor_sum(s, sums, 1u << x[0].d->ndim, 0, x[0].dt);
+  vram__tensor_release(s, sums);
   if (f)
     vram__save_tensor(s, f, x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_mvlgamma(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor sum = vram__mvlgamma_sum(s, f->node, VRAM__SAVED(f)[0]);
-  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, sum);
-  vram__tensor_release(s, sum);
+  const vram__tensor x = VRAM__SAVED(f)[0], sums = vram__mvlgamma_sums(s, f->node, x);
+  const vram__tensor slope = vram__tensor_sum(s, sums, 1u << x.d->ndim, 0, x.dt);
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, slope);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, sums);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -18313,7 +18336,7 @@ VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE,
                    "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
-                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "x1: div_rtl(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
@@ -18346,15 +18369,16 @@ VRAM__OP_POINTWISE(modified_bessel_k1, "special_modified_bessel_k1", 1, 1, same,
                    ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
                    "x0: mul(grad, neg(add(special(x0), mul(y, special(x0)))))");
 VRAM__OP(bessel_j1, "special_bessel_j1 special_i1 special_modified_bessel_i1", 1, 1, same, FLOAT,
-         none, bessel, bessel, each, NONE, VRAM__BESSEL_FIRST, VRAM__OP_REAL, "");
-VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE,
+         none, curve, bessel, each, NONE, VRAM__BESSEL_FIRST, VRAM__OP_REAL, "");
+VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
          VRAM__BESSEL_SCALED, VRAM__OP_REAL, "");
-VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE,
+VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
          VRAM__BESSEL_SECOND, VRAM__OP_REAL, "");
-VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, same, FLOAT, none, mvlgamma,
+VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, mvlgamma, FLOAT, none, mvlgamma,
          mvlgamma, each, NONE, 0, VRAM__OP_REAL, "p!");
 VRAM__OP_POINTWISE(nextafter, "nextafter", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
                    "x1: with(x1, nothing); x0: where(compare(x0, x1), grad, zero)");
+VRAM__OP(sgn, "sgn", 1, 1, same, SAME, none, curve, sgn, each, NONE, 0, 0, "");
 
 /* >>ops/clamp    clamp with bounds that are tensors */
 
@@ -19113,7 +19137,7 @@ VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
 VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
          permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
          "dim0! dim1!");
-VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(permute, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
@@ -19641,6 +19665,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
+  if (!g.d->numel && d->numel) { /* repeated not once */
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);
@@ -20863,11 +20891,16 @@ static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vra
 
 /* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
 static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
-  const vram__tensor positive = vram__pointwise_empty1(s, g);
-  const vram__tensor log = vram__pointwise_empty1(s, positive);
-  vram__tensor part[2], sum[2];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor least, positive, log, part[2], sum[2];
   uint32_t i;
+  if (!g.d->ndim || !g.d->numel) {
+    to[0] = vram__tensor_retain(s, g);
+    return;
+  }
+  least = vram__tensor_empty(s, s->scalar, g.dt);
+  positive = vram__pointwise_empty1(s, g);
+  log = vram__pointwise_empty1(s, positive);
   vram__tensor_release(s, positive);
   for (i = 0; i < 2; i++) {
     const vram__tensor where =
@@ -24285,6 +24318,17 @@ static int vram__shape_cdist(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
+static int vram__shape_pdist(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t pairs;
+  if (x->ndim != 2)
+    return vram__node_error(g, n, "pdist of a tensor that is not [N,M]");
+  if (VRAM__INT(n, p, 0) < 0)
+    return vram__node_error(g, n, "p must be at least 0");
+  pairs = x->v[0] > INT32_MAX ? -1 : x->v[0] * (x->v[0] - 1) / 2;
+  return vram__node_out(g, n, 0, 1, &pairs, n->in[0]->dtype);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Inputs as an op on autocast's fp32 list gets them; what it calls runs without autocast. */
@@ -24571,6 +24615,33 @@ static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
 }
 
+/* Distance.cpp, _pdist_forward: of every pair of rows */
+static void vram__forward_pdist(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram__tensor in =
+      s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  const vram__tensor c = vram__torch_contiguous(s, in);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &c, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, n->out[0].d, c.dt);
+  if (f) {
+    vram__save_tensor(s, f, c);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, in);
+}
+
+/* DistanceKernel.cu, pdist_backward_kernel_impl: each row's part for each other row, then summed */
+static void vram__backward_pdist(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const int64_t rows = x.d->v[0];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  if (VRAM__INT(f->node, p, 2 * VRAM__ONE) && VRAM__SLOTS(f)[0].g.d->numel && x.d->numel)
+    vram__tensor_release(s,
+                         vram__tensor_empty(s, vram__dims_3d(s, rows - 1, rows, x.d->v[1]), x.dt));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
@@ -24579,6 +24650,8 @@ VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each
          VRAM__OP_NUMBERS, "keepdim");
 VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0,
          VRAM__OP_FLOATS, "p");
+VRAM__OP(pdist, "pdist: x p", 1, 1, pdist, SAME, fp32, pdist, pdist, each, NONE, 0, VRAM__OP_FLOATS,
+         "p");
 
 /* >>ops/linear    the linear layer */
 
@@ -29911,7 +29984,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   if (vram__norm_has_statistics(n) &&
       (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
+       (VRAM__INT(n, counted, 1) &&
+        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER))))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
@@ -30753,7 +30827,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS | VRAM__OP_RUNNING,
-         "affine track_running_stats training momentum eps frozen weights dtype");
+         "affine track_running_stats counted training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");
@@ -34392,6 +34466,8 @@ VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *
   if (!is_map) {
     copy = vram__norm_format_copy(s, target, 0);
     vram__tensor_release(s, copy);
+    if (VRAM__SLOTS(f)[0].g.d->ndim) /* of each row */
+      vram__tensor_release(s, vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g));
   }
 }
 
