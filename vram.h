@@ -2332,7 +2332,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
   X(digamma) X(entr) X(cross) X(erfcx) X(i0e) X(ndtri) X(log_ndtr) X(bessel_j0) \
-  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) \
+  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) X(sgn) \
   X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
   X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
   X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
@@ -2347,9 +2347,9 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(masked_scatter) X(put) X(select_scatter) X(slice_scatter) X(diagonal_scatter) X(nonzero) \
   X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) X(embedding_bag) \
   X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
-  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
-  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) \
-  X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
+  X(pairwise_distance) X(cdist) X(pdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) \
+  X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
   X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
   X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
   X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
@@ -2406,7 +2406,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
-  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B)
+  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
+  X(counted, B)
 
 /* clang-format on */
 
@@ -18031,7 +18032,7 @@ VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY
 VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+VRAM__OP_POINTWISE(sign, "sign", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
@@ -18063,6 +18064,14 @@ VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
 
 enum { VRAM__BESSEL_FIRST, VRAM__BESSEL_SCALED, VRAM__BESSEL_SECOND }; /* kinds of rows */
+
+static int vram__shape_mvlgamma(vram_graph *g, vram_node *n) {
+  const int64_t p = VRAM__INT(n, p, 0);
+  if (p < VRAM__ONE || p % VRAM__ONE || n->in[0]->d->ndim == VRAM_MAX_AXES)
+    return vram__node_error(g, n,
+                            "p must be a whole number from 1 on, of a tensor of at most 7 axes");
+  return vram__shape_same(g, n);
+}
 
 #ifndef VRAM_NO_STEP
 
@@ -18173,8 +18182,9 @@ static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, once);
 }
 
-static void vram__forward_bessel(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+/* A function that keeps its input and its result. */
+static void vram__forward_curve(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
                             vram__kind_rank(x[0].dt) >= 2
@@ -18185,6 +18195,18 @@ static void vram__forward_bessel(vram__step *s, const vram_node *n, vram__tensor
     vram__save_tensor(s, f, y[0]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sgn_backward: of real numbers a tensor of zeros that has no memory */
+static void vram__backward_sgn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__is_complex(VRAM__SAVED(f)[0].dt)) {
+    to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], g);
+    return;
+  }
+  to[0] = vram__tensor_none();
+  to[0].d = vram__dims_contiguous(s, VRAM__SAVED(f)[0].d);
+  to[0].dt = g.dt;
 }
 
 /* FunctionsManual.cpp, i1_backward, i1e_backward, bessel_j1_backward, bessel_y1_backward: the
@@ -18221,33 +18243,34 @@ static void vram__backward_bessel(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, tiny);
 }
 
-/* mvlgamma: lgamma of x and p numbers, summed. One axis more for a moment, forward and backward. */
-static vram__tensor vram__mvlgamma_sum(vram__step *s, const vram_node *n, vram__tensor x) {
+/* mvlgamma: x and each of p numbers, with one axis more */
+static vram__tensor vram__mvlgamma_sums(vram__step *s, const vram_node *n, vram__tensor x) {
   const int64_t p = VRAM__INT(n, p, VRAM__ONE) / VRAM__ONE;
   const vram__tensor numbers = vram__tensor_vector(s, p, x.dt);
   const vram__tensor u = vram__tensor_view(s, x, vram__dims_unsqueezed(s, x.d, x.d->ndim));
-  const vram__tensor all = vram__pointwise_empty2(s, numbers, u);
-  vram__tensor y;
+  const vram__tensor sums = vram__pointwise_empty2(s, numbers, u);
   vram__tensor_release(s, u);
   vram__tensor_release(s, numbers);
-  y = vram__tensor_sum(s, all, 1u << x.d->ndim, 0, x.dt);
-  vram__tensor_release(s, all);
-  return y;
+  return sums;
 }
 
 static void vram__forward_mvlgamma(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
-  y[0] = vram__mvlgamma_sum(s, n, x[0]);
+  const vram__tensor sums = vram__mvlgamma_sums(s, n, x[0]);
+  y[0] = vram__tensor_sum(s, sums, 1u << x[0].d->ndim, 0, x[0].dt);
+  vram__tensor_release(s, sums);
   if (f)
     vram__save_tensor(s, f, x[0]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_mvlgamma(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor sum = vram__mvlgamma_sum(s, f->node, VRAM__SAVED(f)[0]);
-  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, sum);
-  vram__tensor_release(s, sum);
+  const vram__tensor x = VRAM__SAVED(f)[0], sums = vram__mvlgamma_sums(s, f->node, x);
+  const vram__tensor slope = vram__tensor_sum(s, sums, 1u << x.d->ndim, 0, x.dt);
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, slope);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, sums);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -18313,7 +18336,7 @@ VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE,
                    "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
-                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "x1: div_rtl(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
@@ -18346,15 +18369,16 @@ VRAM__OP_POINTWISE(modified_bessel_k1, "special_modified_bessel_k1", 1, 1, same,
                    ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
                    "x0: mul(grad, neg(add(special(x0), mul(y, special(x0)))))");
 VRAM__OP(bessel_j1, "special_bessel_j1 special_i1 special_modified_bessel_i1", 1, 1, same, FLOAT,
-         none, bessel, bessel, each, NONE, VRAM__BESSEL_FIRST, VRAM__OP_REAL, "");
-VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE,
+         none, curve, bessel, each, NONE, VRAM__BESSEL_FIRST, VRAM__OP_REAL, "");
+VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
          VRAM__BESSEL_SCALED, VRAM__OP_REAL, "");
-VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, bessel, bessel, each, NONE,
+VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
          VRAM__BESSEL_SECOND, VRAM__OP_REAL, "");
-VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, same, FLOAT, none, mvlgamma,
+VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, mvlgamma, FLOAT, none, mvlgamma,
          mvlgamma, each, NONE, 0, VRAM__OP_REAL, "p!");
 VRAM__OP_POINTWISE(nextafter, "nextafter", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
                    "x1: with(x1, nothing); x0: where(compare(x0, x1), grad, zero)");
+VRAM__OP(sgn, "sgn", 1, 1, same, SAME, none, curve, sgn, each, NONE, 0, 0, "");
 
 /* >>ops/clamp    clamp with bounds that are tensors */
 
@@ -19113,7 +19137,7 @@ VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
 VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
          permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
          "dim0! dim1!");
-VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(permute, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
@@ -19641,6 +19665,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
+  if (!g.d->numel && d->numel) { /* repeated not once */
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);
@@ -20863,11 +20891,16 @@ static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vra
 
 /* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
 static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
-  const vram__tensor positive = vram__pointwise_empty1(s, g);
-  const vram__tensor log = vram__pointwise_empty1(s, positive);
-  vram__tensor part[2], sum[2];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor least, positive, log, part[2], sum[2];
   uint32_t i;
+  if (!g.d->ndim || !g.d->numel) {
+    to[0] = vram__tensor_retain(s, g);
+    return;
+  }
+  least = vram__tensor_empty(s, s->scalar, g.dt);
+  positive = vram__pointwise_empty1(s, g);
+  log = vram__pointwise_empty1(s, positive);
   vram__tensor_release(s, positive);
   for (i = 0; i < 2; i++) {
     const vram__tensor where =
@@ -24285,6 +24318,17 @@ static int vram__shape_cdist(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
+static int vram__shape_pdist(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t pairs;
+  if (x->ndim != 2)
+    return vram__node_error(g, n, "pdist of a tensor that is not [N,M]");
+  if (VRAM__INT(n, p, 0) < 0)
+    return vram__node_error(g, n, "p must be at least 0");
+  pairs = x->v[0] > INT32_MAX ? -1 : x->v[0] * (x->v[0] - 1) / 2;
+  return vram__node_out(g, n, 0, 1, &pairs, n->in[0]->dtype);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Inputs as an op on autocast's fp32 list gets them; what it calls runs without autocast. */
@@ -24571,6 +24615,33 @@ static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
 }
 
+/* Distance.cpp, _pdist_forward: of every pair of rows */
+static void vram__forward_pdist(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram__tensor in =
+      s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  const vram__tensor c = vram__torch_contiguous(s, in);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &c, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, n->out[0].d, c.dt);
+  if (f) {
+    vram__save_tensor(s, f, c);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, in);
+}
+
+/* DistanceKernel.cu, pdist_backward_kernel_impl: each row's part for each other row, then summed */
+static void vram__backward_pdist(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const int64_t rows = x.d->v[0];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  if (VRAM__INT(f->node, p, 2 * VRAM__ONE) && VRAM__SLOTS(f)[0].g.d->numel && x.d->numel)
+    vram__tensor_release(s,
+                         vram__tensor_empty(s, vram__dims_3d(s, rows - 1, rows, x.d->v[1]), x.dt));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
@@ -24579,6 +24650,8 @@ VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each
          VRAM__OP_NUMBERS, "keepdim");
 VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0,
          VRAM__OP_FLOATS, "p");
+VRAM__OP(pdist, "pdist: x p", 1, 1, pdist, SAME, fp32, pdist, pdist, each, NONE, 0, VRAM__OP_FLOATS,
+         "p");
 
 /* >>ops/linear    the linear layer */
 
@@ -29911,7 +29984,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   if (vram__norm_has_statistics(n) &&
       (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
+       (VRAM__INT(n, counted, 1) &&
+        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER))))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
@@ -30753,7 +30827,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS | VRAM__OP_RUNNING,
-         "affine track_running_stats training momentum eps frozen weights dtype");
+         "affine track_running_stats counted training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");
@@ -34392,6 +34466,8 @@ VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *
   if (!is_map) {
     copy = vram__norm_format_copy(s, target, 0);
     vram__tensor_release(s, copy);
+    if (VRAM__SLOTS(f)[0].g.d->ndim) /* of each row */
+      vram__tensor_release(s, vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g));
   }
 }
 
@@ -35083,8 +35159,8 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
   const vram_dtype dt =
       vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
-  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace,
-                                 VRAM__KEY_backward_workspace};
+  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace, VRAM__KEY_backward_workspace,
+                                 VRAM__KEY_unseen};
   uint32_t ndim, i, count;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim), *saves;
   if (params < 0 || buffers < 0)
@@ -35365,16 +35441,20 @@ static uint64_t vram__custom_bytes(const vram__step *s, const vram_node *n, uint
 }
 
 /* Its workspace, and while that is there cuBLAS's where it has products. Nobody knows when it takes
-   them: the peak may be without its own workspace, and cuBLAS's may come before the results. */
-static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key,
+   them: the peak may be without its own workspace, and cuBLAS's may come before the results. What
+   its kernels may take unseen is in the upper bound. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key, int64_t cublas,
                                    uint64_t results) {
   uint64_t less;
-  const uint64_t bytes = vram__custom_bytes(s, n, key, &less);
+  const uint64_t bytes = vram__custom_bytes(s, n, key, &less),
+                 unseen = vram__custom_bytes(s, n, VRAM__KEY_unseen, &less);
   uint32_t own;
-  less = vram__sum_or_overflow(bytes, VRAM__INT(n, cublas, 0) ? results : 0);
+  less = vram__sum_or_overflow(bytes, cublas ? results : 0);
   if (s->count.custom_most < less)
     s->count.custom_most = less;
-  if (!VRAM__INT(n, cublas, 0)) {
+  if (unseen)
+    vram__upper_may_need(s, vram__sum_or_overflow(bytes, unseen) / 4);
+  if (!cublas) {
     vram__workspace_use(s, bytes);
     return;
   }
@@ -35395,6 +35475,21 @@ static void vram__custom_results(vram__step *s, const vram_node *n, vram_dtype d
     y[i] = vram__tensor_empty(s, n->out[i].d, dt);
     *bytes = vram__sum_or_overflow(*bytes, vram__dims_bytes_of(y[i].d, dt));
   }
+}
+
+/* The inputs that it saves, if under autocast it keeps casts of them instead, which are among its
+   own bytes then. */
+static uint64_t vram__custom_cast(const vram__step *s, const vram_node *n, const vram__tensor *x) {
+  uint64_t bytes = 0;
+  uint32_t i, count, numbers;
+  const int64_t *const saves = vram__node_list(n, VRAM__KEY_saves, &count);
+  const int64_t *const saved = vram__node_list(n, VRAM__KEY_saved, &numbers);
+  if (!s->o->amp || !saved || numbers != 3 || saved[2] <= saved[0])
+    return 0;
+  for (i = 0; i < count; i++)
+    if (saves[i] < n->nin)
+      bytes = vram__sum_or_overflow(bytes, vram__dims_bytes_of(x[saves[i]].d, x[saves[i]].dt));
+  return bytes;
 }
 
 /* It saves what its node says, and nothing else: bytes of its own, inputs and outputs. */
@@ -35422,7 +35517,8 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     vram__save_tensor(s, f, keep);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, saves[i] < n->nin ? x[saves[i]] : y[saves[i] - n->nin]);
-  vram__custom_workspace(s, n, VRAM__KEY_workspace, results);
+  vram__custom_workspace(s, n, VRAM__KEY_workspace, VRAM__INT(n, cublas, 0), results);
+  less = vram__sum_or_overflow(less, f ? vram__custom_cast(s, n, x) : 0);
   s->count.custom = vram__sum_or_overflow(s->count.custom, less);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -35443,7 +35539,8 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
     }
   if (!vram__node_list(f->node, key, NULL))
     key = VRAM__KEY_workspace;
-  vram__custom_workspace(s, f->node, key, results);
+  vram__custom_workspace(
+      s, f->node, key, VRAM__INT(f->node, backward_cublas, VRAM__INT(f->node, cublas, 0)), results);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -35452,8 +35549,8 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved saves workspace backward_workspace alias cublas frozen "
-         "weights");
+         "shape! dtype params buffers saved saves workspace backward_workspace unseen alias cublas "
+         "backward_cublas frozen weights");
 
 /* >>ops/table    the table of ops at run time */
 
@@ -58948,6 +59045,7 @@ typedef struct vram__llama {
   uint32_t n_outputs; /* rows of logits at most (n_outputs_max) */
   vram_dtype k_type, v_type;
   uint8_t flash_attention;
+  uint8_t transposes_v; /* in its cache */
   uint8_t offloads_kv;
 
   uint32_t ncache;
@@ -59493,8 +59591,10 @@ static int vram__llama_is_torn(const vram__llama *l) {
 static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
   const vram_llama_options *const o = l->options;
   const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
-  l->flash_attention = o->flash_attention != VRAM_LLAMA_OFF;
-  if ((l->row->flags & VRAM__LLAMA_NO_FLASH) || (is_auto && vram__llama_is_torn(l)))
+  l->flash_attention =
+      o->flash_attention != VRAM_LLAMA_OFF && !(l->row->flags & VRAM__LLAMA_NO_FLASH);
+  l->transposes_v = !l->flash_attention; /* the caches are made before what follows is known */
+  if (is_auto && vram__llama_is_torn(l))
     l->flash_attention = 0;
   if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
     return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
@@ -59605,8 +59705,8 @@ static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_l
   vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
   const uint64_t rows = c->cells * c->streams,
                  k = vram__product_or_overflow(y->head_k, y->n_head_kv),
-                 v = l->flash_attention ? vram__product_or_overflow(y->head_v, y->n_head_kv)
-                                        : vram__llama_widest_v(l);
+                 v = l->transposes_v ? vram__llama_widest_v(l)
+                                     : vram__product_or_overflow(y->head_v, y->n_head_kv);
   l->layer[i].cache = (int32_t)(c - l->cache);
   c->layers++;
   c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
@@ -60293,8 +60393,8 @@ enum {
   VRAM__NODE_IS_PLACED = 16u,
   VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
-  VRAM__NODE_FUSED = 128u /* no tensor: its sources live until here if one split of a device has
-                             all from `view` on */
+  VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
+                                  has all from `view` on */
 };
 
 typedef struct vram__graph_node {
@@ -60398,13 +60498,14 @@ VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
-VRAM__FN int32_t vram__build_kept(vram__build *b, uint64_t bytes);
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows);
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name);
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
-VRAM__FN int32_t vram__build_with_in(vram__build *b, int32_t node, const vram_file_tensor *t,
-                                     int32_t buffer);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
@@ -60589,8 +60690,9 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
   for (uint32_t i = 0; i < g->ninput; i++)
     if (!vram__graph_place_node(g, g->input[i]))
       return 0;
-  for (uint32_t i = 0; i < g->nnode; i++) /* their copies of a pipeline */
-    if ((g->node[i].flags & VRAM__NODE_INPUT) && !vram__graph_place_node(g, (int32_t)i))
+  for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
+    if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
+        !vram__graph_place_node(g, (int32_t)i))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
@@ -60744,13 +60846,12 @@ static void vram__split_end(vram__split *s, uint32_t end) {
 
 /* Inputs of a pipeline: so many of each, and none is freed. */
 static void vram__graph_multiply(vram__graph *g) {
-  const uint32_t n = g->nnode;
-  for (uint32_t i = 0; i < n; i++)
-    if (g->node[i].flags & VRAM__NODE_INPUT) {
-      g->node[i].flags |= VRAM__NODE_OUTPUT;
-      for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
-        vram__graph_append(g, (int32_t)i, g->node[i].buffer, g->node[i].flags);
-    }
+  for (uint32_t i = 0; i < g->ninput; i++) {
+    vram__graph_node *n = g->node + g->input[i];
+    n->flags |= VRAM__NODE_OUTPUT;
+    for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
+      vram__graph_append(g, g->input[i], n->buffer, n->flags);
+  }
 }
 
 /* Gives every node its device and puts the copies between them (pass 5). The order has room for as
@@ -60878,7 +60979,7 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
   n->view = s->view >= 0 ? s->view : a;
   if (n->bytes == all)
     n->bytes = s->bytes;
-  else if (rows && n->bytes)
+  else if (rows)
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
   return i;
 }
@@ -60891,27 +60992,36 @@ VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes) {
   return i;
 }
 
-/* Where the layer's cache or state lies. */
-static int32_t vram__build_cache_in(const vram__build *b) {
-  return b->m->offloads_kv ? b->device : b->host;
-}
-
-/* a is written to a cache or a state. */
+/* a is written to what lies in a buffer of its own: a cache or a state. */
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   int32_t i = vram__build_node(b, 1, 1, 1, a);
   vram__build_source(b, i, index);
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
-  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
+  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
   vram__build_expand(b, i);
 }
 
-/* A cache or a state, or a part of it, as it is read. */
-VRAM__FN int32_t vram__build_kept(vram__build *b, uint64_t bytes) {
-  int32_t i = vram__build_tensor(b, 1, 1, 1);
+/* A part of a cache or state: so many rows of it. */
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows) {
+  int32_t i = vram__build_tensor(b, 1, 1, 1), v;
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN | VRAM__NODE_IS_VISITED;
-  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
-  i = vram__build_view(b, i, 1, 1, 1);
-  vram__build_at(b, i)->bytes = bytes;
+  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  v = vram__build_view(b, i, 1, 1, 1);
+  vram_dtype_rows_bytes(type, rows, columns, &vram__build_at(b, v)->bytes);
+  if (vram__llama_is_quantised(type))
+    vram__build_at(b, v)->room =
+        vram__llama_tensor_bytes(type, rows, columns, 1) - vram__build_at(b, v)->bytes;
+  return v;
+}
+
+/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
+   here, a and what is added. */
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_at(b, i)->view = first;
+  vram__build_at(b, i)->flags = VRAM__NODE_FUSED | VRAM__NODE_IS_VISITED;
+  vram__build_put(b, i);
   return i;
 }
 
@@ -60935,11 +61045,7 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* The device that takes work off the host: the first one. */
-static int32_t vram__build_helper(const vram__build *b) {
-  return b->m->options->split == VRAM_LLAMA_SPLIT_NONE ? (int32_t)b->m->options->main_gpu : 0;
-}
-
+/* A weight in a buffer. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
   const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
@@ -60959,27 +61065,39 @@ static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_ten
   return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
 }
 
-/* A node with a weight in a buffer: computed there, or on a device in the host's place. */
-VRAM__FN int32_t vram__build_with_in(vram__build *b, int32_t node, const vram_file_tensor *t,
-                                     int32_t buffer) {
-  vram__graph_node *n = vram__build_at(b, node);
-  vram__build_source(b, node, vram__build_leaf(b, t, buffer));
-  if (buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
-      vram__llama_is_multiplied(t->dtype))
-    buffer = vram__build_helper(b);
-  n->buffer = (int8_t)buffer;
-  return node;
-}
-
-/* t may be NULL: the node has no weight. */
-VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+/* The buffer of a weight. */
+static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (!t)
+  if (b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn && /* the output's matrix */
+      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
+    return b->host;
+  return device;
+}
+
+/* A source that does not say where a node is computed. */
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  if (t)
+    vram__build_source(b, node, vram__build_leaf(b, t, vram__build_where(b, t)));
+}
+
+/* A node with a weight is computed where the weight lies, or by a device that takes work off the
+   host: the first one. t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram_llama_options *o = b->m->options;
+  vram__graph_node *n = vram__build_at(b, node);
+  if (!t) {
+    n->buffer = (int8_t)b->device;
     return node;
-  if (vram__llama_device(b->m, t, &device, &e)) /* its patterns were read before */
-    device = -1;
-  return vram__build_with_in(b, node, t, device < 0 ? b->host : device);
+  }
+  n->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+      vram__llama_is_multiplied(t->dtype))
+    n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
+  return node;
 }
 
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
@@ -61093,7 +61211,9 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__build_at(b, rotation)->bytes / 4;
   for (all = 64; all * all < n; all *= 2)
     ;
-  n = vram__build_at(b, a)->bytes / 4;
+  n = vram__product_or_overflow(
+      vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
+      vram__build_at(b, a)->ne[2]);
   v = vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
@@ -61121,27 +61241,24 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
   return bytes;
 }
 
-/* A layer's K or V as a whole; what is f32 in f16, which flash attention takes. */
-static int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+/* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
-  uint64_t bytes = 0;
-  int32_t v, i;
-  vram_dtype_rows_bytes(type, vram__product_or_overflow(cells, heads), head, &bytes);
-  v = vram__build_kept(b, bytes);
-  if (vram__llama_is_quantised(type))
-    vram__build_at(b, v)->room =
-        vram__llama_tensor_bytes(type, vram__product_or_overflow(cells, heads), head, 1) - bytes;
+  int32_t i = vram__build_cached(b, type, head, vram__product_or_overflow(cells, heads));
   if (type != VRAM_F32 || !b->m->flash_attention)
-    return v;
-  i = vram__build_node(b, head, cells, heads, v);
+    return i;
+  i = vram__build_node(b, head, cells, heads, i);
   vram__build_at(b, i)->bytes /= 2;
   return i;
 }
 
-/* Bytes of K's tensor that lies transposed for a product: a latent one, whose V is in K. */
-static int32_t vram__build_transposed(vram__build *b, int32_t k, uint64_t cells) {
-  const vram_dtype_info *info = vram_dtype_get_info(b->m->k_type);
-  int32_t i = vram__build_node(b, cells, b->m->n_lora_kv, 1, k);
+/* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
+   or one that was made for flash attention. */
+static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
+                                      uint64_t cells) {
+  const vram_dtype_info *info = vram_dtype_get_info(type);
+  int32_t i = vram__build_cached(b, type, head, cells);
+  i = vram__build_node(b, cells, head, 1, i);
   vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
   return i;
 }
@@ -61192,6 +61309,7 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->k);
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
+  vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
   vram__build_at(b, i)->room = room;
   if (h->decompress) {
     i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
@@ -61215,6 +61333,7 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
   vram__build_heads h;
+  vram_dtype type;
   int32_t i;
   h.q = q;
   h.mask = vram__build_mask(b, y->cache, c->cells);
@@ -61223,10 +61342,12 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.n_head = y->n_head;
   h.cells = c->cells;
   h.decompress = decompress;
-  h.k = vram__build_cached(b, b->m->k_type, h.head_k, cells);
-  h.v = vram__build_cached(b, b->m->v_type, h.head_v, cells);
-  if (!b->m->flash_attention && decompress)
-    h.v = vram__build_transposed(b, h.k, cells);
+  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
+  type = decompress ? b->m->k_type : b->m->v_type;
+  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, type, h.head_v, vram__product_or_overflow(cells, y->n_head_kv));
+  else
+    h.v = vram__build_kv(b, type, h.head_v, cells);
   i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
                             : vram__build_scores(b, &h);
   vram__build_expand(b, i);
@@ -61273,7 +61394,7 @@ static void vram__build_indices(vram__build *b, int32_t cache) {
   if (b->k_index[cache] >= 0)
     return;
   b->k_index[cache] = vram__build_input(b, b->tokens * 8);
-  for (uint32_t i = 0; !b->m->flash_attention && i < b->m->n_layer; i++) {
+  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
     const vram__llama_layer *y = b->m->layer + i;
     uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
     most = n > most ? n : most;
@@ -61419,16 +61540,8 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped;
 } vram__build_router;
 
-/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
-   here (ggml_backend_cuda_graph_optimize). */
-static int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
-  int32_t i = vram__build_node(b, 1, 1, 1, a);
-  vram__build_at(b, i)->view = first;
-  vram__build_at(b, i)->flags = VRAM__NODE_FUSED;
-  return i;
-}
-
-/* ggml-cuda fuses the router's ops. */
+/* ggml-cuda fuses the router's ops: what they make lives until the last of them
+   (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
   if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
@@ -61441,7 +61554,6 @@ static void vram__build_live(vram__build *b, int32_t last, const vram__build_rou
   if (r->weights != last)
     vram__build_source(b, i, r->weights);
   vram__build_source(b, i, r->sum);
-  vram__build_expand(b, i);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -61512,7 +61624,7 @@ static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, u
 static int32_t vram__build_moe(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
   vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, sum, part;
+  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, part, sum;
   up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
   gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
   up = vram__build_between(b, gate, up, 0);
@@ -61521,11 +61633,8 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1 && !b->is_doubtful) {
-    view = vram__build_fused(b, part, down);
-    vram__build_source(b, view, r.weights);
-    vram__build_expand(b, view);
-  }
+  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
+    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }
 
@@ -61571,17 +61680,18 @@ static void vram__build_states(vram__build *b) {
   b->states_extra = vram__build_view(b, all, 0, 1, 1);
 }
 
-/* All rows of a state, as they are read. */
-static int32_t vram__build_state(vram__build *b, uint64_t width) {
-  return vram__build_kept(
-      b, vram__product_or_overflow(vram__product_or_overflow(width, b->m->n_seq), 4));
+/* The states of a layer. One of them is cleared first. */
+static int32_t vram__build_clear(vram__build *b, uint64_t width) {
+  int32_t all = vram__build_cached(b, VRAM_F32, width, b->m->n_seq);
+  vram__build_foreign(b, all, -1);
+  return all;
 }
 
 /* Rows that are only kept are copied behind the result, which is computed first. */
-static void vram__build_keep(vram__build *b, int32_t result, uint64_t width) {
+static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64_t width) {
   int32_t i;
   vram__build_expand(b, result);
-  i = vram__build_node(b, width, 0, 1, vram__build_state(b, width));
+  i = vram__build_node(b, width, 0, 1, all);
   vram__build_source(b, i, b->states_extra);
   vram__build_foreign(b, i, -1);
 }
@@ -61589,13 +61699,12 @@ static void vram__build_keep(vram__build *b, int32_t result, uint64_t width) {
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
   const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
-  int32_t state, i;
+  int32_t all, state, i;
   vram__build_states(b);
-  state = vram__build_state(b, b->m->n_embd_r);
-  vram__build_foreign(b, state, -1); /* what is new is cleared */
-  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, state);
+  all = vram__build_clear(b, b->m->n_embd_r);
+  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
   vram__build_source(b, state, b->states);
-  vram__build_keep(b, state, b->m->n_embd_r);
+  vram__build_keep(b, state, all, b->m->n_embd_r);
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
   i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
@@ -61623,23 +61732,23 @@ typedef struct vram__build_scanned {
 static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
   const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
   const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
-  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
-  int32_t i = vram__build_state(b, b->m->n_embd_s);
-  vram__build_foreign(b, i, -1);
-  i = vram__build_node(b, inner, tokens, b->m->n_seq, i);
+  const uint64_t outputs =
+      vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
+  const int32_t all = vram__build_clear(b, b->m->n_embd_s);
+  int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
+          y;
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
+  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
-  vram__build_at(b, i)->ne[1] = 1; /* one row: never taken off the host */
-  vram__build_at(b, i)->ne[2] = 1;
-  vram__build_with(b, i, t);
-  vram__build_at(b, i)->bytes =
-      vram__sum_or_overflow(vram__build_at(b, i)->bytes, vram__product_or_overflow(states, 4));
-  vram__build_keep(b, i, b->m->n_embd_s);
+  vram__build_keep(b, i, all, b->m->n_embd_s);
   vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
-  return vram__build_view(b, i, inner, tokens, b->m->n_seq);
+  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
+  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
+  return y;
 }
 
 /* The outputs, x times D added, times SiLU of z. */
@@ -62072,7 +62181,6 @@ static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
 
 static int32_t vram__build_logits(vram__build *b, int32_t x) {
   const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
-  const vram_file_tensor *t = vram__build_global(b, "output.weight");
   int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
@@ -62086,12 +62194,11 @@ static int32_t vram__build_logits(vram__build *b, int32_t x) {
     x = vram__build_rows_of(b, x);
   }
   i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
-  if (t)
-    vram__build_with(b, i, t);
-  else if ((t = vram__build_global(b, "token_embd.weight")) != NULL)
-    vram__build_with_in(b, i, t, vram__llama_is_multiplied(t->dtype) ? b->device : b->host);
+  vram__build_with(b, i,
+                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
   vram__build_source(b, i, x);
-  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, i, -1) : i;
+  x = i;
+  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
 }
 
 static void vram__build_all(vram__build *b) {
@@ -62106,9 +62213,6 @@ static void vram__build_all(vram__build *b) {
     x = vram__build_logits(b, x);
   vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
   vram__build_expand(b, x);
-  for (uint32_t i = 0; i < b->g->nnode; i++) /* what nothing is computed from is none */
-    if (!(b->g->node[i].flags & VRAM__NODE_IS_VISITED))
-      b->g->node[i].flags &= (uint16_t)~VRAM__NODE_INPUT;
 }
 
 /* ---- entry ---- */
@@ -62121,6 +62225,21 @@ static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
+}
+
+/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
+   here. */
+static int vram__build_is_moved(const vram__llama *m) {
+  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
+                                      "token_types.weight"};
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
+    int32_t device = -1;
+    vram_error e;
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+      return 1;
+  }
+  return 0;
 }
 
 /* What of an architecture's graph depends on keys. */
@@ -62141,25 +62260,11 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   return flags;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
-static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight"};
-  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
-    int32_t device = -1;
-    vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
-      return 1;
-  }
-  return 0;
-}
-
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  if (!row || vram__build_is_moved(m) || m->n_expert_used > VRAM__BUILD_EXPERTS ||
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || vram__build_is_moved(m) ||
       m->options->embeddings || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
@@ -62172,26 +62277,21 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->host = (int32_t)m->ndevice;
-  b->positions = b->out_ids = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
+  b->positions = b->out_ids = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
 }
 
-/* A part of the layers or the caches on the host: latent attention, hybrids without flash attention
-   and states beside several devices were seen to need up to 2 % more than this graph. */
+/* Latent attention with a part of the layers or the caches on the host was seen to need up to 0.4 %
+   more than this graph. */
 static int vram__build_is_certain(const vram__llama *m) {
   int is_torn = !m->offloads_kv;
   for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     is_torn |= m->layer[i].device < 0;
-  if (!m->ndevice || !is_torn)
-    return 1;
-  if (m->head_k_mla)
-    return 0;
-  return m->row->memory < VRAM__LLAMA_RECURRENT ||
-         (m->ndevice == 1 && (m->row->memory == VRAM__LLAMA_RECURRENT || m->flash_attention));
+  return !m->ndevice || !is_torn || !m->head_k_mla;
 }
 
 /* llama_context::llama_context: several batches at a time on several devices, if they have all. */
@@ -62218,8 +62318,8 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
   g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
-  b.g = g;
   g->is_pipeline = vram__build_is_pipeline(m);
+  b.g = g;
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;

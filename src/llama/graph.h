@@ -19,8 +19,8 @@ enum {
   VRAM__NODE_IS_PLACED = 16u,
   VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
-  VRAM__NODE_FUSED = 128u /* no tensor: its sources live until here if one split of a device has
-                             all from `view` on */
+  VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
+                                  has all from `view` on */
 };
 
 typedef struct vram__graph_node {
@@ -124,13 +124,14 @@ VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
-VRAM__FN int32_t vram__build_kept(vram__build *b, uint64_t bytes);
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows);
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name);
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
-VRAM__FN int32_t vram__build_with_in(vram__build *b, int32_t node, const vram_file_tensor *t,
-                                     int32_t buffer);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);

@@ -154,8 +154,9 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
   for (uint32_t i = 0; i < g->ninput; i++)
     if (!vram__graph_place_node(g, g->input[i]))
       return 0;
-  for (uint32_t i = 0; i < g->nnode; i++) /* their copies of a pipeline */
-    if ((g->node[i].flags & VRAM__NODE_INPUT) && !vram__graph_place_node(g, (int32_t)i))
+  for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
+    if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
+        !vram__graph_place_node(g, (int32_t)i))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))

@@ -51,7 +51,9 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__build_at(b, rotation)->bytes / 4;
   for (all = 64; all * all < n; all *= 2)
     ;
-  n = vram__build_at(b, a)->bytes / 4;
+  n = vram__product_or_overflow(
+      vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
+      vram__build_at(b, a)->ne[2]);
   v = vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
@@ -79,27 +81,24 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
   return bytes;
 }
 
-/* A layer's K or V as a whole; what is f32 in f16, which flash attention takes. */
-static int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+/* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
-  uint64_t bytes = 0;
-  int32_t v, i;
-  vram_dtype_rows_bytes(type, vram__product_or_overflow(cells, heads), head, &bytes);
-  v = vram__build_kept(b, bytes);
-  if (vram__llama_is_quantised(type))
-    vram__build_at(b, v)->room =
-        vram__llama_tensor_bytes(type, vram__product_or_overflow(cells, heads), head, 1) - bytes;
+  int32_t i = vram__build_cached(b, type, head, vram__product_or_overflow(cells, heads));
   if (type != VRAM_F32 || !b->m->flash_attention)
-    return v;
-  i = vram__build_node(b, head, cells, heads, v);
+    return i;
+  i = vram__build_node(b, head, cells, heads, i);
   vram__build_at(b, i)->bytes /= 2;
   return i;
 }
 
-/* Bytes of K's tensor that lies transposed for a product: a latent one, whose V is in K. */
-static int32_t vram__build_transposed(vram__build *b, int32_t k, uint64_t cells) {
-  const vram_dtype_info *info = vram_dtype_get_info(b->m->k_type);
-  int32_t i = vram__build_node(b, cells, b->m->n_lora_kv, 1, k);
+/* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
+   or one that was made for flash attention. */
+static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
+                                      uint64_t cells) {
+  const vram_dtype_info *info = vram_dtype_get_info(type);
+  int32_t i = vram__build_cached(b, type, head, cells);
+  i = vram__build_node(b, cells, head, 1, i);
   vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
   return i;
 }
@@ -150,6 +149,7 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->k);
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
+  vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
   vram__build_at(b, i)->room = room;
   if (h->decompress) {
     i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
@@ -173,6 +173,7 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
   vram__build_heads h;
+  vram_dtype type;
   int32_t i;
   h.q = q;
   h.mask = vram__build_mask(b, y->cache, c->cells);
@@ -181,10 +182,12 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.n_head = y->n_head;
   h.cells = c->cells;
   h.decompress = decompress;
-  h.k = vram__build_cached(b, b->m->k_type, h.head_k, cells);
-  h.v = vram__build_cached(b, b->m->v_type, h.head_v, cells);
-  if (!b->m->flash_attention && decompress)
-    h.v = vram__build_transposed(b, h.k, cells);
+  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
+  type = decompress ? b->m->k_type : b->m->v_type;
+  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, type, h.head_v, vram__product_or_overflow(cells, y->n_head_kv));
+  else
+    h.v = vram__build_kv(b, type, h.head_v, cells);
   i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
                             : vram__build_scores(b, &h);
   vram__build_expand(b, i);
@@ -231,7 +234,7 @@ static void vram__build_indices(vram__build *b, int32_t cache) {
   if (b->k_index[cache] >= 0)
     return;
   b->k_index[cache] = vram__build_input(b, b->tokens * 8);
-  for (uint32_t i = 0; !b->m->flash_attention && i < b->m->n_layer; i++) {
+  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
     const vram__llama_layer *y = b->m->layer + i;
     uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
     most = n > most ? n : most;

@@ -219,7 +219,6 @@ static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
 
 static int32_t vram__build_logits(vram__build *b, int32_t x) {
   const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
-  const vram_file_tensor *t = vram__build_global(b, "output.weight");
   int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
@@ -233,12 +232,11 @@ static int32_t vram__build_logits(vram__build *b, int32_t x) {
     x = vram__build_rows_of(b, x);
   }
   i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
-  if (t)
-    vram__build_with(b, i, t);
-  else if ((t = vram__build_global(b, "token_embd.weight")) != NULL)
-    vram__build_with_in(b, i, t, vram__llama_is_multiplied(t->dtype) ? b->device : b->host);
+  vram__build_with(b, i,
+                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
   vram__build_source(b, i, x);
-  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, i, -1) : i;
+  x = i;
+  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
 }
 
 static void vram__build_all(vram__build *b) {
@@ -253,9 +251,6 @@ static void vram__build_all(vram__build *b) {
     x = vram__build_logits(b, x);
   vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
   vram__build_expand(b, x);
-  for (uint32_t i = 0; i < b->g->nnode; i++) /* what nothing is computed from is none */
-    if (!(b->g->node[i].flags & VRAM__NODE_IS_VISITED))
-      b->g->node[i].flags &= (uint16_t)~VRAM__NODE_INPUT;
 }
 
 /* ---- entry ---- */
@@ -268,6 +263,21 @@ static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
+}
+
+/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
+   here. */
+static int vram__build_is_moved(const vram__llama *m) {
+  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
+                                      "token_types.weight"};
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
+    int32_t device = -1;
+    vram_error e;
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+      return 1;
+  }
+  return 0;
 }
 
 /* What of an architecture's graph depends on keys. */
@@ -288,25 +298,11 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   return flags;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
-static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight"};
-  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
-    int32_t device = -1;
-    vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
-      return 1;
-  }
-  return 0;
-}
-
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  if (!row || vram__build_is_moved(m) || m->n_expert_used > VRAM__BUILD_EXPERTS ||
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || vram__build_is_moved(m) ||
       m->options->embeddings || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
@@ -319,26 +315,21 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->host = (int32_t)m->ndevice;
-  b->positions = b->out_ids = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
+  b->positions = b->out_ids = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
 }
 
-/* A part of the layers or the caches on the host: latent attention, hybrids without flash attention
-   and states beside several devices were seen to need up to 2 % more than this graph. */
+/* Latent attention with a part of the layers or the caches on the host was seen to need up to 0.4 %
+   more than this graph. */
 static int vram__build_is_certain(const vram__llama *m) {
   int is_torn = !m->offloads_kv;
   for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     is_torn |= m->layer[i].device < 0;
-  if (!m->ndevice || !is_torn)
-    return 1;
-  if (m->head_k_mla)
-    return 0;
-  return m->row->memory < VRAM__LLAMA_RECURRENT ||
-         (m->ndevice == 1 && (m->row->memory == VRAM__LLAMA_RECURRENT || m->flash_attention));
+  return !m->ndevice || !is_torn || !m->head_k_mla;
 }
 
 /* llama_context::llama_context: several batches at a time on several devices, if they have all. */
@@ -365,8 +356,8 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
   g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
-  b.g = g;
   g->is_pipeline = vram__build_is_pipeline(m);
+  b.g = g;
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;

@@ -32,16 +32,8 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped;
 } vram__build_router;
 
-/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
-   here (ggml_backend_cuda_graph_optimize). */
-static int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
-  int32_t i = vram__build_node(b, 1, 1, 1, a);
-  vram__build_at(b, i)->view = first;
-  vram__build_at(b, i)->flags = VRAM__NODE_FUSED;
-  return i;
-}
-
-/* ggml-cuda fuses the router's ops. */
+/* ggml-cuda fuses the router's ops: what they make lives until the last of them
+   (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
   if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
@@ -54,7 +46,6 @@ static void vram__build_live(vram__build *b, int32_t last, const vram__build_rou
   if (r->weights != last)
     vram__build_source(b, i, r->weights);
   vram__build_source(b, i, r->sum);
-  vram__build_expand(b, i);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -125,7 +116,7 @@ static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, u
 static int32_t vram__build_moe(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
   vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, sum, part;
+  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, part, sum;
   up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
   gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
   up = vram__build_between(b, gate, up, 0);
@@ -134,11 +125,8 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1 && !b->is_doubtful) {
-    view = vram__build_fused(b, part, down);
-    vram__build_source(b, view, r.weights);
-    vram__build_expand(b, view);
-  }
+  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
+    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }
 

@@ -94,7 +94,7 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
   n->view = s->view >= 0 ? s->view : a;
   if (n->bytes == all)
     n->bytes = s->bytes;
-  else if (rows && n->bytes)
+  else if (rows)
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
   return i;
 }
@@ -107,27 +107,36 @@ VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes) {
   return i;
 }
 
-/* Where the layer's cache or state lies. */
-static int32_t vram__build_cache_in(const vram__build *b) {
-  return b->m->offloads_kv ? b->device : b->host;
-}
-
-/* a is written to a cache or a state. */
+/* a is written to what lies in a buffer of its own: a cache or a state. */
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   int32_t i = vram__build_node(b, 1, 1, 1, a);
   vram__build_source(b, i, index);
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
-  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
+  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
   vram__build_expand(b, i);
 }
 
-/* A cache or a state, or a part of it, as it is read. */
-VRAM__FN int32_t vram__build_kept(vram__build *b, uint64_t bytes) {
-  int32_t i = vram__build_tensor(b, 1, 1, 1);
+/* A part of a cache or state: so many rows of it. */
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows) {
+  int32_t i = vram__build_tensor(b, 1, 1, 1), v;
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN | VRAM__NODE_IS_VISITED;
-  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
-  i = vram__build_view(b, i, 1, 1, 1);
-  vram__build_at(b, i)->bytes = bytes;
+  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  v = vram__build_view(b, i, 1, 1, 1);
+  vram_dtype_rows_bytes(type, rows, columns, &vram__build_at(b, v)->bytes);
+  if (vram__llama_is_quantised(type))
+    vram__build_at(b, v)->room =
+        vram__llama_tensor_bytes(type, rows, columns, 1) - vram__build_at(b, v)->bytes;
+  return v;
+}
+
+/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
+   here, a and what is added. */
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_at(b, i)->view = first;
+  vram__build_at(b, i)->flags = VRAM__NODE_FUSED | VRAM__NODE_IS_VISITED;
+  vram__build_put(b, i);
   return i;
 }
 
@@ -151,11 +160,7 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* The device that takes work off the host: the first one. */
-static int32_t vram__build_helper(const vram__build *b) {
-  return b->m->options->split == VRAM_LLAMA_SPLIT_NONE ? (int32_t)b->m->options->main_gpu : 0;
-}
-
+/* A weight in a buffer. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
   const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
@@ -175,27 +180,39 @@ static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_ten
   return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
 }
 
-/* A node with a weight in a buffer: computed there, or on a device in the host's place. */
-VRAM__FN int32_t vram__build_with_in(vram__build *b, int32_t node, const vram_file_tensor *t,
-                                     int32_t buffer) {
-  vram__graph_node *n = vram__build_at(b, node);
-  vram__build_source(b, node, vram__build_leaf(b, t, buffer));
-  if (buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
-      vram__llama_is_multiplied(t->dtype))
-    buffer = vram__build_helper(b);
-  n->buffer = (int8_t)buffer;
-  return node;
-}
-
-/* t may be NULL: the node has no weight. */
-VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+/* The buffer of a weight. */
+static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (!t)
+  if (b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn && /* the output's matrix */
+      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
+    return b->host;
+  return device;
+}
+
+/* A source that does not say where a node is computed. */
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  if (t)
+    vram__build_source(b, node, vram__build_leaf(b, t, vram__build_where(b, t)));
+}
+
+/* A node with a weight is computed where the weight lies, or by a device that takes work off the
+   host: the first one. t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram_llama_options *o = b->m->options;
+  vram__graph_node *n = vram__build_at(b, node);
+  if (!t) {
+    n->buffer = (int8_t)b->device;
     return node;
-  if (vram__llama_device(b->m, t, &device, &e)) /* its patterns were read before */
-    device = -1;
-  return vram__build_with_in(b, node, t, device < 0 ? b->host : device);
+  }
+  n->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+      vram__llama_is_multiplied(t->dtype))
+    n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
+  return node;
 }
 
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {

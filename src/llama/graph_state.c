@@ -13,17 +13,18 @@ static void vram__build_states(vram__build *b) {
   b->states_extra = vram__build_view(b, all, 0, 1, 1);
 }
 
-/* All rows of a state, as they are read. */
-static int32_t vram__build_state(vram__build *b, uint64_t width) {
-  return vram__build_kept(
-      b, vram__product_or_overflow(vram__product_or_overflow(width, b->m->n_seq), 4));
+/* The states of a layer. One of them is cleared first. */
+static int32_t vram__build_clear(vram__build *b, uint64_t width) {
+  int32_t all = vram__build_cached(b, VRAM_F32, width, b->m->n_seq);
+  vram__build_foreign(b, all, -1);
+  return all;
 }
 
 /* Rows that are only kept are copied behind the result, which is computed first. */
-static void vram__build_keep(vram__build *b, int32_t result, uint64_t width) {
+static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64_t width) {
   int32_t i;
   vram__build_expand(b, result);
-  i = vram__build_node(b, width, 0, 1, vram__build_state(b, width));
+  i = vram__build_node(b, width, 0, 1, all);
   vram__build_source(b, i, b->states_extra);
   vram__build_foreign(b, i, -1);
 }
@@ -31,13 +32,12 @@ static void vram__build_keep(vram__build *b, int32_t result, uint64_t width) {
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
   const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
-  int32_t state, i;
+  int32_t all, state, i;
   vram__build_states(b);
-  state = vram__build_state(b, b->m->n_embd_r);
-  vram__build_foreign(b, state, -1); /* what is new is cleared */
-  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, state);
+  all = vram__build_clear(b, b->m->n_embd_r);
+  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
   vram__build_source(b, state, b->states);
-  vram__build_keep(b, state, b->m->n_embd_r);
+  vram__build_keep(b, state, all, b->m->n_embd_r);
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
   i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
@@ -65,23 +65,23 @@ typedef struct vram__build_scanned {
 static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
   const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
   const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
-  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
-  int32_t i = vram__build_state(b, b->m->n_embd_s);
-  vram__build_foreign(b, i, -1);
-  i = vram__build_node(b, inner, tokens, b->m->n_seq, i);
+  const uint64_t outputs =
+      vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
+  const int32_t all = vram__build_clear(b, b->m->n_embd_s);
+  int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
+          y;
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
+  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
-  vram__build_at(b, i)->ne[1] = 1; /* one row: never taken off the host */
-  vram__build_at(b, i)->ne[2] = 1;
-  vram__build_with(b, i, t);
-  vram__build_at(b, i)->bytes =
-      vram__sum_or_overflow(vram__build_at(b, i)->bytes, vram__product_or_overflow(states, 4));
-  vram__build_keep(b, i, b->m->n_embd_s);
+  vram__build_keep(b, i, all, b->m->n_embd_s);
   vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
-  return vram__build_view(b, i, inner, tokens, b->m->n_seq);
+  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
+  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
+  return y;
 }
 
 /* The outputs, x times D added, times SiLU of z. */
