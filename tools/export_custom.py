@@ -10,7 +10,7 @@ from export_rows import Problem
 
 # aten operations (and torchvision's) that are products of cuBLAS
 CUBLAS = set(
-    "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d".split()
+    "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d trilinear".split()
 )
 
 

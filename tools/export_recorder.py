@@ -328,8 +328,11 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         exact, alike = self.rows
         row = exact.get(plain) or exact.get(plain.rstrip("_"))
         grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
-        if not row and not grad:
+        if not row and not (grad and (first.is_floating_point() or first.is_complex())):
             row = alike.get(plain)
+        if row and row.op == "logical_not" and inplace:
+            self.made("fill", [self.ref(r)], {"inplace": 1})  # it writes to what there is
+            return
         if row and row.op.startswith("logical_") and (inplace or r.dtype is not torch.bool):
             row = exact["mul"]  # of bits: allocates as a product of whole numbers
         if row:
@@ -573,6 +576,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_batch_norm(self, a, r, _):
         keys = {"track_running_stats": None if a.get("running_mean") is not None else 0}
         if a.get("running_mean") is not None:
+            mean = self.buffers.get(id(a["running_mean"]), "")
+            if mean.removesuffix("running_mean") + "num_batches_tracked" not in self.buffers.values():
+                keys["counted"] = 0
             self.stats.add(id(a["running_mean"]))
             self.stats.add(id(a["running_var"]))
             if not a.get("training") and self.train:
@@ -630,7 +636,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     def op_bilinear(self, a, r, _):
         if any(a.get(k) is not None and self.ref(a[k]).own is None for k in ("weight", "bias")):
-            raise Problem("bilinear: weights that are computed have no line")
+            raise NoWord("weights that are computed")
         self.weighted(
             "bilinear",
             [a["x1"], a["x2"]],
@@ -683,6 +689,22 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.emit(
             op, [a["x"]], r, {**keys, "return_indices": 1 if indices else None}, self.leaf(), outs=["", ".i"]
         )
+
+    def fractional(self, op, a, r):
+        """the line makes the random numbers that the call was given"""
+        x, kernel, size, samples = a[0][:4]
+        made = self.nodes[-1] if self.nodes else None
+        if made is None or made.outs != [self.names.get(id(samples))] or made.op != "rand":
+            raise NoWord("samples of the program's own")
+        self.nodes.pop()
+        size = {"kernel_size": axes_text(kernel), "output_size": axes_text(size)}
+        self.emit(op, [x], r, {**size, "return_indices": 1}, outs=["", ".i"])
+
+    def op_fractional_max_pool2d(self, a, r, _):
+        self.fractional("fractional_max_pool2d", a, r)
+
+    def op_fractional_max_pool3d(self, a, r, _):
+        self.fractional("fractional_max_pool3d", a, r)
 
     def adaptive(self, op, a, r):
         size = a["output_size"]
@@ -810,6 +832,41 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     op_moveaxis = op_movedim
 
+    def op_permute(self, a, r, _):
+        """of no axes it is a view of another shape"""
+        if not r.dim():
+            self.emit("view", [a["x"]], r, {"shape": "[]"}, name="permute")
+        else:
+            self.emit("permute", [a["x"]], r, {"dims": list_text(a["dims"])})
+
+    def op_rot90(self, a, r, _):
+        args, kwargs = a
+        k = args[1] if len(args) > 1 else kwargs.get("k", 1)
+        dims = args[2] if len(args) > 2 else kwargs.get("dims", (0, 1))
+        self.emit("rot90", [args[0] if args else kwargs["input"]], r, {"k": k % 4, "dims": list_text(dims)})
+
+    def op_slice_scatter(self, a, r, _):
+        d = {**dict(zip(("x", "src", "dim", "start", "end", "step"), a[0])), **a[1]}
+        x = d["x"] if "x" in d else d["input"]
+        self.emit("slice_scatter", [x, d["src"]], r, {"dim": d.get("dim") or None, "step": d.get("step")})
+
+    def op_repeat(self, a, r, _, op="repeat", key="repeats"):
+        args, kwargs = a
+        x, n = (args[0], args[1:]) if args else (kwargs["input"], ())
+        n = n or (kwargs.get(key, ()),)
+        n = list(n[0]) if isinstance(n[0], (tuple, list)) else list(n)
+        self.emit(op if n else "clone", [x], r, {key: list_text(n)} if n else {}, name=op)
+
+    def op_tile(self, a, r, _):
+        self.op_repeat(a, r, _, "tile", "dims")
+
+    def op_polygamma(self, a, r, inplace):
+        args, kwargs = a
+        x = next(t for t in [*args, *kwargs.values()] if isinstance(t, torch.Tensor))
+        self.emit("digamma", [x], r, {"inplace": inplace}, name="polygamma")  # whose gradient is one, too
+
+    op_special_polygamma = op_polygamma
+
     def op_flatten(self, a, r, _):
         s, e = a.get("start_dim", 0), a.get("end_dim", -1)
         self.emit(
@@ -829,12 +886,25 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_tensor_split(self, a, r, _):
         d, at = a.get("dim", 0), 0
         for t in r:  # slices, each with a record of its own
-            self.emit("slice", [a["x"]], t, {"dim": d or None, "start": at or None, "end": at + t.shape[d]})
+            self.emit("slice", [a["x"]], t, {"dim": d, "start": at or None, "end": at + t.shape[d]})
             at += t.shape[d]
 
     def op_repeat_interleave(self, a, r, _):
-        if "repeats" not in a or isinstance(a["repeats"], torch.Tensor):
+        counts = a.get("repeats")
+        if (
+            counts is None
+            or isinstance(counts, torch.Tensor)
+            and (a.get("dim") is None or counts.numel() < 2)
+        ):
             raise NoWord("counts that are a tensor")
+        if isinstance(counts, torch.Tensor):  # Repeat.cu: which row each is, from where their copies end
+            ends = self.made("cumsum", [self.ref(counts)], {"dim": 0})
+            rows = {"shape": f"[{r.shape[a['dim']]}]", "dtype": DTYPES[counts.dtype]}
+            row = self.made("empty", [], rows)
+            self.nodes.append(Node("drop", [], [ends], {}))
+            self.emit("index_select", [a["x"], row], r, {"dim": a["dim"]})
+            self.nodes.append(Node("drop", [], [row], {}))
+            return
         self.emit("repeat_interleave", [a["x"]], r, {"repeats": a["repeats"], "dim": a.get("dim")})
 
     def op_detach(self, a, r, _):
@@ -1171,7 +1241,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def reduce(self, op, a, r, extra=None):
         d = a.get("dim", None)
         t = a.get("dtype")
-        if d is not None and not isinstance(d, (tuple, list)):
+        if op == "logsumexp" and not isinstance(d, int):  # no axis: all of them
+            d = d or range(a["x"].dim()) or [0]
+        if d is not None and not isinstance(d, (tuple, list, range)):
             d = [d]
         outs = ["", ".i"] if isinstance(r, (tuple, list)) else None
         self.emit(
@@ -1225,8 +1297,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_linalg_vector_norm(self, a, r, _):
         p = a.get("ord", a.get("p"))
         p = 2 if p is None or p == "fro" else p
-        if isinstance(p, str) or not 1 <= p < float("inf"):
-            raise NoWord("a norm that is none of the powers from 1 on")
+        if isinstance(p, str):
+            raise NoWord("a norm of a matrix")
         self.reduce("norm", a, r, {"p": None if p == 2 else p})
 
     op_norm = op_linalg_vector_norm
@@ -1291,9 +1363,14 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     op_nll_loss = op_nll_loss2d = op_nll_loss_nd
 
     def op_ctc_loss(self, a, r, _):
-        self.note("ctc_loss: written as if every sequence had the full length")
         keys = {"zero_infinity": 1 if a.get("zero_infinity") else None}
-        self.loss("ctc_loss", a, r, [a["x"], a["target"]] if self.on_device(a["target"]) else [a["x"]], keys)
+        lengths, target = a["target_lengths"], a["target"]
+        if isinstance(lengths, (tuple, list)) and target.dim() == 2 and self.on_device(target):
+            longest = self.made("slice", [self.ref(target)], {"dim": 1, "end": max(lengths)})
+            self.loss("ctc_loss", a, r, [a["x"], longest], keys)
+            return
+        self.note("ctc_loss: written as if every sequence had the full length")
+        self.loss("ctc_loss", a, r, [a["x"], target] if self.on_device(target) else [a["x"]], keys)
 
     def op_cosine_embedding_loss(self, a, r, _):
         self.loss("cosine_embedding_loss", a, r, [a["x1"], a["x2"], a["target"]])
@@ -1346,7 +1423,9 @@ for k, mode in {
     "upsample_bilinear2d": "bilinear",
     "upsample_bicubic2d": "bicubic",
     "upsample_trilinear3d": "trilinear",
+    "_upsample_nearest_exact1d": "nearest-exact",
     "_upsample_nearest_exact2d": "nearest-exact",
+    "_upsample_nearest_exact3d": "nearest-exact",
 }.items():
     setattr(Recorder, "op_" + k, lambda self, a, r, _, mode=mode: self.upsample(a, r, mode))
 for k in ("bilinear", "bicubic"):

@@ -91,7 +91,7 @@ def axes_text(v):
 
 
 def list_text(v):
-    return ",".join(str(int(a)) for a in (v if isinstance(v, (tuple, list, torch.Size)) else [v]))
+    return ",".join(str(int(a)) for a in (v if isinstance(v, (tuple, list, range, torch.Size)) else [v]))
 
 
 def own_autocast():
@@ -147,6 +147,7 @@ pad x pad mode value
 view reshape | x *shape
 flatten x start_dim end_dim
 flip x *dims
+permute x *dims
 unflatten x dim sizes
 tensor_split x sections dim
 repeat_interleave x repeats dim output_size
@@ -170,7 +171,7 @@ masked_fill masked_fill_ | x mask value
 lerp lerp_ | x end weight
 einsum equation *xs
 one_hot x num_classes
-upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_nearest_exact1d upsample_nearest_exact2d _upsample_nearest_exact2d | x size scales
+upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_nearest_exact1d upsample_nearest_exact2d _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d | x size scales
 upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa | x size align_corners scales
 cross_entropy_loss x target weight reduction ignore_index label_smoothing
 nll_loss_nd nll_loss nll_loss2d | x target weight reduction ignore_index
