@@ -96,10 +96,9 @@ def runs(name, which):
 
 
 CLASSES = "exact", "bounded", "broken", "refused", "not run"
+WORST = "broken", "refused", "bounded", "not run", "exact"
 # what is known beyond the first difference
 WHY = {
-    "amax": "of a number: its backward has no mask",
-    "amin": "of a number: its backward has no mask",
     "chalf": "complex numbers of 16 bits have no word",
     "combinations": "masks are taken to select all, on the pretended GPU they select nothing",
     "cov": "a sample that changes what autograd saved",
@@ -118,7 +117,9 @@ def why(op, verdict, note, text):
         with open(text) as f:
             names = dict.fromkeys(re.findall(r"^custom (\S+)", f.read(), re.MULTILINE))
         with_custom = f"a `custom` line ({', '.join(names)})" if names else ""
-    return "; ".join(w for w in (WHY.get(op), with_custom, note.split(" (at ")[0][:160]) if w)
+    return "; ".join(
+        w for w in (WHY.get(op), with_custom, re.sub(r"^/\S*: ", "", note).split(" (at ")[0][:160]) if w
+    )
 
 
 def table(folders):
@@ -139,13 +140,14 @@ def table(folders):
     rows = {}
     for (program, mode), (verdict, note, text) in steps.items():
         op = program.split(":")[1].rsplit("_sample", 1)[0]
-        rows.setdefault((op, mode), []).append((CLASSES.index(verdict), note, text))
+        rows.setdefault((op, mode), []).append((WORST.index(verdict), note, text))
     print("\n| op | step | samples | class | why, or the first difference |\n|---|---|---:|---|---|")
     for (op, mode), of in sorted(rows.items()):
-        worst, note, text = max(of, key=lambda o: o[0])
-        if worst:
-            cells = op, mode, f"{sum(o[0] > 0 for o in of)} of {len(of)}", CLASSES[worst]
-            print("| " + " | ".join(cells) + f" | {why(op, CLASSES[worst], note, text).replace('|', '/')} |")
+        worst, note, text = min(of, key=lambda o: o[0])
+        if WORST[worst] != "exact":
+            count = sum(WORST[o[0]] != "exact" for o in of)
+            reason = why(op, WORST[worst], note, text).replace("|", "/")
+            print(f"| {op} | {mode} | {count} of {len(of)} | {WORST[worst]} | {reason} |")
 
 
 if __name__ == "__main__" and sys.argv[1] == "table":
