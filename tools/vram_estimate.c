@@ -563,7 +563,7 @@ int estimate_command(int argc, char **argv) {
       return net_command(argc, argv);
     else if (!strcmp(argv[i], "--engine"))
       return serve_command(argc, argv, NULL);
-  if (model && model_sniff(model))
+  if (model && model_sniff(model) && !model_wants_step(argc, argv))
     return model_estimate(argc, argv);
   memset(&j, 0, sizeof j);
   j.command = "estimate";
@@ -573,7 +573,7 @@ int estimate_command(int argc, char **argv) {
     return status;
   status = check_outputs(&j, &taken);
   if (!status)
-    status = model_read(j.model, &text, &len);
+    status = model_read(j.model, job_tokens(&j), &text, &len);
   if (status)
     return status;
   status = model_load(&l, &j, text, len);

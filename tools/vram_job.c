@@ -425,10 +425,21 @@ int job_arguments(job *j, int argc, char **argv) {
   return job_check(j);
 }
 
-int model_read(const char *model, char **text, size_t *len) {
+uint64_t job_tokens(const job *j) {
+  uint32_t i;
+  for (i = 0; i < j->ndims; i++)
+    if (!strcmp(j->dim_name[i], "S") && j->dims[i].value > 0)
+      return (uint64_t)j->dims[i].value;
+  return 0;
+}
+
+int model_read(const char *model, uint64_t tokens, char **text, size_t *len) {
   const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
   size_t i, n = 0;
   const vram_file_format format = model_sniff(model);
+  const int status = format ? model_config_text(model, tokens, text, len) : CMD_ABSENT;
+  if (status != CMD_ABSENT)
+    return status;
   if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
     cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
             vram_file_format_name(format));
@@ -437,9 +448,9 @@ int model_read(const char *model, char **text, size_t *len) {
   if (!line && (strpbrk(model, "./") || !strcmp(model, "-")))
     return cmd_read(model, text, len);
   if (!line) {
-    const int status = cmd_try_read(model, text, len);
-    if (status != CMD_ABSENT)
-      return status;
+    const int found = cmd_try_read(model, text, len);
+    if (found != CMD_ABSENT)
+      return found;
     return cmd_bad("no file and no built-in model", model, cmd_nearest("models", model));
   }
   for (i = 0; line[i]; i++)

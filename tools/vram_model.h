@@ -62,6 +62,8 @@ vram_file_format model_sniff(const char *path);
 /* The file with all its parts. Not FITS: message printed; model_file_close() in any case. */
 int model_file_open(model_file *m, const char *path);
 void model_file_close(model_file *m);
+/* The same of a config.json, or of that in a folder; CMD_ABSENT: there is none. */
+int model_config_open(model_file *m, const char *path);
 
 /* The first argument that is neither an option of the help text nor the value of one; NULL: there
    is none. */
@@ -75,6 +77,12 @@ int model_estimate(int argc, char **argv);
 
 /* What is known of a config.json, on standard output. Not FITS: message printed. */
 int model_config(const file_job *j, const model_file *m);
+
+/* The decoder of a config.json, or of that in a folder, as a model in the text form, S of it
+   `tokens` (0: as the file has it). CMD_ABSENT: there is none of transformers. */
+int model_config_text(const char *path, uint64_t tokens, char **text, size_t *len);
+/* Do the arguments of vram estimate ask for a step? Then a config.json is a model like others. */
+int model_wants_step(int argc, char **argv);
 
 /* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
    nothing was asked that needs the answer. */

@@ -78,3 +78,61 @@ int model_config(const file_job *j, const model_file *m) {
     print_text(m->path, &c, &k);
   return FITS;
 }
+
+/* ---- as a model in the text form ---- */
+
+typedef struct text_buffer {
+  char *text;
+  size_t len, room;
+} text_buffer;
+
+static int text_add(void *user, const char *bytes, size_t n) {
+  text_buffer *const t = (text_buffer *)user;
+  if (t->len + n > t->room) {
+    const size_t room = 2 * (t->len + n);
+    char *const more = (char *)realloc(t->text, room);
+    if (!more)
+      return 1;
+    t->text = more;
+    t->room = room;
+  }
+  memcpy(t->text + t->len, bytes, n);
+  t->len += n;
+  return 0;
+}
+
+static int config_write(const model_file *m, uint64_t tokens, text_buffer *t) {
+  vram_sink sink;
+  vram_error e;
+  vram_result r;
+  void *const memory = malloc((size_t)VRAM_HF_WRITE_MEMORY);
+  if (!memory)
+    return cmd_no_memory();
+  sink.write = text_add;
+  sink.user = t;
+  r = vram_hf_write(&m->f, tokens, memory, VRAM_HF_WRITE_MEMORY, &sink, &e);
+  free(memory);
+  if (r == VRAM_ERR_WRITE)
+    return cmd_no_memory();
+  if (r)
+    cmd_say("%s: %s", m->path, e.text);
+  return r ? USAGE : FITS;
+}
+
+int model_config_text(const char *path, uint64_t tokens, char **text, size_t *len) {
+  text_buffer t = {NULL, 0, 0};
+  model_file m;
+  int status = model_config_open(&m, path);
+  if (!status && !vram_file_get(&m.f, "model_type", 10))
+    status = CMD_ABSENT;
+  else if (!status)
+    status = config_write(&m, tokens, &t);
+  model_file_close(&m);
+  if (status)
+    free(t.text);
+  else {
+    *text = t.text;
+    *len = t.len;
+  }
+  return status;
+}

@@ -1,6 +1,7 @@
 #pragma once
 #include "api/dtype.h"
 #include "api/types.h"
+#include "api/writer.h"
 /* >>read ======================================================================================
    Files of models: GGUF, safetensors, config.json, ONNX, TFLite. Only what describes the tensors is
    read, never their values: the header of a file of 400 GB, in memory or through a function that
@@ -241,6 +242,17 @@ typedef struct vram_hf_config {
 /* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
    the table; VRAM_ERR_VALUE: a key that cannot be so. */
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
+
+/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
+   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens; tokens is
+   S's value (0: as many as in training, at most 4096), and decides which layers need the mask of a
+   sliding window. The memory is only used while it works.
+     VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
+     VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
+     VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
+#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+VRAM_API vram_result vram_hf_write(const vram_file *f, uint64_t tokens, void *memory,
+                                   uint64_t bytes, const vram_sink *sink, vram_error *e);
 
 /* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
    at most its window. VRAM_OVERFLOW: more than 64 bits. */
