@@ -65,6 +65,12 @@ void model_file_close(model_file *m);
 /* The same of a config.json, or of that in a folder; CMD_ABSENT: there is none. */
 int model_config_open(model_file *m, const char *path);
 
+/* Files of this format have a graph, which can be written in the text form. */
+int model_has_graph(vram_file_format format);
+/* The graph of such a file in the text form, with these dims, in *text, which is to be freed. Not
+   FITS: message printed. */
+int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len);
+
 /* The first argument that is neither an option of the help text nor the value of one; NULL: there
    is none. */
 const char *model_argument(const char *const *help, int argc, char **argv);
