@@ -21,10 +21,23 @@ typedef struct sizes { /* --batch and --dim */
 typedef vram_result (*kind_write)(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
                                   const vram_sink *sink, vram_error *e);
 
+/* The decoder of a config.json: S decides which layers need a mask. */
+static vram_result config_write(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+                                const vram_sink *sink, vram_error *e) {
+  vram_hf_sizes sizes = {0, 0};
+  uint32_t i;
+  for (i = 0; i < set->count; i++)
+    if (!set->dim[i].name || !strcmp(set->dim[i].name, "N"))
+      sizes.batch = (uint64_t)set->dim[i].value;
+    else if (!strcmp(set->dim[i].name, "S"))
+      sizes.tokens = (uint64_t)set->dim[i].value;
+  return vram_hf_write(f, &sizes, mem, bytes, sink, e);
+}
+
 static const struct {
   vram_file_format format;
   kind_write write;
-} kinds[] = {{VRAM_FILE_NONE, NULL}};
+} kinds[] = {{VRAM_FILE_CONFIG, config_write}, {VRAM_FILE_NONE, NULL}};
 
 static kind_write kind_of(vram_file_format format) {
   size_t i = 0;
@@ -34,6 +47,16 @@ static kind_write kind_of(vram_file_format format) {
 }
 
 int model_has_graph(vram_file_format format) { return kind_of(format) != NULL; }
+
+int model_has_text(const char *path, vram_file_format format) {
+  model_file m;
+  int status;
+  if (format != VRAM_FILE_CONFIG && model_has_graph(format))
+    return 1;
+  status = model_config_open(&m, path);
+  model_file_close(&m);
+  return status != CMD_ABSENT;
+}
 
 /* ---- the text ---- */
 
@@ -88,7 +111,11 @@ int model_text(const char *path, const vram_dim *dim, uint32_t count, char **tex
   const sizes set = {dim, count};
   text_out t = {NULL, 0, 0};
   model_file m;
-  int status = model_file_open(&m, path);
+  int status = model_config_open(&m, path);
+  if (status == CMD_ABSENT) {
+    model_file_close(&m);
+    status = model_file_open(&m, path);
+  }
   if (!status)
     status = file_text(&m, &set, &t);
   model_file_close(&m);

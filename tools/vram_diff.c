@@ -750,7 +750,7 @@ static int read_sides(diff *d) {
   for (i = 0; i < 2 && !status; i++) {
     side *s = d->s + i;
     s->path = d->path[i];
-    status = model_read(s->path, job_tokens(&d->j), bytes + i, len + i);
+    status = model_read(s->path, d->j.dims, d->j.ndims, bytes + i, len + i);
     if (!status)
       status = trace_begin(&s->t, s->path, len[i]);
     if (!status)

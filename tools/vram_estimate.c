@@ -573,7 +573,7 @@ int estimate_command(int argc, char **argv) {
     return status;
   status = check_outputs(&j, &taken);
   if (!status)
-    status = model_read(j.model, job_tokens(&j), &text, &len);
+    status = model_read(j.model, j.dims, j.ndims, &text, &len);
   if (status)
     return status;
   status = model_load(&l, &j, text, len);

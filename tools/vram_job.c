@@ -425,21 +425,12 @@ int job_arguments(job *j, int argc, char **argv) {
   return job_check(j);
 }
 
-uint64_t job_tokens(const job *j) {
-  uint32_t i;
-  for (i = 0; i < j->ndims; i++)
-    if (!strcmp(j->dim_name[i], "S") && j->dims[i].value > 0)
-      return (uint64_t)j->dims[i].value;
-  return 0;
-}
-
-int model_read(const char *model, uint64_t tokens, char **text, size_t *len) {
+int model_read(const char *model, const vram_dim *dim, uint32_t ndim, char **text, size_t *len) {
   const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
   size_t i, n = 0;
   const vram_file_format format = model_sniff(model);
-  const int status = format ? model_config_text(model, tokens, text, len) : CMD_ABSENT;
-  if (status != CMD_ABSENT)
-    return status;
+  if (format && model_has_text(model, format))
+    return model_text(model, dim, ndim, text, len);
   if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
     cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
             vram_file_format_name(format));

@@ -270,12 +270,14 @@ int model_file_open(model_file *m, const char *path) {
 
 int model_config_open(model_file *m, const char *path) {
   const char *const name = folder_name[FOLDER_NAMES - 1];
+  int status;
   memset(m, 0, sizeof *m);
   m->path = is_regular(path) ? name_in(path, strlen(path), "", 0)
                              : name_in(path, strlen(path), name, strlen(name));
   if (m->path && model_sniff(m->path) != VRAM_FILE_CONFIG)
     return CMD_ABSENT;
-  return path_open(m);
+  status = path_open(m);
+  return status || vram_file_get(&m->f, "model_type", 10) ? status : CMD_ABSENT;
 }
 
 void model_file_close(model_file *m) {

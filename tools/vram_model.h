@@ -62,12 +62,14 @@ vram_file_format model_sniff(const char *path);
 /* The file with all its parts. Not FITS: message printed; model_file_close() in any case. */
 int model_file_open(model_file *m, const char *path);
 void model_file_close(model_file *m);
-/* The same of a config.json, or of that in a folder; CMD_ABSENT: there is none. */
+/* The same of a config.json of transformers, or of that in a folder; CMD_ABSENT: there is none. */
 int model_config_open(model_file *m, const char *path);
 
 /* Files of this format have a graph, which can be written in the text form. */
 int model_has_graph(vram_file_format format);
-/* The graph of such a file in the text form, with these dims, in *text, which is to be freed. Not
+/* Such a file, or a folder with a config.json. */
+int model_has_text(const char *path, vram_file_format format);
+/* The graph of one in the text form, with these dims, in *text, which is to be freed. Not
    FITS: message printed. */
 int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len);
 
@@ -84,9 +86,6 @@ int model_estimate(int argc, char **argv);
 /* What is known of a config.json, on standard output. Not FITS: message printed. */
 int model_config(const file_job *j, const model_file *m);
 
-/* The decoder of a config.json, or of that in a folder, as a model in the text form, S of it
-   `tokens` (0: as the file has it). CMD_ABSENT: there is none of transformers. */
-int model_config_text(const char *path, uint64_t tokens, char **text, size_t *len);
 /* Do the arguments of vram estimate ask for a step? Then a config.json is a model like others. */
 int model_wants_step(int argc, char **argv);
 

@@ -244,14 +244,16 @@ typedef struct vram_hf_config {
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
 
 /* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
-   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens; tokens is
-   S's value (0: as many as in training, at most 4096), and decides which layers need the mask of a
-   sliding window. The memory is only used while it works.
+   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
+   decides which layers need the mask of a sliding window. The memory is only used while it works.
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
-VRAM_API vram_result vram_hf_write(const vram_file *f, uint64_t tokens, void *memory,
+typedef struct vram_hf_sizes {
+  uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
+} vram_hf_sizes;
+VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);
 
 /* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps

@@ -27,7 +27,7 @@ static const char vram__hf_lines_rms[] =
   "add %p.add %p.mean scalar=1\n"
   "rsqrt %p.rsqrt %p.add\n"
   "mul %p.mul %p.to %p.rsqrt\n"
-  "{d type_as %p.to_1 %p.mul %i}{!d to %p.to_1 %p.mul dtype=model}\n"
+  "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
   "parameter %p.weight shape=[$z]\n"
   "mul %p.mul_1 %p.weight %p.to_1\n"
   "drop{d %d}{f %d %x} %p.mean %p.mul\n";
@@ -362,7 +362,8 @@ static const char vram__hf_lines_loss[] =
   vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_repeat,                \
       vram__hf_lines_attend
 
-/* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router */
+/* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
+   where windows slide; L gelu means the default */
 static const vram__hf_lines vram__hf_line_rows[] = {
   {"llama", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
@@ -374,7 +375,7 @@ static const vram__hf_lines vram__hf_line_rows[] = {
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
   {"arcee", "", "hidden_act", "relu2", vram__hf_lines_rms, vram__hf_lines_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_plain, vram__hf_lines_end}, {0}, 0},
-  {"gemma", "", "hidden_act", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
+  {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
   {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2_3, vram__hf_lines_gated, vram__hf_lines_end_4}, {0}, 0},

@@ -184,12 +184,13 @@ static int vram__hf_is_word(const vram_file_value *v, const char *word) {
 }
 
 static void vram__hf_activation(vram__hf_pen *w) {
-  const vram_file_value *const v = vram__hf_word(w, w->row->act_key);
+  const vram_file_value *v = vram__hf_word(w, w->row->act_key);
   uint32_t i;
+  if (v && w->flag['L'] && vram__hf_is_word(v, "gelu"))
+    v = NULL; /* GemmaConfig: a value of old files that means the default */
   for (i = 0; i < sizeof vram__hf_activations / sizeof *vram__hf_activations; i++)
     if (v ? vram__hf_is_word(v, vram__hf_activations[i].name)
-          : vram__text_equal(w->row->act, vram__hf_activations[i].name,
-                             vram__text_len(w->row->act) + 1)) {
+          : vram__text_is(w->row->act, vram__text_len(w->row->act), vram__hf_activations[i].name)) {
       w->number['A'] = i;
       return;
     }
@@ -232,7 +233,7 @@ static void vram__hf_no_dropout(vram__hf_pen *w) {
   }
 }
 
-static void vram__hf_numbers(vram__hf_pen *w, uint64_t tokens) {
+static void vram__hf_numbers(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
   vram__hf *const h = &w->h;
   const int key = vram__hf_bias_key(h);
@@ -243,7 +244,6 @@ static void vram__hf_numbers(vram__hf_pen *w, uint64_t tokens) {
   n['g'] = c->kv_heads ? c->heads / c->kv_heads : 0;
   n['e'] = c->experts, n['m'] = c->expert_intermediate, n['2'] = 2 * c->expert_intermediate;
   n['t'] = vram__hf_number(h, "num_experts_per_tok", w->row->experts_used);
-  n['S'] = tokens;
   w->flag['T'] = c->is_tied;
   w->flag['b'] = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
   w->flag['o'] = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
@@ -276,7 +276,7 @@ static void vram__hf_parts(vram__hf_pen *w, const char *const *part) {
    the sequence), and what says where tokens stand. */
 static void vram__hf_before(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
-  const int slides = c->sliding_layers && c->window < w->number['S'],
+  const int slides = c->sliding_layers && c->window <= w->number['S'],
             both = c->sliding_layers && (c->full_layers || w->flag['R']);
   vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
   vram__hf_say(w, NULL, w->row->embedding, "");
@@ -316,24 +316,6 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   vram__hf_set(w, 'x', "@add_1");
 }
 
-static void vram__hf_open(vram__hf_pen *w, const vram_file *f, uint64_t tokens, vram_error *e) {
-  uint32_t i;
-  vram__hf_read(&w->h, f, &w->c, e);
-  for (i = 0; !w->h.result && i < sizeof vram__hf_line_rows / sizeof *vram__hf_line_rows; i++)
-    if (vram__text_equal(w->c.family, vram__hf_line_rows[i].type, vram__text_len(w->c.family) + 1))
-      w->row = vram__hf_line_rows + i;
-  if (!w->row) {
-    vram__hf_refuse(w, "no lines of the text form are known of model_type ", w->c.family);
-    return;
-  }
-  for (i = 0; w->row->flags[i]; i++)
-    w->flag[(uint8_t)w->row->flags[i] & 127] = 1;
-  vram__hf_activation(w);
-  vram__hf_rope(w);
-  vram__hf_no_dropout(w);
-  vram__hf_numbers(w, tokens);
-}
-
 static uint64_t vram__hf_tokens(const vram_file *f) {
   static const char *const key[] = {"max_position_embeddings", "n_positions"};
   uint32_t i;
@@ -345,7 +327,28 @@ static uint64_t vram__hf_tokens(const vram_file *f) {
   return 4096;
 }
 
-VRAM_API vram_result vram_hf_write(const vram_file *f, uint64_t tokens, void *memory,
+static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
+                          vram_error *e) {
+  uint32_t i;
+  vram__hf_read(&w->h, f, &w->c, e);
+  for (i = 0; !w->h.result && i < sizeof vram__hf_line_rows / sizeof *vram__hf_line_rows; i++)
+    if (vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_line_rows[i].type))
+      w->row = vram__hf_line_rows + i;
+  if (!w->row) {
+    vram__hf_refuse(w, "no lines of the text form are known of model_type ", w->c.family);
+    return;
+  }
+  for (i = 0; w->row->flags[i]; i++)
+    w->flag[(uint8_t)w->row->flags[i] & 127] = 1;
+  vram__hf_activation(w);
+  vram__hf_rope(w);
+  vram__hf_no_dropout(w);
+  w->number['N'] = sizes->batch ? sizes->batch : 2;
+  w->number['S'] = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  vram__hf_numbers(w);
+}
+
+VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e) {
   vram__hf_pen *const w = (vram__hf_pen *)memory;
   uint64_t i;
@@ -354,14 +357,14 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, uint64_t tokens, void *me
     return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
   vram__memory_zero(w, sizeof *w);
   w->sink = sink;
-  vram__hf_open(w, f, tokens ? tokens : vram__hf_tokens(f), e);
+  vram__hf_open(w, f, sizes, e);
   if (w->h.result)
     return w->h.result;
   vram__hf_set(w, 'e', w->c.family);
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=2 S=$S\n",
+               "dim N=$N S=$S\n",
                "");
   vram__hf_before(w);
   for (i = 0; i < w->c.layers && !w->h.result; i++)
