@@ -316,7 +316,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         exact, alike = self.rows
         row = exact.get(plain) or exact.get(plain.rstrip("_"))
         grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
-        if not row and not grad:
+        if not row and not (grad and (first.is_floating_point() or first.is_complex())):
             row = alike.get(plain)
         if row and row.op.startswith("logical_") and (inplace or r.dtype is not torch.bool):
             row = exact["mul"]  # of bits: allocates as a product of whole numbers
@@ -781,6 +781,34 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     op_moveaxis = op_movedim
 
+    def op_rot90(self, a, r, _):
+        args, kwargs = a
+        k = args[1] if len(args) > 1 else kwargs.get("k", 1)
+        dims = args[2] if len(args) > 2 else kwargs.get("dims", (0, 1))
+        self.emit("rot90", [args[0] if args else kwargs["input"]], r, {"k": k % 4, "dims": list_text(dims)})
+
+    def op_slice_scatter(self, a, r, _):
+        d = {**dict(zip(("x", "src", "dim", "start", "end", "step"), a[0])), **a[1]}
+        x = d["x"] if "x" in d else d["input"]
+        self.emit("slice_scatter", [x, d["src"]], r, {"dim": d.get("dim") or None, "step": d.get("step")})
+
+    def op_repeat(self, a, r, _, op="repeat", key="repeats"):
+        args, kwargs = a
+        x, n = (args[0], args[1:]) if args else (kwargs["input"], ())
+        n = n or (kwargs.get(key, ()),)
+        n = list(n[0]) if isinstance(n[0], (tuple, list)) else list(n)
+        self.emit(op if n else "clone", [x], r, {key: list_text(n)} if n else {}, name=op)
+
+    def op_tile(self, a, r, _):
+        self.op_repeat(a, r, _, "tile", "dims")
+
+    def op_polygamma(self, a, r, inplace):
+        args, kwargs = a
+        x = next(t for t in [*args, *kwargs.values()] if isinstance(t, torch.Tensor))
+        self.emit("digamma", [x], r, {"inplace": inplace}, name="polygamma")  # whose gradient is one, too
+
+    op_special_polygamma = op_polygamma
+
     def op_flatten(self, a, r, _):
         s, e = a.get("start_dim", 0), a.get("end_dim", -1)
         self.emit(
@@ -1142,7 +1170,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def reduce(self, op, a, r, extra=None):
         d = a.get("dim", None)
         t = a.get("dtype")
-        if d is not None and not isinstance(d, (tuple, list)):
+        if op == "logsumexp" and not isinstance(d, int):  # no axis: all of them
+            d = d or range(a["x"].dim()) or [0]
+        if d is not None and not isinstance(d, (tuple, list, range)):
             d = [d]
         outs = ["", ".i"] if isinstance(r, (tuple, list)) else None
         self.emit(
@@ -1196,8 +1226,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_linalg_vector_norm(self, a, r, _):
         p = a.get("ord", a.get("p"))
         p = 2 if p is None or p == "fro" else p
-        if isinstance(p, str) or not 1 <= p < float("inf"):
-            raise NoWord("a norm that is none of the powers from 1 on")
+        if isinstance(p, str):
+            raise NoWord("a norm of a matrix")
         self.reduce("norm", a, r, {"p": None if p == 2 else p})
 
     op_norm = op_linalg_vector_norm

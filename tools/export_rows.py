@@ -83,7 +83,7 @@ def axes_text(v):
 
 
 def list_text(v):
-    return ",".join(str(int(a)) for a in (v if isinstance(v, (tuple, list, torch.Size)) else [v]))
+    return ",".join(str(int(a)) for a in (v if isinstance(v, (tuple, list, range, torch.Size)) else [v]))
 
 
 def own_autocast():

@@ -502,6 +502,11 @@ def norm(l):
     return torch.linalg.vector_norm(l.x, l.number("p", 2), dim=l.sizes("dim"), keepdim=l.flag("keepdim", 0), dtype=l.dtype())
 
 
+@call("renorm")
+def renorm(l):
+    return torch.renorm(l.x, l.number("p", 2), l.size("dim"), 1.0)
+
+
 @call("max", "min")
 def most(l):
     if "dim" not in l.keys:

@@ -21,8 +21,13 @@ typedef struct sizes { /* --batch and --dim */
 typedef vram_result (*kind_write)(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
                                   const vram_sink *sink, vram_error *e);
 
+static vram_result write_onnx(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+                              const vram_sink *sink, vram_error *e) {
+  return vram_onnx_write(f, set->dim, set->count, mem, bytes, sink, e);
+}
+
 /* The decoder of a config.json: S decides which layers need a mask. */
-static vram_result config_write(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+static vram_result write_config(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
                                 const vram_sink *sink, vram_error *e) {
   vram_hf_sizes sizes = {0, 0};
   uint32_t i;
@@ -36,24 +41,25 @@ static vram_result config_write(const vram_file *f, const sizes *set, void *mem,
 
 static const struct {
   vram_file_format format;
+  int is_graph; /* and nothing else is said of it: commands take it as a text */
   kind_write write;
-} kinds[] = {{VRAM_FILE_CONFIG, config_write}, {VRAM_FILE_NONE, NULL}};
+} kinds[] = {{VRAM_FILE_ONNX, 1, write_onnx},
+             {VRAM_FILE_CONFIG, 0, write_config},
+             {VRAM_FILE_NONE, 0, NULL}};
 
-static kind_write kind_of(vram_file_format format) {
+/* The row of a format, or the last one. */
+static size_t kind_of(vram_file_format format) {
   size_t i = 0;
   while (kinds[i].write && kinds[i].format != format)
     i++;
-  return kinds[i].write;
+  return i;
 }
 
-int model_has_graph(vram_file_format format) { return kind_of(format) != NULL; }
+int model_is_graph(vram_file_format format) { return kinds[kind_of(format)].is_graph; }
 
-int model_has_text(const char *path, vram_file_format format) {
+int model_has_config(const char *path) {
   model_file m;
-  int status;
-  if (format != VRAM_FILE_CONFIG && model_has_graph(format))
-    return 1;
-  status = model_config_open(&m, path);
+  const int status = model_config_open(&m, path);
   model_file_close(&m);
   return status != CMD_ABSENT;
 }
@@ -82,7 +88,7 @@ static int text_write(void *user, const char *bytes, size_t n) {
 
 /* The text of m in t. Not FITS: message printed. */
 static int file_text(const model_file *m, const sizes *set, text_out *t) {
-  const kind_write write = kind_of(m->f.format);
+  const kind_write write = kinds[kind_of(m->f.format)].write;
   uint64_t bytes = (uint64_t)1 << 20;
   vram_result r = VRAM_ERR_MEMORY;
   vram_sink sink;
@@ -102,7 +108,9 @@ static int file_text(const model_file *m, const sizes *set, text_out *t) {
   }
   if (r == VRAM_ERR_WRITE)
     return cmd_no_memory();
-  if (r)
+  if (r && e.has_offset)
+    cmd_say("%s: offset %" PRIu64 ": %s", m->path, e.offset, e.text);
+  else if (r)
     cmd_say("%s: %s", m->path, e.text);
   return r ? USAGE : FITS;
 }

@@ -65,11 +65,11 @@ void model_file_close(model_file *m);
 /* The same of a config.json of transformers, or of that in a folder; CMD_ABSENT: there is none. */
 int model_config_open(model_file *m, const char *path);
 
-/* Files of this format have a graph, which can be written in the text form. */
-int model_has_graph(vram_file_format format);
-/* Such a file, or a folder with a config.json. */
-int model_has_text(const char *path, vram_file_format format);
-/* The graph of one in the text form, with these dims, in *text, which is to be freed. Not
+/* Files of this format are graphs: commands take them as they take a text. */
+int model_is_graph(vram_file_format format);
+/* A config.json of transformers, or a folder with one. */
+int model_has_config(const char *path);
+/* The graph of a file in the text form, with these dims, in *text, which is to be freed. Not
    FITS: message printed. */
 int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len);
 

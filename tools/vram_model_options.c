@@ -2,12 +2,9 @@
 #include "vram_model.h"
 
 int model_is_option(const char *a) {
-  const char *at = HELP_MODEL;
+  static const char *const help[] = {HELP_MODEL, NULL};
   cmd_option o;
-  while (cmd_next_option(&at, &o))
-    if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
-      return 1;
-  return 0;
+  return cmd_find_option(help, a, &o);
 }
 
 /* ---- options with a value: the value behind option a; 0: error printed ---- */
@@ -180,23 +177,12 @@ static int file_flag(file_job *j, const char *a) {
   return 0;
 }
 
-static int is_option_of_estimate(const char *a) {
-  const char *const *help = help_estimate;
-  cmd_option o;
-  for (; *help; help++) {
-    const char *at = *help;
-    while (cmd_next_option(&at, &o))
-      if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
-        return 1;
-  }
-  return 0;
-}
-
 int model_wants_step(int argc, char **argv) {
+  cmd_option o;
   int i;
   for (i = 0; i < argc; i++)
     if (!cmd_in(argv[i], "-h --help --json --csv --table --no-table --units --gpu --cc --budget") &&
-        !model_is_option(argv[i]) && is_option_of_estimate(argv[i]))
+        !model_is_option(argv[i]) && cmd_find_option(help_estimate, argv[i], &o))
       return 1;
   return 0;
 }
@@ -215,6 +201,7 @@ static int file_option(file_job *j, const char *a, const char *v) {
       {"--override-tensor", set_override},
       {"--gpu --cc --budget", set_device},
       {"--units", set_units}};
+  cmd_option o;
   size_t i = 0;
   if (!cmd_in(a, "--json --csv --table --no-table --units"))
     j->runs = a;
@@ -229,7 +216,7 @@ static int file_option(file_job *j, const char *a, const char *v) {
       return cmd_bad("no value behind", a, NULL), 0;
     return valued[i].set(j, a, v) ? 2 : 0;
   }
-  if (is_option_of_estimate(a))
+  if (cmd_find_option(help_estimate, a, &o))
     return cmd_bad("an option of models in the text form:", a, NULL), 0;
   return cmd_unknown_option(a, "estimate", NULL, "");
 }

@@ -9,7 +9,7 @@ enum {
   VRAM__LLAMA_MAX_SEQ = 256 /* LLAMA_MAX_SEQ */
 };
 
-static int vram__llama_is_quantised(vram_dtype t) {
+VRAM__FN int vram__llama_is_quantised(vram_dtype t) {
   const vram_dtype_info *const d = vram_dtype_get_info(t);
   return d && d->block_elements > 1;
 }

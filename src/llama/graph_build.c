@@ -46,9 +46,11 @@ typedef struct vram__build {
   int32_t device; /* of the layer's weights: number of a buffer */
   int32_t host;
   int32_t positions, out_ids;
+  uint8_t pins_attention; /* to the host */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
   int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
+  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
 } vram__build;
 
 /* A tensor, not yet in the order. */
@@ -102,11 +104,19 @@ static int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
   return i;
 }
 
-/* A part or another shape of a. */
+/* A part or another shape of a; a part's bytes are those from its first row to its last. */
 static int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2) {
-  int32_t base = vram__build_at(b, a)->view >= 0 ? vram__build_at(b, a)->view : a;
+  const vram__graph_node *s = vram__build_at(b, a);
+  const uint64_t all =
+      vram__product_or_overflow(vram__product_or_overflow(s->ne[0], s->ne[1]), s->ne[2] * 4);
+  const uint64_t rows = vram__product_or_overflow(n1, n2);
   int32_t i = vram__build_node(b, n0, n1, n2, a);
-  vram__build_at(b, i)->view = base;
+  vram__graph_node *n = vram__build_at(b, i);
+  n->view = s->view >= 0 ? s->view : a;
+  if (n->bytes == all)
+    n->bytes = s->bytes;
+  else if (rows)
+    n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
   return i;
 }
 
@@ -134,10 +144,48 @@ static const vram_file_tensor *vram__build_global(const vram__build *b, const ch
   return vram_file_find(b->m->file, name, vram__text_len(name));
 }
 
-/* A node with a weight is computed where the weight lies. */
-static int32_t vram__build_with(vram__build *b, int32_t node) {
-  vram__build_at(b, node)->buffer = (int8_t)b->device;
+/* The device that takes work off the host: the first one. */
+static int32_t vram__build_helper(const vram__build *b) {
+  return b->m->options->split == VRAM_LLAMA_SPLIT_NONE ? (int32_t)b->m->options->main_gpu : 0;
+}
+
+static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
+  const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
+  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  vram__graph_node *n = vram__build_at(b, i);
+  vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
+  n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
+  n->buffer = (int8_t)buffer;
+  n->flags = VRAM__NODE_FOREIGN | VRAM__NODE_WEIGHT;
+  return i;
+}
+
+/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
+static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
+  if (t->ndim < 3)
+    return vram__product_or_overflow(n->ne[1], n->ne[2]);
+  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
+}
+
+/* A node with a weight in a buffer: computed there, or on a device in the host's place. */
+static int32_t vram__build_with_in(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                   int32_t buffer) {
+  vram__graph_node *n = vram__build_at(b, node);
+  vram__build_source(b, node, vram__build_leaf(b, t, buffer));
+  if (buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+      vram__llama_is_multiplied(t->dtype))
+    buffer = vram__build_helper(b);
+  n->buffer = (int8_t)buffer;
   return node;
+}
+
+static int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  int32_t device;
+  vram_error e;
+  if (vram__llama_device(b->m, t, &device, &e)) /* its patterns were read before */
+    device = -1;
+  return vram__build_with_in(b, node, t, device < 0 ? b->host : device);
 }
 
 static uint64_t vram__build_width(const vram_file_tensor *t) {
@@ -145,7 +193,8 @@ static uint64_t vram__build_width(const vram_file_tensor *t) {
 }
 
 static int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
-  return vram__build_weight(b, name) ? vram__build_with(b, vram__build_map(b, a, -1)) : a;
+  const vram_file_tensor *t = vram__build_weight(b, name);
+  return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
 }
 
 /* Matrix times a, and a bias if the layer has one. */
@@ -154,21 +203,23 @@ static int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, c
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(
-      b, vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, a));
+  i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, a);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
 /* A norm, its weight and bias. NORM is never in place, RMS_NORM may be. */
 static int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
   int32_t i;
   int is_mean = vram__build_global(b, "output_norm.bias") || (b->flags & VRAM__BUILD_PARALLEL);
-  if (!vram__build_weight(b, name))
+  if (!t)
     return a;
   i = vram__build_map(b, a, -1);
   if (is_mean)
     vram__build_at(b, i)->flags = 0;
-  i = vram__build_with(b, vram__build_map(b, i, -1));
+  i = vram__build_with(b, vram__build_map(b, i, -1), t);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -181,10 +232,23 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const 
   return norm ? vram__build_norm(b, i, norm, NULL) : i;
 }
 
+/* Factors of rope, where the layer's weights are; -1: the model has none. */
+static int32_t vram__build_factors(vram__build *b) {
+  const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
+  if (!t)
+    t = vram__build_global(b, "rope_factors_long.weight");
+  if (t && b->factors[b->device] < 0)
+    b->factors[b->device] = vram__build_leaf(b, t, b->device);
+  return b->factors[b->device];
+}
+
 static int32_t vram__build_rope(vram__build *b, int32_t a) {
+  int32_t i;
   if (b->positions < 0)
     b->positions = vram__build_input(b, b->tokens * 4);
-  return vram__build_map(b, a, b->positions);
+  i = vram__build_map(b, a, b->positions);
+  vram__build_source(b, i, vram__build_factors(b));
+  return i;
 }
 
 /* llama-kv-cache.cpp: values of a quantised cache are rotated first, by a Hadamard matrix of the
@@ -215,13 +279,32 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
                           vram__build_at(b, a)->ne[2]);
 }
 
+static int32_t vram__build_cache_in(const vram__build *b) {
+  return b->m->offloads_kv ? b->device : b->host;
+}
+
 static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   const vram__graph_node *n = vram__build_at(b, a);
   int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
   int32_t i = vram__build_node(b, 1, 1, 1, v);
   vram__build_source(b, i, index);
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
-  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
+}
+
+/* A layer's K or V as a whole, in the cache of the layer. `rows` of them. */
+static int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  int32_t i = vram__build_tensor(b, 1, 1, 1), v;
+  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
+  vram__build_at(b, i)->buffer = (int8_t)vram__build_cache_in(b);
+  v = vram__build_view(b, i, 1, 1, 1);
+  rows = vram__product_or_overflow(rows, y->n_head_kv);
+  vram_dtype_rows_bytes(type, rows, head, &vram__build_at(b, v)->bytes);
+  if (vram__llama_is_quantised(type))
+    vram__build_at(b, v)->room =
+        vram__llama_tensor_bytes(type, rows, head, 1) - vram__build_at(b, v)->bytes;
+  return v;
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
@@ -229,8 +312,6 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
                                        uint64_t cells) {
   uint64_t bytes = 0;
-  if (b->device == b->host)
-    return 0;
   cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
   if (b->m->k_type != VRAM_F16)
     bytes = vram__product_or_overflow(cells, y->head_k);
@@ -243,20 +324,30 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
 static int32_t vram__build_scores(vram__build *b, int32_t q, int32_t mask) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
+  const uint64_t rows = vram__product_or_overflow(c->cells, c->streams);
   int32_t i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
-  i = vram__build_node(b, c->cells, b->tokens, y->n_head, i);
+  q = i;
+  i = vram__build_node(b, c->cells, b->tokens, y->n_head,
+                       vram__build_cached(b, b->m->k_type, y->head_k, rows));
+  vram__build_source(b, i, q);
   if (b->flags & VRAM__BUILD_CAP_SCORES)
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
-  i = vram__build_map(b, i, mask);
-  i = vram__build_node(b, y->head_v, b->tokens, y->n_head, i);
+  q = vram__build_map(b, i, mask);
+  i = vram__build_node(b, y->head_v, b->tokens, y->n_head,
+                       vram__build_cached(b, b->m->v_type, y->head_v, rows));
+  vram__build_source(b, i, q);
   i = vram__build_view(b, i, y->head_v, y->n_head, b->tokens);
-  return vram__build_node(b, (uint64_t)y->head_v * y->n_head, b->tokens, 1, i);
+  i = vram__build_node(b, (uint64_t)y->head_v * y->n_head, b->tokens, 1, i);
+  if (b->pins_attention) /* and with it all from the cache on */
+    vram__build_at(b, i)->buffer = (int8_t)b->host;
+  return i;
 }
 
 static int32_t vram__build_attend(vram__build *b, int32_t q) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
+  const uint64_t rows = vram__product_or_overflow(c->cells, c->streams);
   int32_t i, mask = b->mask[y->cache];
   if (mask < 0) {
     mask = vram__build_input(
@@ -267,10 +358,10 @@ static int32_t vram__build_attend(vram__build *b, int32_t q) {
     return vram__build_scores(b, q, mask);
   i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
   i = vram__build_node(b, y->head_v, y->n_head, b->tokens, i);
+  vram__build_source(b, i, vram__build_cached(b, b->m->k_type, y->head_k, rows));
+  vram__build_source(b, i, vram__build_cached(b, b->m->v_type, y->head_v, rows));
   vram__build_source(b, i, mask);
-  vram__build_at(b, i)->bytes = vram__sum_or_overflow(
-      vram__build_at(b, i)->bytes,
-      vram__build_flash_room(b, y, vram__product_or_overflow(c->cells, c->streams)));
+  vram__build_at(b, i)->room = vram__build_flash_room(b, y, rows);
   return vram__build_view(b, i, (uint64_t)y->head_v * y->n_head, b->tokens, 1);
 }
 
@@ -385,20 +476,29 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
-   (ggml_backend_cuda_graph_optimize). */
+/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
+   here. */
+static int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_at(b, i)->view = first;
+  vram__build_at(b, i)->flags = VRAM__NODE_FUSED;
+  return i;
+}
+
+/* ggml-cuda fuses the router's ops. */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
-  if (b->device == b->host || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
+  int32_t i;
+  if (b->flags & VRAM__BUILD_LATE_SOFTMAX)
     return;
-  vram__build_source(b, last, r->logits);
+  i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
-    vram__build_source(b, last, r->probs);
+    vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
-    vram__build_source(b, last, r->biased);
+    vram__build_source(b, i, r->biased);
   if (r->weights != last)
-    vram__build_source(b, last, r->weights);
+    vram__build_source(b, i, r->weights);
   if (r->sum >= 0)
-    vram__build_source(b, last, r->sum);
+    vram__build_source(b, i, r->sum);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -436,9 +536,10 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
   int32_t i;
   if (!t)
     return x;
-  i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, b->rows, x);
+  i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, b->rows, -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
-  vram__build_with(b, i);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -465,10 +566,7 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
     for (uint32_t k = 1; k < used; k++)
       sum = vram__build_map(b, sum, views[k]);
   }
-  if (b->device != b->host) { /* fused as well: both live until the last sum */
-    vram__build_source(b, sum, down);
-    vram__build_source(b, sum, r.weights);
-  }
+  vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }
 
@@ -566,14 +664,25 @@ static int32_t vram__build_embed(vram__build *b) {
 
 static void vram__build_head_of(vram__build *b, int32_t x) {
   int is_mean = vram__build_global(b, "output_norm.bias") || (b->flags & VRAM__BUILD_PARALLEL);
+  const vram_file_tensor *norm = vram__build_global(b, "output_norm.weight");
+  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  const vram_file_tensor *t = vram__build_global(b, "output.weight");
+  int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
   if (is_mean)
     vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1));
-  if (vram__build_global(b, "output_norm.bias"))
-    x = vram__build_with(b, vram__build_map(b, x, -1));
-  x = vram__build_with(b, vram__build_node(b, b->m->n_vocab, b->outputs, 1, x));
+  if (norm)
+    x = vram__build_with(b, vram__build_map(b, x, -1), norm);
+  if (bias)
+    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
+  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
+  if (t)
+    vram__build_with(b, i, t);
+  else if ((t = vram__build_global(b, "token_embd.weight")) != NULL)
+    vram__build_with_in(b, i, t, vram__llama_is_multiplied(t->dtype) ? b->device : b->host);
+  vram__build_source(b, i, x);
+  x = i;
   if (b->flags & VRAM__BUILD_SCALE_LOGITS)
     x = vram__build_map(b, x, -1);
   vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
@@ -592,25 +701,34 @@ static void vram__build_all(vram__build *b) {
 
 /* ---- entry ---- */
 
+/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
+   here. */
+static int vram__build_is_moved(const vram__llama *m) {
+  static const char *const names[] = {"token_embd.weight", "position_embd.weight"};
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
+    int32_t device = -1;
+    vram_error e;
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+      return 1;
+  }
+  return 0;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const uint32_t n = (uint32_t)(sizeof vram__build_rows / sizeof *vram__build_rows);
-  const vram_file_tensor *t;
   uint32_t i;
   for (i = 0; i < n && !vram__text_is(m->arch, m->arch_len, vram__build_rows[i].name); i++)
     ;
-  if (i == n || !m->offloads_kv || m->ndevice > 1)
+  if (i == n || vram__build_is_moved(m))
     return 0;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (m->ndevice && (t->dtype == VRAM_TQ1_0 || t->dtype == VRAM_TQ2_0))
-      return 0; /* computed on the host, layer by layer */
   b->m = m;
   b->flags = vram__build_rows[i].flags;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (m->layer[i].cache < 0 || !m->layer[i].head_k || !m->layer[i].head_v ||
         /* the kernel for f32 caches without shared heads takes other room */
-        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv) ||
-        (m->ndevice && m->layer[i].device < 0))
+        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv))
       return 0;
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
@@ -618,20 +736,31 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->rows = b->tokens;
   b->host = (int32_t)m->ndevice;
   b->positions = b->out_ids = -1;
+  for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
+    b->factors[i] = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
 }
 
+/* llama_context::llama_context: several batches at a time on several devices, if they have all. */
+static uint8_t vram__build_is_pipeline(const vram__llama *m) {
+  const vram_llama_options *o = m->options;
+  return m->ndevice > 1 && m->n_gpu_layers > m->n_layer && o->split == VRAM_LLAMA_SPLIT_LAYER &&
+         m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
+}
+
 /* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
-                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
   vram__build b;
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
   vram__memory_zero(&b, sizeof b);
   if (bytes < before || !vram__build_begin(&b, m))
     return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
@@ -639,6 +768,7 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   b.g = g;
+  g->is_pipeline = vram__build_is_pipeline(m);
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;
@@ -652,6 +782,25 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
   return b.flags & VRAM__BUILD_AT_LEAST ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+}
+
+/* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
+   host, but forgets that where it only measures (ggml_backend_sched_reserve_size). What both need
+   is sure. */
+static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
+                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  uint64_t pinned[VRAM__GRAPH_BUFFERS];
+  vram_llama_known known = vram__build_peaks(m, memory, bytes, 0, compute);
+  if (m->offloads_kv || m->flash_attention || !m->ndevice || !known)
+    return known;
+  if (!vram__build_peaks(m, memory, bytes, 1, pinned))
+    return VRAM_LLAMA_UNKNOWN;
+  for (uint32_t i = 0; i <= m->ndevice; i++)
+    if (pinned[i] != compute[i]) {
+      known = VRAM_LLAMA_FLOOR;
+      compute[i] = pinned[i] < compute[i] ? pinned[i] : compute[i];
+    }
+  return known;
 }
 
 /* Logits and what they are computed from: what the last device needs at least. */
