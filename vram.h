@@ -1892,6 +1892,7 @@
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
 #define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
+#define vram_hf_kv_rows VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_rows)
 #define vram_hf_write VRAM__JOIN(VRAM_NAMESPACE, vram_hf_write)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
@@ -4588,6 +4589,77 @@ typedef struct vram_oom {
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const vram_sink *sink);
 #endif
 
+/* >>kv =======================================================================================
+   What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
+   (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
+   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
+   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
+   VRAM_MLA_CACHE_BYTES.
+
+     vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
+     vram_kv kv = {layer, 2, 256, 512};
+     layer[0].kind = VRAM_KV_FULL, layer[0].count = 5, layer[0].heads = 4, ...
+     layer[1].kind = VRAM_KV_SLIDING, layer[1].count = 29, ..., layer[1].window = 1024;
+     vram_kv_bytes(&kv, 16384, 4, &report, &e)                                                  */
+
+typedef enum vram_kv_kind {
+  VRAM_KV_NONE,    /* keeps nothing: no attention, or it reads the cache of an earlier layer */
+  VRAM_KV_FULL,    /* keys and values of all tokens */
+  VRAM_KV_SLIDING, /* of the last `window` tokens */
+  VRAM_KV_CHUNKED, /* of the tokens since the last multiple of `window` */
+  VRAM_KV_LATENT,  /* one row of k_dim elements a token, for all heads (MLA); no values */
+  VRAM_KV_STATE,   /* a state of constant size: state-space, linear attention, convolution */
+  VRAM_KV_KIND_COUNT
+} vram_kv_kind;
+
+enum { VRAM_KV_MAX_STATES = 4 };
+
+/* Layers that are alike. A layer with attention and a state is in two rows. */
+typedef struct vram_kv_layer {
+  vram_kv_kind kind;
+  uint32_t count;  /* of layers */
+  uint32_t heads;  /* of keys and values; VRAM_KV_LATENT: not read */
+  uint32_t k_dim;  /* elements of a key's head, or of the latent row */
+  uint32_t v_dim;  /* of a value's head */
+  vram_dtype k, v; /* ggml's quantised types too: a block must divide heads * dim */
+  uint64_t window; /* tokens; of VRAM_KV_SLIDING and VRAM_KV_CHUNKED */
+  uint32_t nstate; /* tensors of a VRAM_KV_STATE, */
+  vram_dtype state[VRAM_KV_MAX_STATES]; /* their dtypes and elements for a sequence */
+  uint64_t state_elements[VRAM_KV_MAX_STATES];
+} vram_kv_layer;
+
+typedef struct vram_kv {
+  const vram_kv_layer *layer;
+  uint32_t nlayer; /* rows */
+  uint64_t block;  /* tokens are held in multiples of it: pages, padding; 0: 1 */
+  uint64_t ahead;  /* tokens that windows hold beside theirs: those of one batch */
+} vram_kv;
+
+typedef struct vram_kv_report {
+  uint64_t token_bytes;    /* that a token adds where nothing is given up */
+  uint64_t state_bytes;    /* constant, of a sequence */
+  uint64_t sequence_bytes; /* of one sequence, states included */
+  uint64_t total_bytes;    /* of all sequences */
+  uint64_t layers;         /* that keep something */
+} vram_kv_report;
+
+#ifndef VRAM_NO_KV
+/* Tokens that a layer of this row holds for a sequence of `tokens`, a multiple of kv->block.
+   VRAM_OVERFLOW where it does not fit. */
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
+
+/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
+     VRAM_ERR_VALUE     no such kind, too many states
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
+   *bytes is VRAM_OVERFLOW then. */
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
+
+/* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
+   the row) all bytes of the report are VRAM_OVERFLOW. */
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e);
+#endif
+
 /* >>read ======================================================================================
    Files of models: GGUF, safetensors, config.json, ONNX, TFLite. Only what describes the tensors is
    read, never their values: the header of a file of 400 GB, in memory or through a function that
@@ -4831,6 +4903,12 @@ typedef struct vram_hf_config {
    the table; VRAM_ERR_VALUE: a key that cannot be so. */
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
 
+/* The same caches as rows of a vram_kv, attention's alone, keys and values at `dtype`: how many
+   rows there are (0 to VRAM_HF_KV_ROWS). */
+#define VRAM_HF_KV_ROWS 2
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]);
+
 /* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
    transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
    decides which layers need the mask of a sliding window. The memory is only used while it works.
@@ -4847,77 +4925,6 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
 /* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
    at most its window. VRAM_OVERFLOW: more than 64 bits. */
 VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots);
-#endif
-
-/* >>kv =======================================================================================
-   What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
-   (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
-   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
-   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
-   VRAM_MLA_CACHE_BYTES.
-
-     vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
-     vram_kv kv = {layer, 2, 256, 512};
-     layer[0].kind = VRAM_KV_FULL, layer[0].count = 5, layer[0].heads = 4, ...
-     layer[1].kind = VRAM_KV_SLIDING, layer[1].count = 29, ..., layer[1].window = 1024;
-     vram_kv_bytes(&kv, 16384, 4, &report, &e)                                                  */
-
-typedef enum vram_kv_kind {
-  VRAM_KV_NONE,    /* keeps nothing: no attention, or it reads the cache of an earlier layer */
-  VRAM_KV_FULL,    /* keys and values of all tokens */
-  VRAM_KV_SLIDING, /* of the last `window` tokens */
-  VRAM_KV_CHUNKED, /* of the tokens since the last multiple of `window` */
-  VRAM_KV_LATENT,  /* one row of k_dim elements a token, for all heads (MLA); no values */
-  VRAM_KV_STATE,   /* a state of constant size: state-space, linear attention, convolution */
-  VRAM_KV_KIND_COUNT
-} vram_kv_kind;
-
-enum { VRAM_KV_MAX_STATES = 4 };
-
-/* Layers that are alike. A layer with attention and a state is in two rows. */
-typedef struct vram_kv_layer {
-  vram_kv_kind kind;
-  uint32_t count;  /* of layers */
-  uint32_t heads;  /* of keys and values; VRAM_KV_LATENT: not read */
-  uint32_t k_dim;  /* elements of a key's head, or of the latent row */
-  uint32_t v_dim;  /* of a value's head */
-  vram_dtype k, v; /* ggml's quantised types too: a block must divide heads * dim */
-  uint64_t window; /* tokens; of VRAM_KV_SLIDING and VRAM_KV_CHUNKED */
-  uint32_t nstate; /* tensors of a VRAM_KV_STATE, */
-  vram_dtype state[VRAM_KV_MAX_STATES]; /* their dtypes and elements for a sequence */
-  uint64_t state_elements[VRAM_KV_MAX_STATES];
-} vram_kv_layer;
-
-typedef struct vram_kv {
-  const vram_kv_layer *layer;
-  uint32_t nlayer; /* rows */
-  uint64_t block;  /* tokens are held in multiples of it: pages, padding; 0: 1 */
-  uint64_t ahead;  /* tokens that windows hold beside theirs: those of one batch */
-} vram_kv;
-
-typedef struct vram_kv_report {
-  uint64_t token_bytes;    /* that a token adds where nothing is given up */
-  uint64_t state_bytes;    /* constant, of a sequence */
-  uint64_t sequence_bytes; /* of one sequence, states included */
-  uint64_t total_bytes;    /* of all sequences */
-  uint64_t layers;         /* that keep something */
-} vram_kv_report;
-
-#ifndef VRAM_NO_KV
-/* Tokens that a layer of this row holds for a sequence of `tokens`, a multiple of kv->block.
-   VRAM_OVERFLOW where it does not fit. */
-VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
-
-/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
-     VRAM_ERR_VALUE     no such kind, too many states
-     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
-   *bytes is VRAM_OVERFLOW then. */
-VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
-
-/* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
-   the row) all bytes of the report are VRAM_OVERFLOW. */
-VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
-                                   vram_kv_report *r, vram_error *e);
 #endif
 
 /* >>serve ====================================================================================
@@ -55483,13 +55490,13 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 
-/* Lines of a family's modules: hf_lines.c. */
+/* Lines of a family's modules: hf_text.c. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
   const char *act_key, *act; /* and what it is where the key is missing */
   const char *norm, *embedding;
   const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
-  uint32_t experts_used;         /* where the key is missing */
+  uint32_t experts_used;           /* where the key is missing */
 } vram__hf_lines;
 
 /* >>read/source    the bytes of a file, from front to back */
@@ -58650,11 +58657,32 @@ VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, 
                                    slots);
 }
 
-/* >>read/hf_lines    families of transformers as lines of the text form. What a module's forward
-   pass calls, in its order, and where Python lets go of values (`drop`): as transformers 5.23 runs
-   under torch 2.15 (models/TYPE/modeling_TYPE.py, masking_utils.py, loss_utils.py). */
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+  uint32_t n = 0, i;
+  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
+  for (i = 0; i < VRAM_HF_KV_ROWS; i++) {
+    vram_kv_layer *const l = row + n;
+    l->count = (uint32_t)(i ? c->sliding_layers : c->full_layers);
+    if (!l->count)
+      continue;
+    l->kind = i ? VRAM_KV_SLIDING : c->kv_lora_rank ? VRAM_KV_LATENT : VRAM_KV_FULL;
+    l->heads = c->kv_lora_rank ? 1 : (uint32_t)c->kv_heads;
+    l->k_dim = (uint32_t)(c->kv_lora_rank ? c->kv_lora_rank + c->rope_head_dim : c->head_dim);
+    l->v_dim = c->kv_lora_rank ? 0 : (uint32_t)c->head_dim;
+    l->k = l->v = dtype;
+    l->window = i ? c->window : 0;
+    n++;
+  }
+  return n;
+}
 
-/* Written by hf_text.c, which puts in:
+/* >>read/hf_text    config.json as a model in the text form: families of transformers as lines of
+   the text form. What a module's forward pass calls, in its order, and where Python lets go of
+   values (`drop`): as transformers 5.23 runs under torch 2.15 (models/TYPE/modeling_TYPE.py,
+   masking_utils.py, loss_utils.py). */
+
+/* What is put in:
      @       the path of the layer, "model.layers.3."
      $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
              Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
@@ -59038,8 +59066,6 @@ static const vram__hf_lines vram__hf_line_rows[] = {
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_mixtral_router, vram__hf_lines_experts}, 2},
 };
 /* clang-format on */
-
-/* >>read/hf_text    config.json as a model in the text form, of the lines in hf_lines.c */
 
 enum { VRAM__HF_PATH = 96 };
 

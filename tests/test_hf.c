@@ -351,6 +351,17 @@ static vram_result configure(const char *text, vram_hf_config *c) {
   return r ? r : vram_hf_config_read(&file, c, &error);
 }
 
+/* The cache row by row is the cache as a whole. */
+static void rows_agree(const vram_hf_config *c) {
+  vram_kv_layer row[VRAM_HF_KV_ROWS];
+  vram_kv_report r;
+  vram_kv kv = {row, 0, 0, 0};
+  kv.nlayer = vram_hf_kv_rows(c, c->dtype, row);
+  EQUAL(vram_kv_bytes(&kv, 1000, 3, &r, &error), VRAM_OK);
+  EQUAL(r.total_bytes, vram_hf_kv_cache_bytes(c, 1000, 3));
+  EQUAL(r.token_bytes, c->kv_bytes_per_token);
+}
+
 static void model(void) {
   vram_hf_config c;
   size_t i;
@@ -370,6 +381,7 @@ static void model(void) {
     if (m->kv_bytes >= 0)
       EQUAL(c.kv_bytes_per_token, m->kv_bytes);
     EQUAL(c.full_layers + c.sliding_layers + c.state_layers, c.layers);
+    rows_agree(&c);
   }
   *test_where = 0;
 }

@@ -29,14 +29,14 @@ static vram_result write_onnx(const vram_file *f, const sizes *set, void *mem, u
 /* The decoder of a config.json: S decides which layers need a mask. */
 static vram_result write_config(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
                                 const vram_sink *sink, vram_error *e) {
-  vram_hf_sizes sizes = {0, 0};
+  vram_hf_sizes size = {0, 0};
   uint32_t i;
   for (i = 0; i < set->count; i++)
     if (!set->dim[i].name || !strcmp(set->dim[i].name, "N"))
-      sizes.batch = (uint64_t)set->dim[i].value;
+      size.batch = (uint64_t)set->dim[i].value;
     else if (!strcmp(set->dim[i].name, "S"))
-      sizes.tokens = (uint64_t)set->dim[i].value;
-  return vram_hf_write(f, &sizes, mem, bytes, sink, e);
+      size.tokens = (uint64_t)set->dim[i].value;
+  return vram_hf_write(f, &size, mem, bytes, sink, e);
 }
 
 static const struct {

@@ -89,6 +89,12 @@ int model_config(const file_job *j, const model_file *m);
 /* Do the arguments of vram estimate ask for a step? Then a config.json is a model like others. */
 int model_wants_step(int argc, char **argv);
 
+/* Layers and cache as the config.json of a folder has them, behind what is said of its tensors;
+   is_asked: options need them. CMD_ABSENT: there is none that is known. */
+int model_folder_cache(const file_job *j, const char *path, int is_asked);
+/* vram estimate --engine of a config.json or a folder with one. */
+int model_serve(const char *path, int argc, char **argv);
+
 /* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
    nothing was asked that needs the answer. */
 int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vram_error *why);

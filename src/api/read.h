@@ -1,5 +1,6 @@
 #pragma once
 #include "api/dtype.h"
+#include "api/kv.h"
 #include "api/types.h"
 #include "api/writer.h"
 /* >>read ======================================================================================
@@ -244,6 +245,12 @@ typedef struct vram_hf_config {
 /* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
    the table; VRAM_ERR_VALUE: a key that cannot be so. */
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
+
+/* The same caches as rows of a vram_kv, attention's alone, keys and values at `dtype`: how many
+   rows there are (0 to VRAM_HF_KV_ROWS). */
+#define VRAM_HF_KV_ROWS 2
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]);
 
 /* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
    transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S

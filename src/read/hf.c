@@ -561,3 +561,23 @@ VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, 
   return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
                                    slots);
 }
+
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+  uint32_t n = 0, i;
+  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
+  for (i = 0; i < VRAM_HF_KV_ROWS; i++) {
+    vram_kv_layer *const l = row + n;
+    l->count = (uint32_t)(i ? c->sliding_layers : c->full_layers);
+    if (!l->count)
+      continue;
+    l->kind = i ? VRAM_KV_SLIDING : c->kv_lora_rank ? VRAM_KV_LATENT : VRAM_KV_FULL;
+    l->heads = c->kv_lora_rank ? 1 : (uint32_t)c->kv_heads;
+    l->k_dim = (uint32_t)(c->kv_lora_rank ? c->kv_lora_rank + c->rope_head_dim : c->head_dim);
+    l->v_dim = c->kv_lora_rank ? 0 : (uint32_t)c->head_dim;
+    l->k = l->v = dtype;
+    l->window = i ? c->window : 0;
+    n++;
+  }
+  return n;
+}

@@ -277,11 +277,11 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 
-/* Lines of a family's modules: hf_lines.c. */
+/* Lines of a family's modules: hf_text.c. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
   const char *act_key, *act; /* and what it is where the key is missing */
   const char *norm, *embedding;
   const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
-  uint32_t experts_used;         /* where the key is missing */
+  uint32_t experts_used;           /* where the key is missing */
 } vram__hf_lines;
