@@ -227,11 +227,13 @@ static void said_cache(const vram_llama_report *r, char **w) {
   near(c->v_bytes, w[6], "V");
 }
 
-/* Equal where a rule builds the graph; elsewhere what logits need, which is seldom too much. */
+/* Equal where a rule builds the graph; elsewhere what logits need, which is never too much. */
 static void said_compute(const vram_llama_report *r, const char *name, const char *bytes) {
   const uint64_t ours = buffer(r, name)->compute_bytes;
   if (r->compute == VRAM_LLAMA_EXACT)
     EQUAL(ours, number(bytes));
+  else
+    CHECK(ours <= number(bytes));
   exact += r->compute == VRAM_LLAMA_EXACT;
 }
 

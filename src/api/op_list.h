@@ -10,7 +10,7 @@
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
   X(digamma) X(entr) X(cross) X(erfcx) X(i0e) X(ndtri) X(log_ndtr) X(bessel_j0) \
-  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) \
+  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) X(sgn) \
   X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
   X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
   X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
@@ -25,9 +25,9 @@
   X(masked_scatter) X(put) X(select_scatter) X(slice_scatter) X(diagonal_scatter) X(nonzero) \
   X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) X(embedding_bag) \
   X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
-  X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) \
-  X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) X(roi_pool) \
-  X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
+  X(pairwise_distance) X(cdist) X(pdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) \
+  X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
   X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
   X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
   X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \

@@ -145,13 +145,12 @@ static void vram__split_end(vram__split *s, uint32_t end) {
 
 /* Inputs of a pipeline: so many of each, and none is freed. */
 static void vram__graph_multiply(vram__graph *g) {
-  const uint32_t n = g->nnode;
-  for (uint32_t i = 0; i < n; i++)
-    if (g->node[i].flags & VRAM__NODE_INPUT) {
-      g->node[i].flags |= VRAM__NODE_OUTPUT;
-      for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
-        vram__graph_append(g, (int32_t)i, g->node[i].buffer, g->node[i].flags);
-    }
+  for (uint32_t i = 0; i < g->ninput; i++) {
+    vram__graph_node *n = g->node + g->input[i];
+    n->flags |= VRAM__NODE_OUTPUT;
+    for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
+      vram__graph_append(g, g->input[i], n->buffer, n->flags);
+  }
 }
 
 /* Gives every node its device and puts the copies between them (pass 5). The order has room for as

@@ -92,6 +92,7 @@ typedef struct vram__llama {
   uint32_t n_outputs; /* rows of logits at most (n_outputs_max) */
   vram_dtype k_type, v_type;
   uint8_t flash_attention;
+  uint8_t transposes_v; /* in its cache */
   uint8_t offloads_kv;
 
   uint32_t ncache;

@@ -299,6 +299,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
+  if (!g.d->numel && d->numel) { /* repeated not once */
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);

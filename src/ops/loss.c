@@ -669,6 +669,8 @@ VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *
   if (!is_map) {
     copy = vram__norm_format_copy(s, target, 0);
     vram__tensor_release(s, copy);
+    if (VRAM__SLOTS(f)[0].g.d->ndim) /* of each row */
+      vram__tensor_release(s, vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g));
   }
 }
 
