@@ -566,7 +566,8 @@ int estimate_command(int argc, char **argv) {
                                          : serve_command(argc, argv, NULL);
   if (model) {
     const vram_file_format format = model_sniff(model);
-    if (format && !model_is_graph(format) && !model_wants_step(argc, argv))
+    if (format && !model_is_graph(format) &&
+        !(model_wants_step(argc, argv) && model_has_config(model)))
       return model_estimate(argc, argv);
   }
   memset(&j, 0, sizeof j);
