@@ -127,35 +127,44 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         finally:
             self.unit -= 1
         inputs = [x for x in xs if self.on_device(x)]
+        beside = [k for k, t in enumerate(results) if k and not t.requires_grad]
+        for k in beside:
+            t = results[k]
+            self.emit("empty", [], t, {"shape": shape_text(t.shape), "dtype": DTYPES[t.dtype]}, name=name)
+        beside = [k for k in beside if k in m.saved_results]
         for k, t in enumerate(results):
-            own = DTYPES[t.dtype] if not inputs or t.dtype != inputs[0].dtype else None
             if k and not t.requires_grad:
-                self.emit("empty", [], t, {"shape": shape_text(t.shape), "dtype": DTYPES[t.dtype]}, name=name)
                 continue
+            own = DTYPES[t.dtype] if not inputs or t.dtype != inputs[0].dtype else None
             keys = {"shape": shape_text(t.shape), "dtype": own}
-            node = self.emit("custom", results[:1] if k else inputs, t, keys, name=name)
-            if not k:
+            given = results[:1] if k else inputs + [results[i] for i in beside]
+            node = self.emit("custom", given, t, keys, name=name)
+            if k:
+                node.keys["saves"] = 1 if k in m.saved_results else None
+            else:
                 kept = [k for k, x in enumerate(inputs) if any(xs[i] is x for i in m.saved_args)]
-                first = [
-                    len(inputs) + i for i in m.saved_results if not i
-                ]  # the others are lines of their own
-                more = sum(bytes_of(results[i]) for i in m.saved_results if i)
-                node.keys |= {"saved": m.saved + more, "workspace": m.temporaries}
-                node.kept = sum(bytes_of(v) for v in [*(inputs[k] for k in kept), *([t] if first else [])])
-                if kept or first:
-                    node.keys["saves"] = list_text((kept + first)[:8])
+                kept += [len(inputs) + i for i in range(len(beside))]
+                kept += [len(given)] if 0 in m.saved_results else []
+                self.measured(node, m, kept[:8], why)
                 if (
                     inputs
                     and bytes_of(t)
                     and t.untyped_storage()._cdata == inputs[0].untyped_storage()._cdata
                 ):
                     node.keys["alias"] = 1
-                if m.backward is not None:
-                    node.keys["backward_workspace"] = m.backward
-                if m.cublas:
-                    node.keys["cublas"] = 1
-                node.custom = why
+            node.keys = {key: v for key, v in node.keys.items() if v is not None}
             self.laid_out(node, t)
+
+    def measured(self, node, m, kept, why):
+        """keys of a custom line, from what its call was measured to take; kept: the inputs and results, by position, that it saves"""
+        node.keys |= {"saved": m.saved, "workspace": m.temporaries}
+        node.keys["saves"] = list_text(kept) if kept else None
+        node.keys["backward_workspace"] = m.backward
+        node.keys["unseen"] = m.unseen or None
+        node.keys["cublas"] = 1 if m.cublas else None
+        if m.backward_cublas not in (None, m.cublas):
+            node.keys["backward_cublas"] = int(m.backward_cublas)
+        node.custom = why
 
     def laid_out(self, node, t):
         """what a line with a shape makes is contiguous: t is a view of that where its axes lie otherwise"""
@@ -327,9 +336,19 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             self.row(row, args, kwargs, r, inplace)
             return
         if plain in CONVERT:
-            self.convert(args[0], r, CONVERT[plain])
+            self.op_to((args[:1], {**kwargs, "dtype": CONVERT[plain]}), r, None)
+            return
+        if plain.endswith("_copy") and hasattr(torch.ops.aten, plain.removesuffix("_copy")):
+            self.copy_of_view(plain.removesuffix("_copy"), args, kwargs, r)
             return
         raise NoWord("no word for it")
+
+    def copy_of_view(self, view, args, kwargs, r):
+        """the view, whose derivative it has, and its copy"""
+        v = getattr(torch.ops.aten, view)(*args, **kwargs)
+        self.call(view, args, kwargs, v)
+        for a, b in zip(*([t] if isinstance(t, torch.Tensor) else t for t in (v, r))):
+            self.op_clone(((a,), {"memory_format": torch.contiguous_format}), b, None)
 
     def row(self, row, args, kwargs, r, inplace):
         """a call that the op's row describes"""
@@ -787,6 +806,13 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             s[axis] = x.numel()
             self.nodes.append(Node("view", [v], [self.ref(x)], {"shape": shape_text(s)}))
             self.emit("expand", [Ref(v)], y, {"shape": shape_text(y.shape)})
+
+    def op_flip(self, a, r, _):
+        """of no axis it is a copy, as of any"""
+        if r.dim():
+            self.emit("flip", [a["x"]], r, {"dims": list_text(a.get("dims") or 0)})
+        else:
+            self.emit("clone", [a["x"]], r)
 
     def op_movedim(self, a, r, _):
         x, s, d = a[0][0], a[0][1], a[0][2]

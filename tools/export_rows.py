@@ -4,20 +4,28 @@ import dataclasses, functools, json, os, subprocess, sys, traceback
 
 import torch
 
-DTYPES = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "u8",
-    torch.bool: "bool",
-    torch.complex64: "c64",
-    torch.complex128: "c128",
-}
+
+class Dtypes(dict):
+    def __missing__(self, dtype):
+        raise Problem(f"{dtype}: the text form has no such dtype")
+
+
+DTYPES = Dtypes(
+    {
+        torch.float64: "f64",
+        torch.float32: "f32",
+        torch.float16: "f16",
+        torch.bfloat16: "bf16",
+        torch.int64: "i64",
+        torch.int32: "i32",
+        torch.int16: "i16",
+        torch.int8: "i8",
+        torch.uint8: "u8",
+        torch.bool: "bool",
+        torch.complex64: "c64",
+        torch.complex128: "c128",
+    }
+)
 NAMED_LIKE_MODULE = (
     "torch.nn.modules.",
     "torchvision.ops.misc",
@@ -33,7 +41,7 @@ RNN = {
     "RNNCell": "rnn_cell",
     "EmbeddingBag": "embedding_bag",
 }
-BYTES = "saved", "workspace", "backward_workspace"  # measured, of a custom line
+BYTES = "saved", "workspace", "backward_workspace", "unseen"  # measured, of a custom line
 OWNED = {"weight": 1, "bias": 2}  # position of an op's parameters among its inputs
 
 
@@ -138,6 +146,7 @@ scaled_dot_product_attention q k v attn_mask dropout_p is_causal scale enable_gq
 pad x pad mode value
 view reshape | x *shape
 flatten x start_dim end_dim
+flip x *dims
 permute x *dims
 unflatten x dim sizes
 tensor_split x sections dim
