@@ -138,6 +138,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             own = DTYPES[t.dtype] if not inputs or t.dtype != inputs[0].dtype else None
             keys = {"shape": shape_text(t.shape), "dtype": own}
             given = results[:1] if k else inputs + [results[i] for i in beside]
+            for i, x in enumerate(inputs if not k else ()):
+                if any(xs[j] is x for j in m.no_gradient) and self.ref(x):
+                    given[i] = self.made("detach", [self.ref(x)], {})
             node = self.emit("custom", given, t, keys, name=name)
             if k:
                 node.keys["saves"] = 1 if k in m.saved_results else None
