@@ -241,7 +241,8 @@ static int vram__build_is_moved(const vram__llama *m) {
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || vram__build_is_moved(m))
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
+      vram__build_is_moved(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
