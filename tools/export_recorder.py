@@ -293,6 +293,10 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         if not self.on_device(first) or (
             args and self.buffers.get(id(args[0]), "").endswith("num_batches_tracked")
         ):
+            if first.requires_grad and any(self.on_device(a) for a in args):
+                self.note(
+                    f"{name}: a value leaves the device; its gradient, if it gets one, is not in the text ({self.paths[-1]})"
+                )
             return  # not on the device, or batch norm's count of batches
         plain = name.strip("_") if name.startswith("__") else name
         handler = getattr(self, "op_" + plain, None) or getattr(self, "op_" + plain.rstrip("_"), None)

@@ -105,6 +105,20 @@ WHY = {
     "gather": "an empty index of another dtype than i64 and i32",
     "index_put": "a mask is taken to select all, on the pretended GPU it selects nothing",
     "linalg_det": "matrices of one element, whose backward has no product",
+    "linalg_vander": "backward looks whether a factor is 0: the pretended GPU says yes",
+    "masked_cumprod": "backward looks whether a factor is 0: the pretended GPU says yes",
+    "masked_fill": "a mask is taken to select all, on the pretended GPU it selects nothing",
+    "masked_scatter": "a mask is taken to select all, on the pretended GPU it selects nothing",
+    "masked_select": "a mask is taken to select all, on the pretended GPU it selects nothing",
+    "nn_functional_ctc_loss": "lengths that are a tensor are taken to be full",
+    "nn_functional_linear_cross_entropy_chunked": "keeps gradients that it makes in forward",
+    "rsub": "the order of its two gradients",
+    "sgn": "a gradient of zeros that has no memory: what is made of it here has",
+    "sparse_mm_reduce": "sparse tensors have no word",
+    "sparse_sampled_addmm": "sparse tensors have no word",
+    "tensor_split": "PyTorch wants the indices on the CPU",
+    "to": "a value goes to the CPU with its gradient: what comes back of it is not in the text",
+    "to_sparse": "sparse tensors have no word",
 }
 
 
@@ -112,6 +126,7 @@ def why(op, verdict, note, text):
     """the reason of a row of the table"""
     if "cusolver" in note.lower():
         return "cuSOLVER is missing on the pretended GPU"
+    note = re.sub(r"\S*op_samples\.py:\w+: ", "", note)
     with_custom = ""
     if verdict != "exact" and os.path.exists(text):
         with open(text) as f:
