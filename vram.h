@@ -60624,10 +60624,23 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
   return bytes;
 }
 
+/* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
+static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
+  const uint64_t head_k = b->m->layer[b->il].head_k;
+  uint64_t before;
+  int32_t i = vram__build_cached(b, type, head, rows);
+  if (!b->m->head_k_mla || head == head_k || !rows)
+    return i;
+  vram_dtype_rows_bytes(type, rows - 1, head_k, &before);
+  vram_dtype_rows_bytes(type, 1, head, &vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->bytes = vram__sum_or_overflow(before, vram__build_at(b, i)->bytes);
+  return i;
+}
+
 /* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
 static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
-  int32_t i = vram__build_cached(b, type, head, vram__product_or_overflow(cells, heads));
+  int32_t i = vram__build_read(b, type, head, vram__product_or_overflow(cells, heads));
   if (type != VRAM_F32 || !b->m->flash_attention)
     return i;
   i = vram__build_node(b, head, cells, heads, i);
@@ -60640,8 +60653,7 @@ static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, ui
 static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
                                       uint64_t cells) {
   const vram_dtype_info *info = vram_dtype_get_info(type);
-  int32_t i = vram__build_cached(b, type, head, cells);
-  i = vram__build_node(b, cells, head, 1, i);
+  int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
   vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
   return i;
 }
@@ -60728,8 +60740,7 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
   type = decompress ? b->m->k_type : b->m->v_type;
   if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
-    h.v = vram__build_transposed(b, type, h.head_v,
-                                 vram__product_or_overflow(cells, y->n_head_kv));
+    h.v = vram__build_transposed(b, type, h.head_v, vram__product_or_overflow(cells, y->n_head_kv));
   else
     h.v = vram__build_kv(b, type, h.head_v, cells);
   i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
@@ -61376,12 +61387,14 @@ static int32_t vram__build_embed(vram__build *b) {
 
 static int32_t vram__build_logits(vram__build *b, int32_t x) {
   const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  const char *norm =
+      b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight" : "output_norm.weight";
   int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
   if (b->flags & VRAM__BUILD_MEAN)
     vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_global(b, "output_norm.weight"));
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_global(b, norm));
   if (bias)
     x = vram__build_with(b, vram__build_map(b, x, -1), bias);
   if (b->flags & VRAM__BUILD_ROWS_NORM) {

@@ -176,12 +176,14 @@ static int32_t vram__build_embed(vram__build *b) {
 
 static int32_t vram__build_logits(vram__build *b, int32_t x) {
   const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  const char *norm =
+      b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight" : "output_norm.weight";
   int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
   if (b->flags & VRAM__BUILD_MEAN)
     vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_global(b, "output_norm.weight"));
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_global(b, norm));
   if (bias)
     x = vram__build_with(b, vram__build_map(b, x, -1), bias);
   if (b->flags & VRAM__BUILD_ROWS_NORM) {
