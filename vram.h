@@ -1926,6 +1926,7 @@
 #define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
 #define vram_node_output VRAM__JOIN(VRAM_NAMESPACE, vram_node_output)
 #define vram_node_recomputed VRAM__JOIN(VRAM_NAMESPACE, vram_node_recomputed)
+#define vram_onnx_write VRAM__JOIN(VRAM_NAMESPACE, vram_onnx_write)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
@@ -2330,21 +2331,24 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(exp2) X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) \
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
-  X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \
-  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
-  X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) \
-  X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
-  X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) \
-  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
-  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
-  X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
-  X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
-  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
-  X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
-  X(nonzero) X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) \
-  X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) \
-  X(cosine_similarity) X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) \
-  X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(digamma) X(entr) X(cross) X(erfcx) X(i0e) X(ndtri) X(log_ndtr) X(bessel_j0) \
+  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) X(sgn) \
+  X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
+  X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
+  X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
+  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
+  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
+  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
+  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(nanmedian) X(renorm) X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) \
+  X(topk) X(sort) X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) \
+  X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) \
+  X(take) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
+  X(masked_scatter) X(put) X(select_scatter) X(slice_scatter) X(diagonal_scatter) X(nonzero) \
+  X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) X(embedding_bag) \
+  X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
+  X(pairwise_distance) X(cdist) X(pdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) \
+  X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
   X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
   X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
   X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
@@ -2402,7 +2406,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
-  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B)
+  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
+  X(counted, B)
 
 /* clang-format on */
 
@@ -4632,8 +4637,9 @@ struct vram_file_tensor {
   uint32_t part; /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
-  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers, at most
-                          64: a shape, axes); NULL elsewhere */
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers and
+                          bools, at most 64: a shape, axes); NULL elsewhere */
+  const double *reals; /* the same of ONNX's f32, at most 64: scales, bounds */
 };
 
 typedef enum vram_value_kind {
@@ -4724,6 +4730,7 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
+  uint64_t offset; /* in the file */
   uint32_t op_len, domain_len, name_len;
 };
 
@@ -5114,6 +5121,27 @@ typedef struct vram_llama_report {
 #define VRAM_LLAMA_MEMORY (UINT64_C(1) << 22)
 VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o, void *memory,
                                 uint64_t bytes, vram_llama_report *r, vram_error *e);
+#endif
+
+/* >>convert ===================================================================================
+   Files that have a graph, as the text form. Shapes are those that the ops of the text form give;
+   what reshapes and slices need is computed from the model's constants and from shapes. Sizes that
+   a file leaves open become dims, as far as the text's sizes are products of them: the others stand
+   in the text as numbers, and a comment says so. What has no word becomes a `custom` line with the
+   shape that the file says, and a comment with its name. */
+
+#if !defined(VRAM_NO_READ) && !defined(VRAM_NO_MODEL)
+/* Writes the graph of an ONNX model that was read and finished. set: sizes for dims by the names
+   that the file gives them, a name NULL is the first one; an open size of the first axis is 1 if it
+   is not named. mem: memory that nothing else uses meanwhile. The sink is called at the end only.
+     VRAM_ERR_MEMORY       mem is too small: once more, with twice as much
+     VRAM_ERR_UNSUPPORTED  no ONNX file; an op without a word whose result has no shape in the file
+     VRAM_ERR_NAME         a value that nothing gives, a dim in `set` that the file has not
+     VRAM_ERR_SHAPE        a size that is neither known nor set
+     VRAM_ERR_WRITE        the sink has ended it */
+VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, uint32_t nset,
+                                     void *mem, uint64_t bytes, const vram_sink *sink,
+                                     vram_error *e);
 #endif
 
 #endif /* VRAM_MACROS_ONLY */
@@ -10628,14 +10656,20 @@ static int vram__parse_exponent(const char **at, const char *end, int *exponent)
   return *at != begin;
 }
 
-/* A decimal number, in units of 10^-9. */
+/* A decimal number, in units of 10^-9; `inf` is as much as there can be. */
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to) {
   const char *at = number.text, *const end = number.text + number.len;
   int minus = 0, exponent = 9, good;
   uint64_t mantissa = 0;
   if (at < end && (*at == '-' || *at == '+'))
     minus = *at++ == '-';
-  good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
+  good = vram__text_is(at, (uint32_t)(end - at), "inf");
+  if (good) {
+    at = end;
+    mantissa = (uint64_t)INT64_MAX;
+    exponent = 0;
+  } else
+    good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
   if (good && at < end && (*at == 'e' || *at == 'E')) {
     at++;
     good = vram__parse_exponent(&at, end, &exponent);
@@ -16638,6 +16672,7 @@ VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const in
 VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size);
 VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
                                   int64_t *size);
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating);
 VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 
 /* FLOPs */
@@ -17053,6 +17088,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cosh", VRAM__CODE_UNARY, 1},
     {"erfinv", VRAM__CODE_UNARY, 1},
     {"digamma", VRAM__CODE_UNARY, 1},
+    {"special", VRAM__CODE_UNARY, 1},
     {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
@@ -17061,6 +17097,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"settled", VRAM__CODE_SETTLED, 1},
     {"mul", VRAM__CODE_BINARY, 2},
     {"div", VRAM__CODE_BINARY, 2},
+    {"add", VRAM__CODE_BINARY, 2},
     {"sub", VRAM__CODE_BINARY, 2},
     {"pow", VRAM__CODE_BINARY, 2},
     {"mul_rtl", VRAM__CODE_BINARY_RTL, 2},
@@ -17995,7 +18032,7 @@ VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY
 VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+VRAM__OP_POINTWISE(sign, "sign", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
@@ -18025,6 +18062,16 @@ VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY
                    "x0: mul(grad, shifted(powered(y)))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
+
+enum { VRAM__BESSEL_FIRST, VRAM__BESSEL_SCALED, VRAM__BESSEL_SECOND }; /* kinds of rows */
+
+static int vram__shape_mvlgamma(vram_graph *g, vram_node *n) {
+  const int64_t p = VRAM__INT(n, p, 0);
+  if (p < VRAM__ONE || p % VRAM__ONE || n->in[0]->d->ndim == VRAM_MAX_AXES)
+    return vram__node_error(g, n,
+                            "p must be a whole number from 1 on, of a tensor of at most 7 axes");
+  return vram__shape_same(g, n);
+}
 
 #ifndef VRAM_NO_STEP
 
@@ -18135,6 +18182,97 @@ static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, once);
 }
 
+/* A function that keeps its input and its result. */
+static void vram__forward_curve(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                            vram__kind_rank(x[0].dt) >= 2
+                                ? x[0].dt
+                                : vram__step_dtype(s, vram__graph_default_dtype(s->g)));
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sgn_backward: of real numbers a tensor of zeros that has no memory */
+static void vram__backward_sgn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__is_complex(VRAM__SAVED(f)[0].dt)) {
+    to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], g);
+    return;
+  }
+  to[0] = vram__tensor_none();
+  to[0].d = vram__dims_contiguous(s, VRAM__SAVED(f)[0].d);
+  to[0].dt = g.dt;
+}
+
+/* FunctionsManual.cpp, i1_backward, i1e_backward, bessel_j1_backward, bessel_y1_backward: the
+   function of order 0 less the result over the input; where the input is tiny, a number. Those of
+   the second kind are infinite there, and are not asked. */
+static void vram__backward_bessel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const int kind = vram__op_at(f->kind)->kind, second = kind == VRAM__BESSEL_SECOND;
+  const uint32_t many = kind == VRAM__BESSEL_SCALED ? 5 : 3;
+  vram__tensor safe = vram__tensor_none(), tiny = safe, t[6], number, slope;
+  uint32_t n;
+  if (!second) {
+    const vram__tensor size = vram__pointwise_empty1(s, x);
+    tiny = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+    vram__tensor_release(s, size);
+    number = vram__tensor_empty(s, s->scalar, x.dt);
+    safe = vram__pointwise_empty1(s, x);
+    vram__tensor_release(s, number);
+  }
+  for (n = 0; n <= many; n++) /* that of order 0, [sign,] reciprocal, [their sum,] product, all */
+    t[n] = vram__pointwise_empty1(s, x);
+  slope = t[--n];
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  number = vram__tensor_empty(s, s->scalar, x.dt);
+  if (second)
+    tiny = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  t[0] = vram__pointwise_empty1(s, slope);
+  to[0] = vram__pointwise_empty2(s, g, t[0]);
+  vram__tensor_release(s, t[0]);
+  vram__tensor_release(s, number);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, tiny);
+}
+
+/* mvlgamma: x and each of p numbers, with one axis more */
+static vram__tensor vram__mvlgamma_sums(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t p = VRAM__INT(n, p, VRAM__ONE) / VRAM__ONE;
+  const vram__tensor numbers = vram__tensor_vector(s, p, x.dt);
+  const vram__tensor u = vram__tensor_view(s, x, vram__dims_unsqueezed(s, x.d, x.d->ndim));
+  const vram__tensor sums = vram__pointwise_empty2(s, numbers, u);
+  vram__tensor_release(s, u);
+  vram__tensor_release(s, numbers);
+  return sums;
+}
+
+static void vram__forward_mvlgamma(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__tensor sums = vram__mvlgamma_sums(s, n, x[0]);
+  y[0] = vram__tensor_sum(s, sums, 1u << x[0].d->ndim, 0, x[0].dt);
+  vram__tensor_release(s, sums);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_mvlgamma(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0], sums = vram__mvlgamma_sums(s, f->node, x);
+  const vram__tensor slope = vram__tensor_sum(s, sums, 1u << x.d->ndim, 0, x.dt);
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, slope);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, sums);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -18198,20 +18336,49 @@ VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE,
                    "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
-                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "x1: div_rtl(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
 VRAM__OP(heaviside, "heaviside: x values", 2, 2, bcast, SAME, none, heaviside, heaviside, each,
          NONE, 0, 0, "");
-VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(grad, powered(x0))");
+VRAM__OP_POINTWISE(i0, "i0 special_i0 special_modified_bessel_i0", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, powered(x0))");
 VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
                    ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, digamma(x0))");
 VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "", "x0: mul(grad, neg(shifted(log(x0))))");
 VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
                    "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
+VRAM__OP_POINTWISE(erfcx, "special_erfcx", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(shifted(mul(scaled(x0), y)), grad)");
+VRAM__OP_POINTWISE(i0e, "special_i0e", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, sub(special(x0), mul(sign(x0), y)))");
+VRAM__OP_POINTWISE(ndtri, "special_ndtri", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(scaled(grad), exp(scaled(powered(y))))");
+VRAM__OP_POINTWISE(log_ndtr, "special_log_ndtr", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(scaled(grad), exp(neg(add(y, scaled(powered(x0))))))");
+VRAM__OP_POINTWISE(bessel_j0, "special_bessel_j0 special_bessel_y0 special_modified_bessel_k0", 1,
+                   1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, neg(special(x0)))");
+VRAM__OP_POINTWISE(modified_bessel_k1, "special_modified_bessel_k1", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, neg(add(special(x0), mul(y, special(x0)))))");
+VRAM__OP(bessel_j1, "special_bessel_j1 special_i1 special_modified_bessel_i1", 1, 1, same, FLOAT,
+         none, curve, bessel, each, NONE, VRAM__BESSEL_FIRST, VRAM__OP_REAL, "");
+VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
+         VRAM__BESSEL_SCALED, VRAM__OP_REAL, "");
+VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
+         VRAM__BESSEL_SECOND, VRAM__OP_REAL, "");
+VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, mvlgamma, FLOAT, none, mvlgamma,
+         mvlgamma, each, NONE, 0, VRAM__OP_REAL, "p!");
+VRAM__OP_POINTWISE(nextafter, "nextafter", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
+                   "x1: with(x1, nothing); x0: where(compare(x0, x1), grad, zero)");
+VRAM__OP(sgn, "sgn", 1, 1, same, SAME, none, curve, sgn, each, NONE, 0, 0, "");
 
 /* >>ops/clamp    clamp with bounds that are tensors */
 
@@ -18970,7 +19137,7 @@ VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
 VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
          permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
          "dim0! dim1!");
-VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(permute, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
@@ -19231,6 +19398,23 @@ static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *
   return k;
 }
 
+/* rot90: two axes, which change places at odd times */
+static int vram__shape_rot90(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t c, i, a, b;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
+  if (c != 2 || VRAM__INT(n, k, 1) < 0)
+    return vram__node_error(g, n, "two dims, and k from 0 on");
+  if (!vram__axis(g, v[0], x->ndim, &a) || !vram__axis(g, v[1], x->ndim, &b))
+    return 0;
+  if (a == b)
+    return vram__node_error(g, n, "an axis that is named twice");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[VRAM__INT(n, k, 1) % 2 == 0 ? i : i == a ? b : i == b ? a : i];
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
 static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
@@ -19447,6 +19631,27 @@ static void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *t
   to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
 }
 
+/* A copy of x that is turned: flipped, and seen with two axes in each other's place. */
+static vram__tensor vram__rotated(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t k = VRAM__INT(n, k, 1) % 4, *v = vram__node_list(n, VRAM__KEY_dims, NULL);
+  const vram_dims *d = k ? vram__dims_dense(s, x.d) : vram__dims_contiguous(s, x.d);
+  uint32_t a, b;
+  vram__axis((vram_graph *)0, v[0], d->ndim, &a);
+  vram__axis((vram_graph *)0, v[1], d->ndim, &b);
+  return vram__tensor_empty(s, k % 2 ? vram__dims_swapped(s, d, a, b) : d, x.dt);
+}
+
+static void vram__forward_rot90(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__rotated(s, n, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_rot90(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__rotated(s, f->node, VRAM__SLOTS(f)[0].g);
+}
+
 static void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_repeat, x, 1, 1, 0);
@@ -19460,6 +19665,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
+  if (!g.d->numel && d->numel) { /* repeated not once */
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);
@@ -19561,10 +19770,11 @@ VRAM__OP(roll, "roll: x shifts dims", 1, 1, roll, SAME, none, roll, roll, each, 
          VRAM__COPY_ROLL, VRAM__OP_ANY_DTYPE, "shifts! dims");
 VRAM__OP(flip, "flip: x *dims", 1, 1, roll, SAME, none, flip, flip, each, ANY, 0,
          VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(repeat, "repeat: x *repeats", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_REPEAT, VRAM__OP_ANY_DTYPE, "repeats!");
-VRAM__OP(tile, "tile: x *dims", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_TILE, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(rot90, "", 1, 1, rot90, SAME, none, rot90, rot90, each, NONE, 0, 0, "k dims!");
+VRAM__OP(repeat, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_REPEAT,
+         VRAM__OP_ANY_DTYPE, "repeats!");
+VRAM__OP(tile, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_TILE,
+         VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(repeat_interleave, "", 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each,
          ANY, 0, VRAM__OP_ANY_DTYPE, "repeats! dim");
 VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
@@ -19736,10 +19946,14 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
-static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
-  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
-    return vram__node_error(g, n, "p of a norm must be at least 1");
-  return vram__shape_reduce(g, n);
+static int vram__shape_renorm(vram_graph *g, vram_node *n) {
+  uint32_t a;
+  if (n->in[0]->d->ndim < 2)
+    return vram__node_error(g, n, "renorm needs at least two axes");
+  if (VRAM__INT(n, p, 0) <= 0)
+    return vram__node_error(g, n, "p must be above 0");
+  return vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a) &&
+         vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -20102,6 +20316,20 @@ static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tenso
   vram__tensor_release(s, of_mean);
 }
 
+/* Sorting.cpp, median_impl of what is no NaN: which of the sorted values it is, a number. */
+static vram__tensor vram__nanmedian_place(vram__step *s, vram__tensor sorted) {
+  const vram__tensor nan = vram__tensor_empty(s, sorted.d, VRAM_BOOL);
+  const vram__tensor count = vram__tensor_sum(s, nan, 1, 0, VRAM_I64);
+  const vram__tensor rest = vram__pointwise_empty1(s, count);
+  const vram__tensor half = vram__tensor_empty(s, s->scalar, VRAM_F32);
+  const vram__tensor place = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor_release(s, half);
+  vram__tensor_release(s, rest);
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, nan);
+  return place;
+}
+
 /* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
 static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
@@ -20120,13 +20348,14 @@ static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tens
     const vram__tensor c = vram__tensor_contiguous(s, x[0]);
     const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
     const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
-    uint32_t nan;
+    vram__tensor place;
     vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
     vram__tensor_release(s, places);
     vram__tensor_release(s, c);
-    nan = vram__cub_hold(s, 1);
+    place = n->op == VRAM_OP_nanmedian ? vram__nanmedian_place(s, sorted)
+                                       : vram__tensor_empty(s, s->scalar, VRAM_BOOL);
     y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
-    vram__cub_release(s, nan);
+    vram__tensor_release(s, place);
     vram__tensor_release(s, sorted);
   }
   if (f)
@@ -20248,17 +20477,134 @@ static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, v
   return to;
 }
 
+/* The infinite norms: grad over how many values have it, where they do, signed. */
+static vram__tensor vram__norm_infinite(vram__step *s, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  const vram__tensor size = vram__pointwise_empty1(s, x), is = vram__reduce_compared(s, size, y);
+  const vram__tensor nan = vram__reduce_compared(s, size, size);
+  const vram__tensor most = vram__reduce_compared(s, is, nan);
+  vram__tensor t[4], to;
+  uint32_t n = 4;
+  vram__tensor_release(s, nan);
+  vram__tensor_release(s, is);
+  t[0] = vram__tensor_sum(s, most, mask, 1, VRAM_I64);
+  t[1] = vram__pointwise_empty2(s, g, t[0]);
+  t[2] = vram__pointwise_empty2(s, t[1], most);
+  t[3] = vram__pointwise_empty1(s, x);
+  to = vram__pointwise_empty2(s, t[3], t[2]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  vram__tensor_release(s, most);
+  vram__tensor_release(s, size);
+  return to;
+}
+
+/* Below 1 a power of |x|, 0 where x is 0, signed, times grad and a power of the norm. */
+static vram__tensor vram__norm_root(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor sign = vram__pointwise_empty1(s, x);
+  const vram__tensor zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  const vram__tensor power = vram__pointwise_empty1(s, x);
+  const vram__tensor scaled = vram__pointwise_empty2(s, sign, power);
+  vram__tensor t, scale, to;
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, sign);
+  scale = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, scaled, g);
+  to = vram__pointwise_empty2(s, t, scale);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scale);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
+static vram__tensor vram__norm_gradient(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  if (p == INT64_MAX || p == -INT64_MAX)
+    return vram__norm_infinite(s, g, x, y, mask);
+  if (p < VRAM__ONE)
+    return vram__norm_root(s, g, x, y);
+  return p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+}
+
+/* How many values are not 0 has no gradient. */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
   const int64_t p =
       f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
+  if (!p)
+    return;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+  to[0] = vram__norm_gradient(s, p, g, x, y, vram__dim_mask(f->node, x.d->ndim));
   vram__tensor_release(s, x);
+}
+
+/* The norm of every slice along an axis, in the dtype that kernels add up in. */
+static vram__tensor vram__renorm_norms(vram__step *s, const vram_node *n, vram__tensor x,
+                                       uint32_t *mask) {
+  const vram_dtype dt = vram__acc_dtype(x.dt);
+  uint32_t a = 0;
+  vram__tensor y;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x.d->ndim, &a);
+  *mask = ((1u << x.d->ndim) - 1) & ~(1u << a);
+  y = vram__tensor_reduced(s, x, *mask, 1, dt);
+  if (y.d->numel != x.d->numel)
+    vram__reduce_scratch(s, x, *mask, dt, vram__dtype_size(dt), 4);
+  return y;
+}
+
+/* Normalization.cpp, renorm_out */
+static void vram__forward_renorm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__tensor in = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  vram__tensor norm, factor = vram__tensor_none();
+  uint32_t mask;
+  y[0] = vram__tensor_empty(s, vram__dims_dense(s, in.d), in.dt);
+  norm = vram__renorm_norms(s, n, in, &mask);
+  if (norm.dt != in.dt)
+    factor = vram__tensor_empty(s, norm.d, in.dt);
+  vram__tensor_release(s, factor);
+  vram__tensor_release(s, norm);
+  if (f)
+    vram__save_tensor(s, f, in);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, in);
+}
+
+/* FunctionsManual.cpp, renorm_backward: of the slices that were too long */
+static void vram__backward_renorm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  uint32_t mask;
+  const vram__tensor norm = vram__renorm_norms(s, f->node, x, &mask);
+  vram__tensor t = vram__pointwise_empty2(s, x, g), sum, of_norm, inverse, part[4];
+  sum = vram__tensor_sum(s, t, mask, 1, norm.dt);
+  vram__tensor_release(s, t);
+  of_norm = vram__norm_gradient(s, VRAM__INT(f->node, p, 2 * VRAM__ONE), sum, x, norm, mask);
+  vram__tensor_release(s, sum);
+  t = vram__pointwise_empty_number(s, norm);
+  inverse = vram__pointwise_empty1(s, t);
+  vram__tensor_release(s, t);
+  part[0] = vram__pointwise_empty2(s, inverse, of_norm);
+  part[1] = vram__pointwise_empty2(s, g, part[0]);
+  part[2] = vram__pointwise_empty_number(s, inverse);
+  part[3] = vram__pointwise_empty2(s, part[2], part[1]);
+  vram__tensor_release(s, part[2]);
+  vram__tensor_release(s, part[1]);
+  vram__tensor_release(s, part[0]);
+  part[0] = vram__tensor_to(s, part[3], g.dt);
+  t = vram__tensor_empty(s, vram__dims_pointwise_number(s, norm.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, part[0], g);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, part[0]);
+  vram__tensor_release(s, part[3]);
+  vram__tensor_release(s, inverse);
+  vram__tensor_release(s, of_norm);
+  vram__tensor_release(s, norm);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
@@ -20333,7 +20679,7 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
          "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
@@ -20349,6 +20695,10 @@ VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM
          "dim! keepdim");
 VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
          0, "dim keepdim");
+VRAM__OP(nanmedian, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE,
+         VRAM__REDUCE_SELECT, 0, "dim keepdim");
+VRAM__OP(renorm, "renorm: x p dim", 1, 1, renorm, SAME, fp32, renorm, renorm, each, NONE, 0, 0,
+         "p! dim!");
 VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
                VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");
 
@@ -20541,11 +20891,16 @@ static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vra
 
 /* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
 static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
-  const vram__tensor positive = vram__pointwise_empty1(s, g);
-  const vram__tensor log = vram__pointwise_empty1(s, positive);
-  vram__tensor part[2], sum[2];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor least, positive, log, part[2], sum[2];
   uint32_t i;
+  if (!g.d->ndim || !g.d->numel) {
+    to[0] = vram__tensor_retain(s, g);
+    return;
+  }
+  least = vram__tensor_empty(s, s->scalar, g.dt);
+  positive = vram__pointwise_empty1(s, g);
+  log = vram__pointwise_empty1(s, positive);
   vram__tensor_release(s, positive);
   for (i = 0; i < 2; i++) {
     const vram__tensor where =
@@ -21512,11 +21867,13 @@ VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, mask
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
 VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");
 
-/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
- */
+/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter,
+   put; copies with another value in one of their views: select_scatter and the like */
 
 /* kind of a row: index_add, index_copy and index_fill, whose value is a number */
 enum { VRAM__INDEX_ADD, VRAM__INDEX_COPY, VRAM__INDEX_FILL };
+/* and which view of the copy has another value */
+enum { VRAM__SCATTER_SELECT, VRAM__SCATTER_SLICE, VRAM__SCATTER_DIAGONAL };
 
 /* The index and the source of scatter_add and scatter_reduce (ScatterGatherChecks.h). */
 static int vram__shape_scatter_add(vram_graph *g, vram_node *n) {
@@ -21586,6 +21943,60 @@ static int vram__shape_masked_scatter(vram_graph *g, vram_node *n) {
     if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_put(vram_graph *g, vram_node *n) {
+  if (n->in[1]->dtype != VRAM_I64)
+    return vram__node_error(g, n, "an index that is not i64");
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if (n->in[1]->d->numel != n->in[2]->d->numel)
+    return vram__node_error(g, n, "other indices than the source has values");
+  return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* The axes and the first element of the view; 0: there is no such one. */
+static int vram__scatter_view(vram_graph *g, const vram_node *n, const vram_dims *x,
+                              int64_t *stride, int64_t *size) {
+  const int kind = vram__op_at(n->op)->kind, diagonal = kind == VRAM__SCATTER_DIAGONAL;
+  const int64_t offset = VRAM__INT(n, offset, 0);
+  uint32_t a, b = 0, i, m = 0;
+  if (!vram__axis(g, diagonal ? VRAM__INT(n, dim1, 0) : VRAM__INT(n, dim, 0), x->ndim, &a) ||
+      (diagonal && !vram__axis(g, VRAM__INT(n, dim2, 1), x->ndim, &b)))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    if (!(i == a && kind != VRAM__SCATTER_SLICE) && !(i == b && diagonal)) {
+      stride[m] = VRAM__STRIDE(x)[i] * (i == a ? VRAM__INT(n, step, 1) : 1);
+      size[m++] = x->v[i];
+    }
+  if (diagonal && a != b) {
+    const int64_t rows = x->v[a] + (offset < 0 ? offset : 0);
+    const int64_t columns = x->v[b] - (offset > 0 ? offset : 0),
+                  least = rows < columns ? rows : columns;
+    stride[m] = VRAM__STRIDE(x)[a] + VRAM__STRIDE(x)[b];
+    size[m] = least < 0 ? 0 : least;
+  } else if (kind == VRAM__SCATTER_SLICE)
+    size[a] = -1; /* what the source says */
+  return 1;
+}
+
+static int vram__shape_scatter_view(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *source = n->in[1]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
+  uint32_t i;
+  if (VRAM__INT(n, step, 1) < 1)
+    return vram__node_error(g, n, "step must be at least 1");
+  if (!x->ndim || (kind == VRAM__SCATTER_DIAGONAL && x->ndim < 2))
+    return vram__node_error(g, n, "a tensor of too few axes");
+  if (!vram__scatter_view(g, n, x, stride, size))
+    return 0;
+  if (source->ndim + (kind != VRAM__SCATTER_SLICE) != x->ndim)
+    return vram__node_error(g, n, "a source of another number of axes");
+  for (i = 0; i < source->ndim; i++)
+    if (size[i] < 0 ? source->v[i] > x->v[i] : source->v[i] != size[i])
+      return vram__node_error(g, n, "a source of other sizes");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -21948,6 +22359,63 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
   vram__tensor_release(s, selected);
 }
 
+/* put: a copy, which is then written to */
+static void vram__forward_put(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f) {
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[2]);
+  }
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* self: grad with zeros put where the source is, grad itself if values were added; the source: what
+   grad has there */
+static void vram__backward_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, index = VRAM__SAVED(f)[0], source = VRAM__SAVED(f)[1];
+  if (vram__input_wanted(f, 0) && VRAM__INT(f->node, accumulate, 0))
+    to[0] = vram__tensor_retain(s, g);
+  else if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_like(s, source);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    const vram__tensor taken = vram__gathered(s, index, g.dt);
+    to[1] = vram__tensor_reshape(s, taken, source.d->ndim, source.d->v);
+    vram__tensor_release(s, taken);
+  }
+}
+
+static void vram__forward_scatter_view(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 0);
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* A copy of grad with zeros in that view; the view of grad */
+static void vram__backward_scatter_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram_dtype dt;
+  const vram_dims *source = vram__input_dims(s, f, 1, &dt);
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_empty(s, vram__dims_dense(s, source), dt);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    vram__scatter_view((vram_graph *)0, f->node, g.d, stride, size);
+    to[1] = vram__tensor_view(s, g, vram__dims_in(s, source->ndim, source->v, stride));
+  }
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
@@ -21963,6 +22431,15 @@ VRAM__OP(index_fill, "", 2, 2, index_add, SAME, none, index_add_op, index_add_op
          VRAM__INDEX_FILL, 0, "dim! inplace");
 VRAM__OP(masked_scatter, "masked_scatter: x mask source", 3, 3, masked_scatter, SAME, none,
          masked_scatter, masked_scatter, each, NONE, 0, 0, "inplace");
+VRAM__OP(put, "put: x index source accumulate?", 3, 3, put, SAME, none, put, put, each, NONE, 0, 0,
+         "accumulate");
+VRAM__OP(select_scatter, "select_scatter: x src dim index", 2, 2, scatter_view, SAME, none,
+         scatter_view, scatter_view, each, NONE, VRAM__SCATTER_SELECT, 0, "dim! index");
+VRAM__OP(slice_scatter, "", 2, 2, scatter_view, SAME, none, scatter_view, scatter_view, each, NONE,
+         VRAM__SCATTER_SLICE, 0, "dim step");
+VRAM__OP(diagonal_scatter, "diagonal_scatter: x src offset? dim1 dim2", 2, 2, scatter_view, SAME,
+         none, scatter_view, scatter_view, each, NONE, VRAM__SCATTER_DIAGONAL, 0,
+         "offset dim1 dim2");
 
 /* >>ops/found    what is found in data: nonzero, unique, nms. How much there is stands in the text
    (`count`), at most all of it */
@@ -23841,6 +24318,17 @@ static int vram__shape_cdist(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
+static int vram__shape_pdist(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t pairs;
+  if (x->ndim != 2)
+    return vram__node_error(g, n, "pdist of a tensor that is not [N,M]");
+  if (VRAM__INT(n, p, 0) < 0)
+    return vram__node_error(g, n, "p must be at least 0");
+  pairs = x->v[0] > INT32_MAX ? -1 : x->v[0] * (x->v[0] - 1) / 2;
+  return vram__node_out(g, n, 0, 1, &pairs, n->in[0]->dtype);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Inputs as an op on autocast's fp32 list gets them; what it calls runs without autocast. */
@@ -24127,6 +24615,33 @@ static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
 }
 
+/* Distance.cpp, _pdist_forward: of every pair of rows */
+static void vram__forward_pdist(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram__tensor in =
+      s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  const vram__tensor c = vram__torch_contiguous(s, in);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &c, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, n->out[0].d, c.dt);
+  if (f) {
+    vram__save_tensor(s, f, c);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, in);
+}
+
+/* DistanceKernel.cu, pdist_backward_kernel_impl: each row's part for each other row, then summed */
+static void vram__backward_pdist(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const int64_t rows = x.d->v[0];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  if (VRAM__INT(f->node, p, 2 * VRAM__ONE) && VRAM__SLOTS(f)[0].g.d->numel && x.d->numel)
+    vram__tensor_release(s,
+                         vram__tensor_empty(s, vram__dims_3d(s, rows - 1, rows, x.d->v[1]), x.dt));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
@@ -24135,6 +24650,8 @@ VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each
          VRAM__OP_NUMBERS, "keepdim");
 VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0,
          VRAM__OP_FLOATS, "p");
+VRAM__OP(pdist, "pdist: x p", 1, 1, pdist, SAME, fp32, pdist, pdist, each, NONE, 0, VRAM__OP_FLOATS,
+         "p");
 
 /* >>ops/linear    the linear layer */
 
@@ -29467,7 +29984,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   if (vram__norm_has_statistics(n) &&
       (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
+       (VRAM__INT(n, counted, 1) &&
+        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER))))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
@@ -30309,7 +30827,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS | VRAM__OP_RUNNING,
-         "affine track_running_stats training momentum eps frozen weights dtype");
+         "affine track_running_stats counted training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");
@@ -33420,15 +33938,18 @@ VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, u
   return 1;
 }
 
-/* Losses of two tensors, element by element. */
-VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
+/* The first `count` inputs broadcast, element by element; the result has the dtype of the first
+   `floating` ones. */
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
+  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, count, &ndim, size) ||
       !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
     return 0;
-  return vram__loss_out(g, n, ndim, size, 2);
+  return vram__loss_out(g, n, ndim, size, floating);
 }
+
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) { return vram__loss_shape(g, n, 2, 2); }
 
 /* cosine_embedding_loss (two inputs and a target) and triplet_margin_loss: along the last axis */
 static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
@@ -33945,6 +34466,8 @@ VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *
   if (!is_map) {
     copy = vram__norm_format_copy(s, target, 0);
     vram__tensor_release(s, copy);
+    if (VRAM__SLOTS(f)[0].g.d->ndim) /* of each row */
+      vram__tensor_release(s, vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g));
   }
 }
 
@@ -34225,27 +34748,16 @@ static int vram__shape_soft_margin_loss(vram_graph *g, vram_node *n) {
 
 /* The result has the input's dtype, whatever the target's is. */
 static int vram__shape_hinge_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 1);
+  return vram__loss_shape(g, n, 2, 1);
 }
 
 /* torch.nn.functional.margin_ranking_loss: two inputs and a target of as many axes */
 static int vram__shape_ranking_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim, i;
-  if (!vram__loss_check(g, n))
-    return 0;
+  uint32_t i;
   for (i = 1; i < n->nin; i++)
     if (n->in[i]->d->ndim != n->in[0]->d->ndim)
       return vram__node_error(g, n, "inputs and a target of different numbers of axes");
-  if (!vram__loss_broadcast(g, n, 3, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 3);
+  return vram__loss_shape(g, n, 3, 3);
 }
 
 /* What margin losses of classes ask for: rows of classes, or one. Gives the classes, 0: an error.
@@ -34647,8 +35159,8 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
   const vram_dtype dt =
       vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
-  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace,
-                                 VRAM__KEY_backward_workspace};
+  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace, VRAM__KEY_backward_workspace,
+                                 VRAM__KEY_unseen};
   uint32_t ndim, i, count;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim), *saves;
   if (params < 0 || buffers < 0)
@@ -34929,16 +35441,20 @@ static uint64_t vram__custom_bytes(const vram__step *s, const vram_node *n, uint
 }
 
 /* Its workspace, and while that is there cuBLAS's where it has products. Nobody knows when it takes
-   them: the peak may be without its own workspace, and cuBLAS's may come before the results. */
-static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key,
+   them: the peak may be without its own workspace, and cuBLAS's may come before the results. What
+   its kernels may take unseen is in the upper bound. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key, int64_t cublas,
                                    uint64_t results) {
   uint64_t less;
-  const uint64_t bytes = vram__custom_bytes(s, n, key, &less);
+  const uint64_t bytes = vram__custom_bytes(s, n, key, &less),
+                 unseen = vram__custom_bytes(s, n, VRAM__KEY_unseen, &less);
   uint32_t own;
-  less = vram__sum_or_overflow(bytes, VRAM__INT(n, cublas, 0) ? results : 0);
+  less = vram__sum_or_overflow(bytes, cublas ? results : 0);
   if (s->count.custom_most < less)
     s->count.custom_most = less;
-  if (!VRAM__INT(n, cublas, 0)) {
+  if (unseen)
+    vram__upper_may_need(s, vram__sum_or_overflow(bytes, unseen) / 4);
+  if (!cublas) {
     vram__workspace_use(s, bytes);
     return;
   }
@@ -34959,6 +35475,21 @@ static void vram__custom_results(vram__step *s, const vram_node *n, vram_dtype d
     y[i] = vram__tensor_empty(s, n->out[i].d, dt);
     *bytes = vram__sum_or_overflow(*bytes, vram__dims_bytes_of(y[i].d, dt));
   }
+}
+
+/* The inputs that it saves, if under autocast it keeps casts of them instead, which are among its
+   own bytes then. */
+static uint64_t vram__custom_cast(const vram__step *s, const vram_node *n, const vram__tensor *x) {
+  uint64_t bytes = 0;
+  uint32_t i, count, numbers;
+  const int64_t *const saves = vram__node_list(n, VRAM__KEY_saves, &count);
+  const int64_t *const saved = vram__node_list(n, VRAM__KEY_saved, &numbers);
+  if (!s->o->amp || !saved || numbers != 3 || saved[2] <= saved[0])
+    return 0;
+  for (i = 0; i < count; i++)
+    if (saves[i] < n->nin)
+      bytes = vram__sum_or_overflow(bytes, vram__dims_bytes_of(x[saves[i]].d, x[saves[i]].dt));
+  return bytes;
 }
 
 /* It saves what its node says, and nothing else: bytes of its own, inputs and outputs. */
@@ -34986,7 +35517,8 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     vram__save_tensor(s, f, keep);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, saves[i] < n->nin ? x[saves[i]] : y[saves[i] - n->nin]);
-  vram__custom_workspace(s, n, VRAM__KEY_workspace, results);
+  vram__custom_workspace(s, n, VRAM__KEY_workspace, VRAM__INT(n, cublas, 0), results);
+  less = vram__sum_or_overflow(less, f ? vram__custom_cast(s, n, x) : 0);
   s->count.custom = vram__sum_or_overflow(s->count.custom, less);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -35007,7 +35539,8 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
     }
   if (!vram__node_list(f->node, key, NULL))
     key = VRAM__KEY_workspace;
-  vram__custom_workspace(s, f->node, key, results);
+  vram__custom_workspace(
+      s, f->node, key, VRAM__INT(f->node, backward_cublas, VRAM__INT(f->node, cublas, 0)), results);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -35016,8 +35549,8 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved saves workspace backward_workspace alias cublas frozen "
-         "weights");
+         "shape! dtype params buffers saved saves workspace backward_workspace unseen alias cublas "
+         "backward_cublas frozen weights");
 
 /* >>ops/table    the table of ops at run time */
 
@@ -54941,6 +55474,7 @@ typedef struct vram__onnx_ints {
 VRAM__FN void vram__onnx_ints_read(vram__onnx_ints *n, const vram__proto *p, vram__reader *r);
 VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file *f,
                                              vram__reader *r);
+VRAM__FN float vram__onnx_float(uint64_t bits);
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
 /* hf_family.c: a row for each model_type. */
@@ -56877,24 +57411,59 @@ static void vram__onnx_tensor_here(vram_file *f, vram__reader *r, vram_file_tens
     f->part_first->header_bytes -= t->bytes;
 }
 
+VRAM__FN float vram__onnx_float(uint64_t bits) {
+  union {
+    uint32_t u;
+    float f;
+  } v;
+  v.u = (uint32_t)bits;
+  return v.f;
+}
+
+/* Scales and bounds. */
+static void vram__onnx_tensor_reals(vram_file *f, vram__reader *r, vram_file_tensor *t,
+                                    const vram__onnx_data *d) {
+  double *to;
+  uint64_t i;
+  if (t->dtype != VRAM_F32 || t->numel > VRAM__ONNX_KEPT || d->is_external)
+    return;
+  to = (double *)vram__file_take(f, r, 8 * t->numel);
+  for (i = 0; to && i < t->numel; i++)
+    to[i] = (double)vram__onnx_float(d->field == VRAM__ONNX_RAW ? vram__bytes_u32(d->raw + 4 * i)
+                                                                : (uint64_t)d->typed.v[i]);
+  t->reals = to;
+}
+
 /* Integers that shapes depend on. */
 static void vram__onnx_tensor_ints(vram_file *f, vram__reader *r, vram_file_tensor *t,
                                    vram__onnx_data *d) {
   const uint64_t n = t->numel;
   uint64_t i;
-  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32) || n > VRAM__ONNX_KEPT || d->is_external)
+  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32 && t->dtype != VRAM_BOOL) ||
+      n > VRAM__ONNX_KEPT || d->is_external)
     return;
   if (d->field == VRAM__ONNX_RAW) {
     vram__onnx_ints *v = &d->typed;
     v->count = n;
     for (i = 0; i < n; i++)
-      v->v[i] = t->dtype == VRAM_I64 ? (int64_t)vram__bytes_u64(d->raw + 8 * i)
-                                     : (int64_t)(int32_t)vram__bytes_u32(d->raw + 4 * i);
+      v->v[i] = t->dtype == VRAM_I64   ? (int64_t)vram__bytes_u64(d->raw + 8 * i)
+                : t->dtype == VRAM_I32 ? (int64_t)(int32_t)vram__bytes_u32(d->raw + 4 * i)
+                                       : d->raw[i];
   }
   t->ints = vram__onnx_ints_keep(&d->typed, f, r);
 }
 
 /* ---- a tensor ---- */
+
+/* The bits of the first floats, one or a packed list. */
+static void vram__onnx_floats(vram__reader *r, const vram__proto *p, vram__onnx_data *d) {
+  uint64_t n = p->bytes / 4;
+  if ((p->tag & 7) != VRAM__PROTO_BYTES)
+    vram__onnx_ints_put(&d->typed, p->value);
+  else
+    for (; n && d->typed.count < VRAM__ONNX_KEPT && !r->result; n--)
+      vram__onnx_ints_put(&d->typed, vram__reader_u32(r, "values"));
+}
 
 static void vram__onnx_typed(vram__reader *r, const vram__proto *p, vram__onnx_data *d,
                              uint32_t field) {
@@ -56914,6 +57483,8 @@ static void vram__onnx_typed(vram__reader *r, const vram__proto *p, vram__onnx_d
     const uint64_t each = field == VRAM__ONNX_FLOATS ? 4 : 8;
     if (wire == VRAM__PROTO_BYTES && p->bytes % each)
       vram__reader_fail(r, VRAM_ERR_SYNTAX, p->begin, "a list of numbers that ends in one of them");
+    if (field == VRAM__ONNX_FLOATS)
+      vram__onnx_floats(r, p, d);
     d->count += wire == VRAM__PROTO_BYTES ? p->bytes / each : 1;
   } else {
     vram__onnx_ints_read(&d->typed, p, r);
@@ -57007,6 +57578,8 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
     vram__onnx_tensor_here(f, r, t, &d, offset);
   if (!r->result)
     vram__onnx_tensor_ints(f, r, t, &d);
+  if (!r->result)
+    vram__onnx_tensor_reals(f, r, t, &d);
   return r->result;
 }
 
@@ -57078,15 +57651,6 @@ static void vram__onnx_name(vram_file *f, vram__reader *r, const vram__proto *p,
   n->name = vram__proto_text(p, f, r, &n->len);
   **last = n;
   *last = &n->next;
-}
-
-static float vram__onnx_float(uint64_t bits) {
-  union {
-    uint32_t u;
-    float f;
-  } v;
-  v.u = (uint32_t)bits;
-  return v.f;
 }
 
 static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vram__proto *p,
@@ -57161,6 +57725,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
     return;
   vram__memory_zero(n, sizeof *n);
   n->op = n->domain = n->name = "";
+  n->offset = offset;
   input = &n->input;
   output = &n->output;
   attribute = &n->attribute;
@@ -61579,7 +62144,8 @@ VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint6
   const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
   const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
   uint64_t bytes, padding = 0;
-  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  if (vram_dtype_rows_bytes(type, rows, columns, &bytes))
+    return VRAM_OVERFLOW;
   if (is_on_gpu && d->block_elements > 1 && over)
     vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
   bytes = vram__sum_or_overflow(bytes, padding);
@@ -61699,6 +62265,3093 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
     vram__memory_zero(r, sizeof *r);
   return code;
 }
+
+#ifndef VRAM_NO_MODEL
+
+/* >>convert    files with a graph as text */
+
+/* A text that is being made, line by line. Each line is a node of a graph, too, whose shapes the
+   next lines ask for. The text is made once, and once more for each dim with that dim doubled: a
+   number that doubles with it is written as a product. */
+enum {
+  VRAM__DRAFT_DIMS = 8,
+  VRAM__DRAFT_NUMBERS = 1024, /* in a line */
+  VRAM__DRAFT_INPUTS = 1024,
+  VRAM__DRAFT_LINE = 1 << 16,
+  VRAM__DRAFT_MARK = 1 /* a byte that stands for the next number */
+};
+
+typedef struct vram__draft_line {
+  struct vram__draft_line *next;
+  const char *text;
+  int64_t *number;
+  uint32_t *power; /* four bits for each dim */
+  uint32_t len, count;
+} vram__draft_line;
+
+typedef struct vram__draft_dim {
+  const char *name, *label; /* in the file, in the text */
+  int64_t value, now;       /* now: in this run */
+  uint32_t len;
+  uint8_t is_set;   /* by the caller; else it is 1 */
+  uint8_t is_fixed; /* some number is no product of it */
+} vram__draft_dim;
+
+typedef struct vram__draft {
+  vram_file room; /* the memory of all but the graph */
+  vram__reader r; /* the error */
+  vram_graph g;
+  void *graph_mem;
+  uint64_t graph_bytes;
+  vram__names labels;
+  vram__draft_line *first, *last;
+  vram__draft_line *at; /* of a later run: the line that the next one is held against */
+  vram__draft_dim dim[VRAM__DRAFT_DIMS];
+  uint32_t ndim, run; /* run 0 writes, run i doubles dim i - 1 */
+  uint8_t differs;    /* this run's text is another one */
+  char why[240];      /* why the last line could not be */
+  /* the line */
+  vram_op op;
+  vram_value *in[VRAM__DRAFT_INPUTS];
+  int64_t number[VRAM__DRAFT_NUMBERS];
+  uint32_t nin, nnumber, text_len, keys_len;
+  char text[VRAM__DRAFT_LINE], keys[VRAM__DRAFT_LINE];
+} vram__draft;
+
+/* draft.c */
+VRAM__FN void *vram__draft_take(vram__draft *d, uint64_t bytes);
+VRAM__FN vram__draft *vram__draft_begin(void *mem, uint64_t bytes, vram_error *e);
+VRAM__FN const char *vram__draft_label(vram__draft *d, const char *name, uint32_t len);
+VRAM__FN void vram__draft_text(vram__draft *d, const char *z);
+VRAM__FN void vram__draft_letters(vram__draft *d, const char *s, uint32_t n);
+VRAM__FN void vram__draft_number(vram__draft *d, int64_t v);
+VRAM__FN void vram__draft_open(vram__draft *d);
+VRAM__FN void vram__draft_close(vram__draft *d);
+VRAM__FN void vram__draft_op(vram__draft *d, vram_op op);
+VRAM__FN void vram__draft_in(vram__draft *d, vram_value *v);
+VRAM__FN void vram__draft_word(vram__draft *d, const char *key, const char *word);
+VRAM__FN void vram__draft_int(vram__draft *d, const char *key, int64_t v);
+VRAM__FN void vram__draft_ints(vram__draft *d, const char *key, const int64_t *v, uint32_t n);
+VRAM__FN void vram__draft_axes(vram__draft *d, const char *key, const int64_t *v, uint32_t n);
+VRAM__FN void vram__draft_shape(vram__draft *d, const int64_t *v, uint32_t n);
+VRAM__FN void vram__draft_real(vram__draft *d, const char *key, double v);
+VRAM__FN vram_node *vram__draft_node(vram__draft *d, const char *names, const char *comment);
+VRAM__FN vram_result vram__draft_runs(vram__draft *d, void (*run)(vram__draft *, void *),
+                                      void *user);
+VRAM__FN vram_result vram__draft_write(vram__draft *d, const vram_sink *sink, const char *head);
+
+/* ONNX: a value of the model. */
+typedef struct vram__onnx_cell {
+  const char *name, *label;
+  const vram_file_tensor *tensor; /* a constant */
+  const vram_file_operand *said;
+  struct vram__onnx_cell *same; /* Identity of it */
+  struct vram__onnx_step *user; /* the last that takes it */
+  /* in this run */
+  vram_value *value;
+  const int64_t *ints; /* of a shape and what is computed of shapes, `count` of them; NULL: not
+                          known, or not so few */
+  uint32_t run, uses, len, count;
+  uint32_t ints_rows; /* of a table */
+  uint8_t ints_ndim;  /* 0, 1, or 2: a table */
+  vram_dtype ints_dtype;
+  uint8_t is_output;
+} vram__onnx_cell;
+
+typedef struct vram__onnx_step { /* a node */
+  const vram_file_node *node;
+  const struct vram__onnx_row *row; /* NULL: no word */
+  vram__onnx_cell **in, **out;      /* NULL: left out */
+  uint32_t nin, nout;
+  uint32_t done; /* in the run of this number + 1 it was written with one before it */
+} vram__onnx_step;
+
+typedef struct vram__onnx_job {
+  vram__draft *d;
+  const vram_file *f;
+  vram__names cells;
+  vram__onnx_step *step;
+  int64_t opset;
+  vram_dtype dtype; /* of the model */
+  uint32_t unknown; /* a list that a node takes is not known */
+} vram__onnx_job;
+
+typedef int (*vram__onnx_map)(vram__onnx_job *m, vram__onnx_step *s);
+
+typedef struct vram__onnx_row {
+  const char *name;
+  vram__onnx_map map;
+  vram_op op; /* of a map that serves several */
+} vram__onnx_row;
+
+enum { VRAM__ONNX_FOLDED = 8 }; /* elements of what is computed here at most */
+
+/* onnx_cell.c */
+VRAM__FN const vram_file_attribute *vram__onnx_attr(const vram__onnx_step *s, const char *name);
+VRAM__FN int64_t vram__onnx_attr_int(const vram__onnx_step *s, const char *name, int64_t def);
+VRAM__FN int vram__onnx_attr_is(const vram__onnx_step *s, const char *name, const char *word);
+VRAM__FN const int64_t *vram__onnx_attr_ints(const vram__onnx_step *s, const char *name,
+                                             uint32_t *n);
+VRAM__FN const int64_t *vram__onnx_list(vram__onnx_job *m, const vram__onnx_step *s,
+                                        const char *name, uint32_t i, uint32_t *n);
+VRAM__FN vram__onnx_cell *vram__onnx_in(const vram__onnx_step *s, uint32_t i);
+VRAM__FN const int64_t *vram__onnx_known(const vram__onnx_cell *c, uint32_t *n);
+VRAM__FN void vram__onnx_know(vram__onnx_job *m, vram__onnx_cell *c, const int64_t *v, uint32_t n,
+                              uint32_t ndim, vram_dtype dtype);
+VRAM__FN int vram__onnx_shape(const vram__onnx_cell *c, uint32_t *ndim, int64_t *size);
+VRAM__FN vram_dtype vram__onnx_dtype(const vram__onnx_cell *c);
+VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
+VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
+VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why);
+VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out);
+VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell *out,
+                                        const char *what);
+VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i);
+VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim);
+
+/* onnx_fold.c */
+VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s);
+
+/* onnx_layer.c, onnx_shape.c */
+#define VRAM__ONNX_MAPS(X)                                                                         \
+  X(conv)                                                                                          \
+  X(matmul)                                                                                        \
+  X(gemm) X(pool) X(global_pool) X(batch_norm) X(instance_norm) X(group_norm) X(layer_norm) X(rnn) \
+      X(clip) X(prelu) X(softmax) X(unary) X(binary) X(variadic) X(where) X(cast) X(quantize)      \
+          X(dropout) X(gelu) X(reduce) X(arg) X(topk) X(cumsum) X(trilu) X(einsum) X(is_nan)       \
+              X(identity) X(reshape) X(flatten) X(transpose) X(squeeze) X(unsqueeze) X(concat)     \
+                  X(split) X(slice) X(gather) X(gather_elements) X(scatter) X(scatter_nd)          \
+                      X(expand) X(tile) X(pad) X(resize) X(range) X(constant_of_shape) X(shuffle)  \
+                          X(lrn)
+#define VRAM__X(name) VRAM__FN int vram__onnx_map_##name(vram__onnx_job *m, vram__onnx_step *s);
+VRAM__ONNX_MAPS(VRAM__X)
+#undef VRAM__X
+
+/* onnx_rows.c */
+VRAM__FN const vram__onnx_row *vram__onnx_row_of(const vram_file_node *n);
+
+/* >>convert/draft    a text that is being made: names, lines, sizes as products of dims */
+
+VRAM__FN void *vram__draft_take(vram__draft *d, uint64_t bytes) {
+  return vram__file_take(&d->room, &d->r, bytes);
+}
+
+/* A draft in the caller's memory, half of which is the graph's; NULL: too little. */
+VRAM__FN vram__draft *vram__draft_begin(void *mem, uint64_t bytes, vram_error *e) {
+  vram_file room;
+  vram__reader r;
+  vram__draft *d;
+  vram__memory_zero(&r, sizeof r);
+  vram__error_clear(e);
+  r.error = e;
+  vram_file_init(&room, mem, mem ? bytes : 0);
+  d = (vram__draft *)vram__file_take(&room, &r, sizeof *d);
+  if (!d)
+    return NULL;
+  vram__memory_zero(d, offsetof(vram__draft, in));
+  d->graph_bytes = (room.cap - room.used) / 2;
+  d->graph_mem = vram__file_take(&room, &r, d->graph_bytes);
+  d->room = room;
+  d->r = r;
+  return d->graph_mem ? d : NULL;
+}
+
+/* ---- names ---- */
+
+/* A name of the text like this one, which no other value has; NULL: no memory. */
+VRAM__FN const char *vram__draft_label(vram__draft *d, const char *name, uint32_t len) {
+  enum { TAIL = 12 };
+  uint32_t i, n = 0, tries;
+  char *to;
+  if (len > VRAM_MAX_NAME - TAIL)
+    len = VRAM_MAX_NAME - TAIL;
+  to = (char *)vram__draft_take(d, len + TAIL + 2);
+  if (!to)
+    return NULL;
+  while (len && *name == '/')
+    name++, len--;
+  if (!len || !vram__name_start(*name))
+    to[n++] = '_';
+  for (i = 0; i < len; i++) {
+    const char c = name[i];
+    to[n++] = c;
+    if (!vram__name_start(c) && !vram__digit(c) && c != '.' && c != '/')
+      to[n - 1] = '_';
+  }
+  len = n;
+  to[n] = 0;
+  for (tries = 2; !vram__names_add(&d->room, &d->r, &d->labels, to, n, d) && !d->r.result;
+       tries++) {
+    n = len;
+    vram__text_puts(to, len + TAIL, &n, "_");
+    vram__text_putu(to, len + TAIL, &n, tries);
+  }
+  return d->r.result ? NULL : to;
+}
+
+/* ---- a line ---- */
+
+VRAM__FN void vram__draft_letters(vram__draft *d, const char *s, uint32_t n) {
+  if (n >= VRAM__DRAFT_LINE - d->text_len) {
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 64 KiB");
+    return;
+  }
+  vram__memory_copy(d->text + d->text_len, s, n);
+  d->text_len += n;
+}
+
+VRAM__FN void vram__draft_text(vram__draft *d, const char *z) {
+  vram__draft_letters(d, z, vram__text_len(z));
+}
+
+/* The same, for the text and for the node's keys. */
+static void vram__draft_both(vram__draft *d, const char *z) {
+  vram__draft_text(d, z);
+  vram__text_puts(d->keys, sizeof d->keys, &d->keys_len, z);
+}
+
+VRAM__FN void vram__draft_number(vram__draft *d, int64_t v) {
+  static const char mark[] = {VRAM__DRAFT_MARK};
+  if (d->nnumber == VRAM__DRAFT_NUMBERS) {
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 1024 numbers");
+    return;
+  }
+  d->number[d->nnumber++] = v;
+  vram__draft_letters(d, mark, 1);
+  vram__text_puti(d->keys, sizeof d->keys, &d->keys_len, v);
+}
+
+VRAM__FN void vram__draft_open(vram__draft *d) {
+  d->nin = d->nnumber = d->text_len = d->keys_len = 0;
+  d->keys[0] = 0;
+}
+
+/* Later runs: holds the line against that of the first. */
+static void vram__draft_compare(vram__draft *d) {
+  vram__draft_line *const l = d->at;
+  const uint32_t shift = 4 * (d->run - 1);
+  uint32_t i, k;
+  if (!l || l->len != d->text_len || l->count != d->nnumber ||
+      !vram__text_equal(l->text, d->text, l->len)) {
+    d->differs = 1;
+    return;
+  }
+  d->at = l->next;
+  for (i = 0; i < l->count; i++) {
+    int64_t v = l->number[i];
+    for (k = 0; k < 8 && v != d->number[i] && v && v > -(INT64_C(1) << 40) && v < INT64_C(1) << 60;
+         k++)
+      v *= 2;
+    if (v != d->number[i])
+      d->differs = 1;
+    l->power[i] = (l->power[i] & ~(UINT32_C(15) << shift)) | k << shift;
+  }
+}
+
+/* The line is complete. */
+VRAM__FN void vram__draft_close(vram__draft *d) {
+  vram__draft_line *l;
+  char *text;
+  vram__draft_letters(d, "\n", 1);
+  if (d->r.result)
+    return;
+  if (d->run) {
+    vram__draft_compare(d);
+    return;
+  }
+  l = (vram__draft_line *)vram__draft_take(d, sizeof *l);
+  text = (char *)vram__draft_take(d, d->text_len);
+  if (!l || !text)
+    return;
+  vram__memory_zero(l, sizeof *l);
+  l->number = (int64_t *)vram__draft_take(d, 8 * (uint64_t)d->nnumber);
+  l->power = (uint32_t *)vram__draft_take(d, 4 * (uint64_t)d->nnumber);
+  if (!l->number || !l->power)
+    return;
+  vram__memory_copy(text, d->text, d->text_len);
+  vram__memory_copy(l->number, d->number, 8 * (uint64_t)d->nnumber);
+  vram__memory_zero(l->power, 4 * (uint64_t)d->nnumber);
+  l->text = text;
+  l->len = d->text_len;
+  l->count = d->nnumber;
+  if (d->last)
+    d->last->next = l;
+  else
+    d->first = l;
+  d->last = l;
+}
+
+/* ---- a node ---- */
+
+VRAM__FN void vram__draft_op(vram__draft *d, vram_op op) {
+  vram__draft_open(d);
+  d->op = op;
+}
+
+VRAM__FN void vram__draft_in(vram__draft *d, vram_value *v) {
+  if (d->nin == VRAM__DRAFT_INPUTS)
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a node of more than 1024 inputs");
+  else
+    d->in[d->nin++] = v;
+}
+
+static void vram__draft_key(vram__draft *d, const char *key) {
+  vram__draft_both(d, " ");
+  vram__draft_both(d, key);
+  vram__draft_both(d, "=");
+}
+
+VRAM__FN void vram__draft_word(vram__draft *d, const char *key, const char *word) {
+  vram__draft_key(d, key);
+  vram__draft_both(d, word);
+}
+
+VRAM__FN void vram__draft_int(vram__draft *d, const char *key, int64_t v) {
+  vram__draft_ints(d, key, &v, 1);
+}
+
+VRAM__FN void vram__draft_ints(vram__draft *d, const char *key, const int64_t *v, uint32_t n) {
+  uint32_t i;
+  vram__draft_key(d, key);
+  for (i = 0; i < n; i++) {
+    if (i)
+      vram__draft_both(d, ",");
+    vram__draft_number(d, v[i]);
+  }
+}
+
+/* One for all axes where they are the same. */
+VRAM__FN void vram__draft_axes(vram__draft *d, const char *key, const int64_t *v, uint32_t n) {
+  uint32_t i = 1;
+  while (i < n && v[i] == v[0])
+    i++;
+  vram__draft_ints(d, key, v, i == n ? 1 : n);
+}
+
+VRAM__FN void vram__draft_shape(vram__draft *d, const int64_t *v, uint32_t n) {
+  uint32_t i;
+  vram__draft_both(d, " shape=[");
+  for (i = 0; i < n; i++) {
+    if (i)
+      vram__draft_both(d, ",");
+    vram__draft_number(d, v[i]);
+  }
+  vram__draft_both(d, "]");
+}
+
+/* With six digits behind the point; a number that is too large is left out. */
+VRAM__FN void vram__draft_real(vram__draft *d, const char *key, double v) {
+  const double size = v < 0 ? -v : v;
+  char text[32];
+  uint32_t n = 0;
+  int64_t parts, k;
+  if (!(size < 1e9))
+    return;
+  parts = (int64_t)(size * 1e6 + 0.5);
+  if (v < 0 && parts)
+    vram__text_puts(text, sizeof text, &n, "-");
+  vram__text_puti(text, sizeof text, &n, parts / 1000000);
+  parts %= 1000000;
+  if (parts) {
+    vram__text_puts(text, sizeof text, &n, ".");
+    for (k = 100000; parts; k /= 10) {
+      vram__text_puti(text, sizeof text, &n, parts / k);
+      parts %= k;
+    }
+  }
+  vram__draft_word(d, key, text);
+}
+
+/* Puts op, names and inputs in front of the keys that were written. */
+static void vram__draft_front(vram__draft *d, const char *names) {
+  const char *const op = vram_op_name(d->op);
+  uint32_t i, n = vram__text_len(op) + 1 + vram__text_len(names), at;
+  for (i = 0; i < d->nin; i++)
+    n += 1u + d->in[i]->name_len;
+  if (n >= VRAM__DRAFT_LINE - d->text_len) {
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 64 KiB");
+    return;
+  }
+  for (i = d->text_len; i--;)
+    d->text[n + i] = d->text[i];
+  at = d->text_len + n;
+  d->text_len = 0;
+  vram__draft_text(d, op);
+  vram__draft_text(d, " ");
+  vram__draft_text(d, names);
+  for (i = 0; i < d->nin; i++) {
+    vram__draft_text(d, " ");
+    vram__draft_letters(d, d->in[i]->name, d->in[i]->name_len);
+  }
+  d->text_len = at;
+}
+
+/* The node with the inputs and keys that were given, and its line. comment: behind it, or NULL.
+   NULL: it cannot be, and d->why says why; or an error. */
+VRAM__FN vram_node *vram__draft_node(vram__draft *d, const char *names, const char *comment) {
+  const vram_graph before = d->g;
+  vram_node *n;
+  uint32_t len = 0;
+  if (d->r.result)
+    return NULL;
+  vram__memory_copy(d->why, "", 1);
+  n = vram_graph_apply(&d->g, d->op, names, d->in, d->nin, d->keys);
+  if (!n) {
+    if (d->g.error.code == VRAM_ERR_MEMORY)
+      vram__reader_fail(&d->r, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+    vram__text_puts(d->why, sizeof d->why, &len, d->g.error.text);
+    d->g = before;
+    if (d->g.last)
+      d->g.last->next = NULL;
+    if (d->g.param_last)
+      d->g.param_last->next = NULL;
+    return NULL;
+  }
+  vram__draft_front(d, names);
+  if (comment) {
+    vram__draft_text(d, " # ");
+    vram__draft_text(d, comment);
+  }
+  vram__draft_close(d);
+  return d->r.result ? NULL : n;
+}
+
+/* ---- dims ---- */
+
+/* The dims that no number follows as a product become numbers. */
+static void vram__draft_fix(vram__draft *d, uint32_t i) {
+  vram__draft_line *l;
+  uint32_t k;
+  d->dim[i].is_fixed = 1;
+  for (l = d->first; l; l = l->next)
+    for (k = 0; k < l->count; k++)
+      l->power[k] &= ~(UINT32_C(15) << 4 * i);
+}
+
+/* Makes the text with `run`, then again for each dim. */
+VRAM__FN vram_result vram__draft_runs(vram__draft *d, void (*run)(vram__draft *, void *),
+                                      void *user) {
+  vram_error *const e = d->r.error;
+  vram_error unread;
+  uint32_t i;
+  for (d->run = 0; d->run <= d->ndim; d->run++) {
+    const uint64_t used = d->room.used;
+    vram_graph_init(&d->g, d->graph_mem, d->graph_bytes);
+    vram__memory_zero(&d->labels, sizeof d->labels);
+    for (i = 0; i < d->ndim; i++)
+      d->dim[i].now = d->dim[i].value << (i + 1 == d->run);
+    d->at = d->first;
+    d->differs =
+        d->run && (d->dim[d->run - 1].value < 1 || d->dim[d->run - 1].value > INT64_C(1) << 40);
+    if (!d->differs)
+      run(d, user);
+    if (!d->run && d->r.result)
+      return d->r.result;
+    if (!d->run) {
+      d->r.error = &unread; /* later ones only say that a dim is fixed */
+      continue;
+    }
+    if (d->r.result == VRAM_ERR_MEMORY)
+      return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+    if (d->r.result || d->differs || d->at)
+      vram__draft_fix(d, d->run - 1);
+    d->r.result = VRAM_OK;
+    d->room.used = used;
+  }
+  d->r.error = e;
+  return VRAM_OK;
+}
+
+/* ---- writing ---- */
+
+typedef struct vram__draft_pen {
+  const vram_sink *sink;
+  int failed;
+} vram__draft_pen;
+
+static void vram__draft_send(vram__draft_pen *p, const char *s, uint32_t n) {
+  if (n && !p->failed)
+    p->failed = p->sink->write(p->sink->user, s, n);
+}
+
+static uint64_t vram__draft_divisor(uint64_t a, uint64_t b) {
+  while (b) {
+    const uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* 64*N, N*S, 3*H/2: the number as a product, of the dims whose doubling doubles it. */
+static void vram__draft_product(const vram__draft *d, vram__draft_pen *p, int64_t v,
+                                uint32_t power) {
+  char text[256];
+  uint32_t n = 0, i, k;
+  uint64_t over = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, under = 1;
+  for (i = 0; i < d->ndim; i++)
+    for (k = 0; k < (power >> 4 * i & 15); k++) {
+      const uint64_t size = (uint64_t)d->dim[i].value, common = vram__draft_divisor(over, size);
+      over /= common;
+      under = vram__product_or_overflow(under, size / common);
+    }
+  if (!power || under == VRAM_OVERFLOW) {
+    vram__text_puti(text, sizeof text, &n, v);
+    vram__draft_send(p, text, n);
+    return;
+  }
+  if (v < 0)
+    vram__text_puts(text, sizeof text, &n, "-");
+  if (over != 1) {
+    vram__text_putu(text, sizeof text, &n, over);
+    vram__text_puts(text, sizeof text, &n, "*");
+  }
+  vram__draft_send(p, text, n);
+  for (i = 0, over = 0; i < d->ndim; i++)
+    for (k = 0; k < (power >> 4 * i & 15); k++) {
+      if (over++)
+        vram__draft_send(p, "*", 1);
+      vram__draft_send(p, d->dim[i].label, vram__text_len(d->dim[i].label));
+    }
+  n = 0;
+  if (under != 1) {
+    vram__text_puts(text, sizeof text, &n, "/");
+    vram__text_putu(text, sizeof text, &n, under);
+  }
+  vram__draft_send(p, text, n);
+}
+
+/* What became of the open sizes, as a line of dims and comments. */
+static void vram__draft_dims(const vram__draft *d, vram__draft_pen *p) {
+  char text[64];
+  uint32_t i, n, some = 0;
+  for (i = 0; i < d->ndim; i++) {
+    const vram__draft_dim *const m = d->dim + i;
+    n = 0;
+    if (m->is_set && !m->is_fixed)
+      continue;
+    vram__draft_send(p, "# ", 2);
+    vram__draft_send(p, m->label, vram__text_len(m->label));
+    vram__text_puts(text, sizeof text, &n, " is ");
+    vram__text_puti(text, sizeof text, &n, m->value);
+    vram__text_puts(text, sizeof text, &n, m->is_set ? "" : ": the file leaves it open");
+    vram__text_puts(text, sizeof text, &n, m->is_fixed ? "; numbers here do not follow it" : "");
+    vram__text_puts(text, sizeof text, &n, "\n");
+    vram__draft_send(p, text, n);
+  }
+  for (i = 0; i < d->ndim; i++) {
+    n = 0;
+    if (d->dim[i].is_fixed)
+      continue;
+    vram__draft_send(p, some ? " " : "dim ", some ? 1 : 4);
+    some = 1;
+    vram__draft_send(p, d->dim[i].label, vram__text_len(d->dim[i].label));
+    vram__text_puts(text, sizeof text, &n, "=");
+    vram__text_puti(text, sizeof text, &n, d->dim[i].value);
+    vram__draft_send(p, text, n);
+  }
+  vram__draft_send(p, "\n", some);
+}
+
+/* All of it, behind `head`. */
+VRAM__FN vram_result vram__draft_write(vram__draft *d, const vram_sink *sink, const char *head) {
+  const vram__draft_line *l;
+  vram__draft_pen p;
+  p.sink = sink;
+  p.failed = 0;
+  vram__draft_send(&p, head, vram__text_len(head));
+  vram__draft_dims(d, &p);
+  for (l = d->first; l && !p.failed; l = l->next) {
+    uint32_t i, begin = 0, k = 0;
+    for (i = 0; i < l->len; i++)
+      if (l->text[i] == VRAM__DRAFT_MARK) {
+        vram__draft_send(&p, l->text + begin, i - begin);
+        vram__draft_product(d, &p, l->number[k], l->power[k]);
+        begin = i + 1;
+        k++;
+      }
+    vram__draft_send(&p, l->text + begin, l->len - begin);
+  }
+  if (p.failed)
+    return vram__error_begin(d->r.error, VRAM_ERR_WRITE, 0, "the sink has ended the writing");
+  return VRAM_OK;
+}
+
+/* >>convert/onnx_cell    values and attributes of an ONNX model: what is known of them */
+
+VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why) {
+  uint32_t n = 0;
+  vram__text_puts(m->d->why, sizeof m->d->why, &n, why);
+  return 0;
+}
+
+/* ---- attributes ---- */
+
+VRAM__FN const vram_file_attribute *vram__onnx_attr(const vram__onnx_step *s, const char *name) {
+  const vram_file_attribute *a = s->node->attribute;
+  while (a && !vram__text_is(a->name, a->name_len, name))
+    a = a->next;
+  return a;
+}
+
+VRAM__FN int64_t vram__onnx_attr_int(const vram__onnx_step *s, const char *name, int64_t def) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, name);
+  return a && a->kind == VRAM_ATTRIBUTE_INT ? a->i : def;
+}
+
+VRAM__FN int vram__onnx_attr_is(const vram__onnx_step *s, const char *name, const char *word) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, name);
+  return a && a->kind == VRAM_ATTRIBUTE_TEXT && vram__text_is(a->text, (uint32_t)a->count, word);
+}
+
+VRAM__FN const int64_t *vram__onnx_attr_ints(const vram__onnx_step *s, const char *name,
+                                             uint32_t *n) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, name);
+  const int is_list = a && a->kind == VRAM_ATTRIBUTE_INTS && a->ints;
+  *n = is_list ? (uint32_t)a->count : 0;
+  return is_list ? a->ints : NULL;
+}
+
+VRAM__FN vram__onnx_cell *vram__onnx_in(const vram__onnx_step *s, uint32_t i) {
+  return i < s->nin ? s->in[i] : NULL;
+}
+
+/* A list that is an attribute of older opsets and an input of newer ones. NULL: left out, or
+   (m->unknown) not known here. */
+VRAM__FN const int64_t *vram__onnx_list(vram__onnx_job *m, const vram__onnx_step *s,
+                                        const char *name, uint32_t i, uint32_t *n) {
+  const vram__onnx_cell *const c = vram__onnx_in(s, i);
+  const int64_t *v = vram__onnx_attr_ints(s, name, n);
+  m->unknown = 0;
+  if (v || !c)
+    return v;
+  v = vram__onnx_known(c, n);
+  m->unknown = !v;
+  return v;
+}
+
+/* -1 as the last axis; -1: there is no such axis. */
+VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim) {
+  const int64_t n = (int64_t)ndim;
+  return axis < -n || axis >= n ? -1 : axis < 0 ? axis + n : axis;
+}
+
+/* ---- values ---- */
+
+/* Its integers, where they are known. */
+VRAM__FN const int64_t *vram__onnx_known(const vram__onnx_cell *c, uint32_t *n) {
+  if (c->tensor && c->tensor->ints) {
+    *n = (uint32_t)c->tensor->numel;
+    return c->tensor->ints;
+  }
+  *n = c->ints ? c->count : 0;
+  return c->ints;
+}
+
+VRAM__FN void vram__onnx_know(vram__onnx_job *m, vram__onnx_cell *c, const int64_t *v, uint32_t n,
+                              uint32_t ndim, vram_dtype dtype) {
+  int64_t *const to = (int64_t *)vram__draft_take(m->d, 8 * (uint64_t)n + 8);
+  if (!to)
+    return;
+  vram__memory_copy(to, v, 8 * (uint64_t)n);
+  c->ints = to;
+  c->count = n;
+  c->ints_ndim = (uint8_t)ndim;
+  c->ints_dtype = dtype;
+}
+
+/* 0: it is not known. */
+VRAM__FN int vram__onnx_shape(const vram__onnx_cell *c, uint32_t *ndim, int64_t *size) {
+  uint32_t i;
+  if (c->value) {
+    *ndim = c->value->d->ndim;
+    for (i = 0; i < *ndim; i++)
+      size[i] = c->value->d->v[i];
+    return 1;
+  }
+  if (c->tensor) {
+    *ndim = c->tensor->ndim;
+    for (i = 0; i < *ndim; i++)
+      size[i] = c->tensor->size[i];
+    return 1;
+  }
+  *ndim = c->ints_ndim;
+  size[0] = c->ints_ndim == 2 ? c->ints_rows : c->count;
+  size[1] = c->ints_rows ? c->count / c->ints_rows : 0;
+  return c->ints != NULL;
+}
+
+VRAM__FN vram_dtype vram__onnx_dtype(const vram__onnx_cell *c) {
+  if (c->value)
+    return c->value->dtype;
+  return c->tensor ? c->tensor->dtype : c->ints ? c->ints_dtype : VRAM_DTYPE_NONE;
+}
+
+static int vram__onnx_is_float(vram_dtype t) {
+  return t == VRAM_F32 || t == VRAM_F16 || t == VRAM_BF16 || t == VRAM_F64;
+}
+
+/* A weight that one node alone takes, so that the node's line owns it. */
+VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c) {
+  if (!c || !c->tensor || c->value || c->is_output || !vram__onnx_is_float(c->tensor->dtype))
+    return 0;
+  for (; c; c = c->same)
+    if (c->uses != 1)
+      return 0;
+  return 1;
+}
+
+/* A constant of one element: a number for an op of two tensors. */
+VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c) {
+  if (c->tensor)
+    return c->tensor->numel == 1;
+  return c->ints && c->count == 1;
+}
+
+static const char *vram__onnx_label(vram__onnx_job *m, vram__onnx_cell *c) {
+  if (!c->label)
+    c->label = vram__draft_label(m->d, c->name, c->len);
+  return c->label;
+}
+
+/* A line for what is constant. */
+static vram_value *vram__onnx_constant(vram__onnx_job *m, vram__onnx_cell *c) {
+  const vram_dtype dtype = vram__onnx_dtype(c);
+  int64_t size[VRAM_MAX_AXES];
+  const char *const label = vram__onnx_label(m, c);
+  vram_node *n;
+  uint32_t ndim;
+  if (!label || !vram__onnx_shape(c, &ndim, size))
+    return NULL;
+  vram__draft_op(m->d, vram__onnx_is_float(dtype) ? VRAM_OP_parameter : VRAM_OP_buffer);
+  vram__draft_shape(m->d, size, ndim);
+  if (dtype != m->dtype)
+    vram__draft_word(m->d, "dtype", vram_dtype_name(dtype));
+  n = vram__draft_node(m->d, label, NULL);
+  return vram_node_output(n, 0);
+}
+
+/* The value in the graph; NULL: nothing gives it, or an error. */
+VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) {
+  if (!c)
+    return NULL;
+  if (!c->value && c->same)
+    c->value = vram__onnx_value_of(m, c->same);
+  else if (!c->value && (c->tensor || c->ints))
+    c->value = vram__onnx_constant(m, c);
+  return c->value;
+}
+
+/* The output is the cell itself: no line. */
+VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c) {
+  vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
+  uint32_t n;
+  const int64_t *v;
+  if (!c || !out)
+    return vram__onnx_refuse(m, "no input or no output");
+  v = vram__onnx_known(c, &n);
+  if (c->tensor) {
+    out->tensor = c->tensor;
+    out->same = c;
+  } else if (v)
+    vram__onnx_know(m, out, v, n, c->ints_ndim, c->ints_dtype);
+  out->value = c->tensor ? NULL : vram__onnx_value_of(m, c);
+  return out->value || out->tensor || out->ints;
+}
+
+/* ---- lines ---- */
+
+/* Input i of the node, also as an input of the line; NULL: there is none. */
+VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i) {
+  vram_value *const v = vram__onnx_value_of(m, vram__onnx_in(s, i));
+  if (!v && !m->d->r.result)
+    vram__onnx_refuse(m, "an input that nothing gives");
+  return v;
+}
+
+/* The line gives this value. */
+VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out) {
+  const char *const label = out ? vram__onnx_label(m, out) : NULL;
+  if (!label)
+    return vram__onnx_refuse(m, "no output");
+  out->value = vram_node_output(vram__draft_node(m->d, label, NULL), 0);
+  return out->value != NULL;
+}
+
+/* The line gives something on the way to `out`. */
+VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell *out,
+                                        const char *what) {
+  char text[VRAM_MAX_NAME];
+  const char *label;
+  uint32_t n = 0;
+  if (!out)
+    return vram__onnx_refuse(m, "no output"), (vram_value *)NULL;
+  vram__text_put(text, sizeof text, &n, out->name, out->len < 200 ? out->len : 200);
+  vram__text_puts(text, sizeof text, &n, ".");
+  vram__text_puts(text, sizeof text, &n, what);
+  label = vram__draft_label(m->d, text, n);
+  return label ? vram_node_output(vram__draft_node(m->d, label, NULL), 0) : NULL;
+}
+
+/* >>convert/onnx_fold    what is computed of shapes and of constants: few integers */
+
+typedef struct vram__onnx_few { /* integers: a scalar (ndim 0), a list, or a table (2) */
+  int64_t v[VRAM__ONNX_KEPT];
+  uint32_t count, ndim, rows; /* rows: of a table */
+  vram_dtype dtype;
+} vram__onnx_few;
+
+/* Input i, if it is such. */
+static int vram__onnx_few_any(const vram__onnx_step *s, uint32_t i, vram__onnx_few *to) {
+  const vram__onnx_cell *const c = vram__onnx_in(s, i);
+  const int64_t *v;
+  if (!c)
+    return 0;
+  v = vram__onnx_known(c, &to->count);
+  if (!v || to->count > VRAM__ONNX_KEPT)
+    return 0;
+  to->ndim = c->ints_ndim;
+  to->rows = c->ints_rows;
+  to->dtype = c->ints_dtype;
+  if (c->tensor) {
+    to->ndim = c->tensor->ndim;
+    to->rows = (uint32_t)c->tensor->size[0]; /* at most 64 */
+    to->dtype = c->tensor->dtype;
+  }
+  vram__memory_copy(to->v, v, 8 * (uint64_t)to->count);
+  return to->ndim < 3;
+}
+
+static int vram__onnx_few_in(const vram__onnx_step *s, uint32_t i, vram__onnx_few *to) {
+  return vram__onnx_few_any(s, i, to) && to->ndim < 2;
+}
+
+static int vram__onnx_few_out(vram__onnx_job *m, vram__onnx_step *s, const vram__onnx_few *f) {
+  if (!s->nout || !s->out[0])
+    return 0;
+  vram__onnx_know(m, s->out[0], f->v, f->count, f->ndim, f->dtype);
+  s->out[0]->ints_rows = f->ndim == 2 ? f->rows : 0;
+  return 1;
+}
+
+/* ---- elementwise ---- */
+
+static int vram__onnx_fits(int64_t v) { return v > -(INT64_C(1) << 31) && v < INT64_C(1) << 31; }
+
+/* The ops of two, in the order of vram__onnx_two; from VRAM__ONNX_TRUTHS on they give bools. */
+enum { VRAM__ONNX_TRUTHS = 7 };
+static const char *const vram__onnx_twos[] = {"Add",  "Sub",     "Mul",         "Div",
+                                              "Mod",  "Min",     "Max",         "Equal",
+                                              "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
+                                              "And",  "Or",      NULL};
+
+/* 0: not defined, or too large. */
+static int vram__onnx_two(uint32_t op, int64_t a, int64_t b, int64_t *to) {
+  if (op < 5 && !(vram__onnx_fits(a) && vram__onnx_fits(b)))
+    return 0;
+  switch (op) {
+  case 0:
+    return *to = a + b, 1;
+  case 1:
+    return *to = a - b, 1;
+  case 2:
+    return *to = a * b, 1;
+  case 3:
+    return *to = b ? a / b : 0, b != 0;
+  case 4:
+    return *to = b ? (a % b + b) % b : 0, b != 0;
+  case 5:
+    return *to = a < b ? a : b, 1;
+  case 6:
+    return *to = a > b ? a : b, 1;
+  case 7:
+    return *to = a == b, 1;
+  case 8:
+    return *to = a < b, 1;
+  case 9:
+    return *to = a > b, 1;
+  case 10:
+    return *to = a <= b, 1;
+  case 11:
+    return *to = a >= b, 1;
+  case 12:
+    return *to = a && b, 1;
+  case 13:
+    return *to = a || b, 1;
+  default:
+    return 0;
+  }
+}
+
+static int vram__onnx_fold_two(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few a, b, y;
+  uint32_t i, op = 0;
+  if (s->nin != 2 || !vram__onnx_few_in(s, 0, &a) || !vram__onnx_few_in(s, 1, &b) ||
+      (a.count != b.count && a.count != 1 && b.count != 1))
+    return 0;
+  y.count = a.count == 1 ? b.count : a.count;
+  y.ndim = a.ndim > b.ndim ? a.ndim : b.ndim;
+  while (vram__onnx_twos[op] && !vram__text_is(s->node->op, s->node->op_len, vram__onnx_twos[op]))
+    op++;
+  y.dtype = op < VRAM__ONNX_TRUTHS ? a.dtype : VRAM_BOOL;
+  for (i = 0; i < y.count; i++)
+    if (!vram__onnx_two(op, a.v[a.count == 1 ? 0 : i], b.v[b.count == 1 ? 0 : i], y.v + i))
+      return 0;
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_where(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few c, a, b, y;
+  uint32_t i;
+  if (!vram__onnx_few_in(s, 0, &c) || !vram__onnx_few_in(s, 1, &a) || !vram__onnx_few_in(s, 2, &b))
+    return 0;
+  y = a;
+  y.count = c.count > a.count ? c.count : a.count;
+  y.count = b.count > y.count ? b.count : y.count;
+  y.ndim = c.ndim | a.ndim | b.ndim;
+  if ((c.count != 1 && c.count != y.count) || (a.count != 1 && a.count != y.count) ||
+      (b.count != 1 && b.count != y.count))
+    return 0;
+  for (i = 0; i < y.count; i++)
+    y.v[i] = c.v[c.count == 1 ? 0 : i] ? a.v[a.count == 1 ? 0 : i] : b.v[b.count == 1 ? 0 : i];
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_one(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few x;
+  uint32_t i;
+  if (!vram__onnx_few_in(s, 0, &x))
+    return 0;
+  for (i = 0; i < x.count; i++)
+    if (vram__text_is(s->node->op, s->node->op_len, "Not"))
+      x.v[i] = !x.v[i];
+    else if (!vram__onnx_fits(x.v[i]))
+      return 0;
+    else if (vram__text_is(s->node->op, s->node->op_len, "Neg") || x.v[i] < 0)
+      x.v[i] = -x.v[i];
+  return vram__onnx_few_out(m, s, &x);
+}
+
+/* From integers to integers, the only ones there are here. */
+static int vram__onnx_fold_cast(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_dtype to = vram_dtype_from_onnx_id(vram__onnx_attr_int(s, "to", 0));
+  vram__onnx_few x;
+  uint32_t i;
+  if ((to != VRAM_I64 && to != VRAM_I32 && to != VRAM_BOOL) || !vram__onnx_few_in(s, 0, &x))
+    return 0;
+  x.dtype = to;
+  for (i = 0; to == VRAM_BOOL && i < x.count; i++)
+    x.v[i] = x.v[i] != 0;
+  return vram__onnx_few_out(m, s, &x);
+}
+
+/* ---- lists ---- */
+
+static int vram__onnx_fold_shape(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const c = vram__onnx_in(s, 0);
+  int64_t size[VRAM_MAX_AXES], start, end;
+  vram__onnx_few y;
+  uint32_t ndim;
+  if (!c || !vram__onnx_shape(c, &ndim, size))
+    return 0;
+  start = vram__onnx_attr_int(s, "start", 0);
+  end = vram__onnx_attr_int(s, "end", ndim);
+  start += start < 0 ? (int64_t)ndim : 0;
+  end += end < 0 ? (int64_t)ndim : 0;
+  start = start < 0 ? 0 : start;
+  end = end > (int64_t)ndim ? (int64_t)ndim : end;
+  y.count = end > start ? (uint32_t)(end - start) : 0;
+  y.ndim = 1;
+  y.dtype = VRAM_I64;
+  vram__memory_copy(y.v, size + (start < (int64_t)ndim ? start : 0), 8 * (uint64_t)y.count);
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_size(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const c = vram__onnx_in(s, 0);
+  int64_t size[VRAM_MAX_AXES];
+  vram__onnx_few y;
+  uint32_t ndim, i;
+  uint64_t numel = 1;
+  if (!c || !vram__onnx_shape(c, &ndim, size))
+    return 0;
+  for (i = 0; i < ndim; i++)
+    numel = vram__product_or_overflow(numel, (uint64_t)size[i]);
+  if (numel > INT64_MAX)
+    return 0;
+  y.v[0] = (int64_t)numel;
+  y.count = 1;
+  y.ndim = 0;
+  y.dtype = VRAM_I64;
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_concat(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few x, y;
+  uint32_t i;
+  y.count = 0;
+  y.ndim = 1;
+  y.dtype = VRAM_I64;
+  for (i = 0; i < s->nin; i++) {
+    if (!vram__onnx_few_in(s, i, &x) || x.ndim != 1 || x.count > VRAM__ONNX_KEPT - y.count)
+      return 0;
+    vram__memory_copy(y.v + y.count, x.v, 8 * (uint64_t)x.count);
+    y.count += x.count;
+    y.dtype = x.dtype;
+  }
+  return s->nin && vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_gather(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few x, at, y;
+  uint32_t i;
+  if (!vram__onnx_few_in(s, 0, &x) || !vram__onnx_few_in(s, 1, &at) || x.ndim != 1)
+    return 0;
+  y = at;
+  y.dtype = x.dtype;
+  for (i = 0; i < at.count; i++) {
+    const int64_t k = vram__onnx_axis(at.v[i], x.count);
+    if (k < 0)
+      return 0;
+    y.v[i] = x.v[k];
+  }
+  return vram__onnx_few_out(m, s, &y);
+}
+
+/* Of a list, or of the rows of a table. */
+static int vram__onnx_fold_slice(vram__onnx_job *m, vram__onnx_step *s) {
+  const int64_t *start, *end, *step, *axis;
+  uint32_t ns, ne, nstep, naxis, wide;
+  vram__onnx_few x, y;
+  int64_t by, i, last, rows;
+  if (!vram__onnx_few_any(s, 0, &x) || !x.ndim)
+    return 0;
+  axis = vram__onnx_list(m, s, "axes", 3, &naxis);
+  start = vram__onnx_list(m, s, "starts", 1, &ns);
+  end = vram__onnx_list(m, s, "ends", 2, &ne);
+  step = vram__onnx_list(m, s, "steps", 4, &nstep);
+  by = step && nstep == 1 ? *step : 1;
+  if (!start || !end || ns != 1 || ne != 1 || m->unknown || (by != 1 && by != -1) ||
+      (axis && (naxis != 1 || (x.ndim == 2 && *axis))))
+    return 0;
+  rows = x.ndim == 2 ? x.rows : x.count;
+  wide = x.ndim == 2 && x.rows ? x.count / x.rows : 1;
+  y.count = y.rows = 0;
+  y.ndim = x.ndim;
+  y.dtype = x.dtype;
+  i = *start < 0 ? *start + rows : *start;
+  last = *end < 0 && *end >= -rows ? *end + rows : *end;
+  if (by > 0)
+    i = i < 0 ? 0 : i;
+  else
+    i = i >= rows ? rows - 1 : i;
+  for (; i >= 0 && i < rows && (by > 0 ? i < last : i > last); i += by) {
+    vram__memory_copy(y.v + y.count, x.v + i * wide, 8 * (uint64_t)wide);
+    y.count += wide;
+    y.rows++;
+  }
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_transpose(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few x, y;
+  uint32_t i, columns;
+  if (!vram__onnx_few_any(s, 0, &x) || x.ndim != 2 || !x.rows)
+    return 0;
+  y = x;
+  columns = x.count / x.rows;
+  for (i = 0; i < x.count; i++)
+    y.v[i % columns * x.rows + i / columns] = x.v[i];
+  y.rows = columns;
+  return vram__onnx_few_out(m, s, &y);
+}
+
+/* A table of so many rows; 0: it is none. */
+static int vram__onnx_few_table(vram__onnx_few *x, const vram__onnx_few *to) {
+  const int64_t n = x->count;
+  int64_t rows = to->v[0], columns = to->v[1];
+  if (rows == -1 && columns > 0)
+    rows = n / columns;
+  if (columns == -1 && rows > 0)
+    columns = n / rows;
+  if (rows < 1 || columns < 1 || rows > n || columns > n || rows * columns != n)
+    return 0;
+  x->rows = (uint32_t)rows;
+  x->ndim = 2;
+  return 1;
+}
+
+/* Squeeze, Unsqueeze, Reshape between a number, a list and a table. */
+static int vram__onnx_fold_view(vram__onnx_job *m, vram__onnx_step *s) {
+  const char *const op = s->node->op;
+  const uint32_t n = s->node->op_len;
+  vram__onnx_few x, to;
+  if (!vram__onnx_few_any(s, 0, &x))
+    return 0;
+  if (vram__text_is(op, n, "Reshape")) {
+    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 ||
+        (to.count == 2 && !vram__onnx_few_table(&x, &to)))
+      return 0;
+    x.ndim = to.count;
+  } else if (x.ndim > 1 || (vram__text_is(op, n, "Unsqueeze") && x.ndim))
+    return 0;
+  else
+    x.ndim = vram__text_is(op, n, "Unsqueeze") || x.count != 1;
+  return vram__onnx_few_out(m, s, &x);
+}
+
+static int vram__onnx_fold_reduce(vram__onnx_job *m, vram__onnx_step *s) {
+  const int product = vram__text_is(s->node->op, s->node->op_len, "ReduceProd");
+  vram__onnx_few x;
+  int64_t y = product;
+  uint32_t i;
+  if (!vram__onnx_few_in(s, 0, &x))
+    return 0;
+  for (i = 0; i < x.count; i++) {
+    if (!vram__onnx_fits(x.v[i]) || !vram__onnx_fits(y))
+      return 0;
+    y = product ? y * x.v[i] : y + x.v[i];
+  }
+  x.v[0] = y;
+  x.count = 1;
+  x.ndim = x.ndim && vram__onnx_attr_int(s, "keepdims", 1);
+  return vram__onnx_few_out(m, s, &x);
+}
+
+/* A list that long is one of axes; longer ones are values. */
+static int vram__onnx_fold_fill(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, "value");
+  const vram_file_tensor *const t = a ? a->tensor : NULL;
+  vram__onnx_few x;
+  uint32_t i, n;
+  if (!vram__onnx_few_in(s, 0, &x) || x.count > 1 || !t || !t->ints || t->numel != 1)
+    return 0;
+  n = x.count ? (uint32_t)(x.v[0] < 0 || x.v[0] > VRAM__ONNX_FOLDED ? 0 : x.v[0]) : 1;
+  if (!n)
+    return 0;
+  x.ndim = x.count;
+  x.count = n;
+  x.dtype = t->dtype;
+  for (i = 0; i < n; i++)
+    x.v[i] = t->ints[0];
+  return vram__onnx_few_out(m, s, &x);
+}
+
+static const struct {
+  const char *name;
+  vram__onnx_map fold;
+} vram__onnx_folds[] = {
+    {"Add", vram__onnx_fold_two},
+    {"Sub", vram__onnx_fold_two},
+    {"Mul", vram__onnx_fold_two},
+    {"Div", vram__onnx_fold_two},
+    {"Mod", vram__onnx_fold_two},
+    {"Min", vram__onnx_fold_two},
+    {"Max", vram__onnx_fold_two},
+    {"Equal", vram__onnx_fold_two},
+    {"Less", vram__onnx_fold_two},
+    {"Greater", vram__onnx_fold_two},
+    {"LessOrEqual", vram__onnx_fold_two},
+    {"GreaterOrEqual", vram__onnx_fold_two},
+    {"And", vram__onnx_fold_two},
+    {"Or", vram__onnx_fold_two},
+    {"Where", vram__onnx_fold_where},
+    {"Not", vram__onnx_fold_one},
+    {"Neg", vram__onnx_fold_one},
+    {"Abs", vram__onnx_fold_one},
+    {"Cast", vram__onnx_fold_cast},
+    {"Shape", vram__onnx_fold_shape},
+    {"Size", vram__onnx_fold_size},
+    {"Concat", vram__onnx_fold_concat},
+    {"Gather", vram__onnx_fold_gather},
+    {"Slice", vram__onnx_fold_slice},
+    {"Squeeze", vram__onnx_fold_view},
+    {"Transpose", vram__onnx_fold_transpose},
+    {"Unsqueeze", vram__onnx_fold_view},
+    {"Reshape", vram__onnx_fold_view},
+    {"ReduceProd", vram__onnx_fold_reduce},
+    {"ReduceSum", vram__onnx_fold_reduce},
+    {"ConstantOfShape", vram__onnx_fold_fill},
+};
+
+/* 1: the node's result is known, and needs no line. */
+VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s) {
+  const size_t n = sizeof vram__onnx_folds / sizeof *vram__onnx_folds;
+  size_t i;
+  if (s->node->domain_len && !vram__text_is(s->node->domain, s->node->domain_len, "ai.onnx"))
+    return 0;
+  for (i = 0; i < n; i++)
+    if (vram__text_is(s->node->op, s->node->op_len, vram__onnx_folds[i].name))
+      return vram__onnx_folds[i].fold(m, s);
+  return 0;
+}
+
+/* >>convert/onnx_layer    ONNX operators with weights: convolutions, products, norms, pools, cells
+ */
+
+/* Keys for weights of another dtype than the model's. */
+static void vram__onnx_weight_dtype(vram__onnx_job *m, const vram__onnx_cell *w) {
+  if (vram__onnx_dtype(w) != m->dtype)
+    vram__draft_word(m->d, "dtype", vram_dtype_name(vram__onnx_dtype(w)));
+}
+
+/* ---- windows: of convolutions and pools ---- */
+
+typedef struct vram__onnx_window {
+  int64_t kernel[3], stride[3], dilation[3], begin[3], end[3];
+  uint32_t k; /* axes */
+} vram__onnx_window;
+
+static void vram__onnx_window_list(const vram__onnx_step *s, const char *name, uint32_t k,
+                                   int64_t *to) {
+  uint32_t n, i;
+  const int64_t *const v = vram__onnx_attr_ints(s, name, &n);
+  for (i = 0; v && n == k && i < k; i++)
+    to[i] = v[i];
+}
+
+/* auto_pad: as many as a result of ceil(size / stride) needs, the odd one where it says. */
+static void vram__onnx_window_same(const vram__onnx_step *s, const int64_t *size,
+                                   vram__onnx_window *w) {
+  uint32_t i;
+  if (!vram__onnx_attr_is(s, "auto_pad", "SAME_UPPER") &&
+      !vram__onnx_attr_is(s, "auto_pad", "SAME_LOWER"))
+    return;
+  for (i = 0; i < w->k; i++) {
+    const int64_t out = w->stride[i] > 0 ? vram__div_up(size[i], w->stride[i]) : 0;
+    int64_t pad = (out - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - size[i];
+    pad = pad < 0 ? 0 : pad;
+    w->begin[i] = w->end[i] = pad / 2;
+    if (vram__onnx_attr_is(s, "auto_pad", "SAME_UPPER"))
+      w->end[i] += pad % 2;
+    else
+      w->begin[i] += pad % 2;
+  }
+}
+
+/* Of x, whose first two axes are samples and channels; kernel: of the weights, NULL: an attribute.
+   0: of no 1 to 3 axes. */
+static int vram__onnx_window_read(vram__onnx_job *m, const vram__onnx_step *s, const vram_value *x,
+                                  const int64_t *kernel, vram__onnx_window *w) {
+  uint32_t i, n;
+  const int64_t *pads = vram__onnx_attr_ints(s, "pads", &n);
+  w->k = x->d->ndim - 2u;
+  if (x->d->ndim < 3 || x->d->ndim > 5)
+    return vram__onnx_refuse(m, "not 1 to 3 axes behind samples and channels");
+  for (i = 0; i < w->k; i++) {
+    w->stride[i] = w->dilation[i] = 1;
+    w->kernel[i] = kernel ? kernel[i] : 0;
+    w->begin[i] = pads && n == 2 * w->k ? pads[i] : 0;
+    w->end[i] = pads && n == 2 * w->k ? pads[w->k + i] : 0;
+  }
+  if (!kernel)
+    vram__onnx_window_list(s, "kernel_shape", w->k, w->kernel);
+  vram__onnx_window_list(s, "strides", w->k, w->stride);
+  vram__onnx_window_list(s, "dilations", w->k, w->dilation);
+  for (i = 0; i < w->k; i++)
+    if (!vram__dims_fit(1, w->kernel + i) || w->kernel[i] > 1 << 24 || w->dilation[i] > 1 << 24 ||
+        w->dilation[i] < 1 || w->stride[i] < 1 || w->stride[i] > 1 << 24)
+      return vram__onnx_refuse(m, "a size of its window is out of range");
+  vram__onnx_window_same(s, x->d->v + 2, w);
+  return 1;
+}
+
+/* x, or what a `pad` line makes of it where the sides differ. */
+static vram_value *vram__onnx_window_pad(vram__onnx_job *m, const vram__onnx_step *s, vram_value *x,
+                                         vram__onnx_window *w) {
+  int64_t pad[6];
+  uint32_t i, differs = 0;
+  for (i = 0; i < w->k; i++) {
+    differs |= w->begin[i] != w->end[i];
+    pad[2 * (w->k - 1 - i)] = w->begin[i];
+    pad[2 * (w->k - 1 - i) + 1] = w->end[i];
+  }
+  if (!differs)
+    return x;
+  for (i = 0; i < w->k; i++)
+    w->begin[i] = w->end[i] = 0;
+  vram__draft_op(m->d, VRAM_OP_pad);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "pad", pad, 2 * w->k);
+  return vram__onnx_between(m, s->out[0], "pad");
+}
+
+static int vram__onnx_any_above(const int64_t *v, uint32_t n, int64_t above) {
+  uint32_t i = 0;
+  while (i < n && v[i] <= above)
+    i++;
+  return i < n;
+}
+
+static void vram__onnx_window_keys(vram__onnx_job *m, const vram__onnx_window *w) {
+  vram__draft_axes(m->d, "kernel_size", w->kernel, w->k);
+  if (vram__onnx_any_above(w->stride, w->k, 1))
+    vram__draft_axes(m->d, "stride", w->stride, w->k);
+  if (vram__onnx_any_above(w->begin, w->k, 0))
+    vram__draft_axes(m->d, "padding", w->begin, w->k);
+  if (vram__onnx_any_above(w->dilation, w->k, 1))
+    vram__draft_axes(m->d, "dilation", w->dilation, w->k);
+}
+
+VRAM__FN int vram__onnx_map_conv(vram__onnx_job *m, vram__onnx_step *s) {
+  static const vram_op op[2][3] = {
+      {VRAM_OP_conv1d, VRAM_OP_conv2d, VRAM_OP_conv3d},
+      {VRAM_OP_conv_transpose1d, VRAM_OP_conv_transpose2d, VRAM_OP_conv_transpose3d}};
+  const int transposed = s->row->op == VRAM_OP_conv_transpose2d;
+  vram__onnx_cell *const w = vram__onnx_in(s, 1), *const b = vram__onnx_in(s, 2);
+  const int owned = vram__onnx_is_owned(w) && (!b || vram__onnx_is_owned(b));
+  const int64_t group = vram__onnx_attr_int(s, "group", 1);
+  int64_t size[VRAM_MAX_AXES], more[3] = {0, 0, 0};
+  vram_value *x = vram__onnx_take_in(m, s, 0),
+             *weight = owned || !w ? NULL : vram__onnx_take_in(m, s, 1),
+             *bias = owned || !b ? NULL : vram__onnx_take_in(m, s, 2);
+  vram__onnx_window window;
+  uint32_t ndim;
+  if (!x || !w || !vram__onnx_shape(w, &ndim, size) || (!owned && !weight))
+    return vram__onnx_refuse(m, "no input or weight");
+  if (ndim != x->d->ndim || !vram__onnx_window_read(m, s, x, size + 2, &window))
+    return vram__onnx_refuse(m, "a weight of another number of axes");
+  if (transposed &&
+      (vram__onnx_attr(s, "output_shape") || vram__onnx_attr_is(s, "auto_pad", "SAME_UPPER") ||
+       vram__onnx_attr_is(s, "auto_pad", "SAME_LOWER")))
+    return vram__onnx_refuse(m, "padding by the result's shape");
+  vram__onnx_window_list(s, "output_padding", window.k, more);
+  x = transposed ? x : vram__onnx_window_pad(m, s, x, &window);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, op[transposed][window.k - 1]);
+  vram__draft_in(m->d, x);
+  if (weight)
+    vram__draft_in(m->d, weight);
+  if (bias)
+    vram__draft_in(m->d, bias);
+  if (group < 1 || group > 1 << 24 || size[1] > VRAM_MAX_BYTES >> 26)
+    return vram__onnx_refuse(m, "groups out of range");
+  vram__draft_int(m->d, "out_channels", transposed ? size[1] * group : size[0]);
+  vram__onnx_window_keys(m, &window);
+  if (vram__onnx_any_above(more, window.k, 0))
+    vram__draft_axes(m->d, "output_padding", more, window.k);
+  if (group > 1)
+    vram__draft_int(m->d, "groups", group);
+  if (!b)
+    vram__draft_int(m->d, "bias", 0);
+  if (owned)
+    vram__onnx_weight_dtype(m, w);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- products ---- */
+
+/* The Add behind a product that adds a vector of so many, and nothing else uses the product: a
+   layer's bias. NULL: there is none. */
+static vram__onnx_step *vram__onnx_bias_of(const vram__onnx_step *s, int64_t features) {
+  const vram__onnx_cell *const y = s->out[0];
+  vram__onnx_step *const add = y->user;
+  const vram__onnx_cell *b;
+  if (y->uses != 1 || y->is_output || !add || add->nin != 2 || !add->nout || !add->out[0] ||
+      !vram__text_is(add->node->op, add->node->op_len, "Add"))
+    return NULL;
+  b = add->in[0] == y ? add->in[1] : add->in[0];
+  return b != y && vram__onnx_is_owned(b) && b->tensor->ndim == 1 && b->tensor->size[0] == features
+             ? add
+             : NULL;
+}
+
+/* linear, whose weight is this cell's and whose bias is `bias` or that of an Add behind it. */
+static int vram__onnx_linear(vram__onnx_job *m, vram__onnx_step *s, vram_value *x, int64_t features,
+                             int has_bias) {
+  vram__onnx_step *const add = has_bias ? NULL : vram__onnx_bias_of(s, features);
+  vram__draft_op(m->d, VRAM_OP_linear);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "out_features", features);
+  if (!has_bias && !add)
+    vram__draft_int(m->d, "bias", 0);
+  vram__onnx_weight_dtype(m, s->in[1]);
+  if (!add)
+    return vram__onnx_put(m, s->out[0]);
+  if (!vram__onnx_put(m, add->out[0]))
+    return 0;
+  add->done = m->d->run + 1;
+  return 1;
+}
+
+VRAM__FN int vram__onnx_map_matmul(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const w = vram__onnx_in(s, 1);
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  vram_value *y;
+  if (!x)
+    return 0;
+  if (vram__onnx_is_owned(w) && w->tensor->ndim == 2 && s->nout && s->out[0])
+    return vram__onnx_linear(m, s, x, w->tensor->size[1], 0);
+  y = vram__onnx_take_in(m, s, 1);
+  if (!y)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_matmul);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, y);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* Input i, transposed if the attribute says so. */
+static vram_value *vram__onnx_gemm_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i,
+                                      const char *attribute) {
+  vram_value *const v = vram__onnx_take_in(m, s, i);
+  if (!v || !vram__onnx_attr_int(s, attribute, 0))
+    return v;
+  vram__draft_op(m->d, VRAM_OP_t);
+  vram__draft_in(m->d, v);
+  return vram__onnx_between(m, s->out[0], i ? "b" : "a");
+}
+
+VRAM__FN int vram__onnx_map_gemm(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const w = vram__onnx_in(s, 1), *const c = vram__onnx_in(s, 2);
+  const int transposed = vram__onnx_attr_int(s, "transB", 0) != 0;
+  vram_value *a, *b, *more = NULL;
+  if (!s->nout || !s->out[0])
+    return vram__onnx_refuse(m, "no output");
+  if (vram__onnx_is_owned(w) && w->tensor->ndim == 2 && !vram__onnx_attr_int(s, "transA", 0)) {
+    const int64_t features = w->tensor->size[!transposed];
+    if (!c || (vram__onnx_is_owned(c) && c->tensor->ndim == 1 && c->tensor->size[0] == features)) {
+      a = vram__onnx_take_in(m, s, 0);
+      return a && vram__onnx_linear(m, s, a, features, c != NULL);
+    }
+  }
+  a = vram__onnx_gemm_in(m, s, 0, "transA");
+  b = a ? vram__onnx_gemm_in(m, s, 1, "transB") : NULL;
+  if (!b || (c && !(more = vram__onnx_take_in(m, s, 2))))
+    return 0;
+  vram__draft_op(m->d, c ? VRAM_OP_addmm : VRAM_OP_mm);
+  if (c)
+    vram__draft_in(m->d, more);
+  vram__draft_in(m->d, a);
+  vram__draft_in(m->d, b);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- pools ---- */
+
+VRAM__FN int vram__onnx_map_pool(vram__onnx_job *m, vram__onnx_step *s) {
+  static const vram_op op[2][3] = {{VRAM_OP_max_pool1d, VRAM_OP_max_pool2d, VRAM_OP_max_pool3d},
+                                   {VRAM_OP_avg_pool1d, VRAM_OP_avg_pool2d, VRAM_OP_avg_pool3d}};
+  const int average = s->row->op == VRAM_OP_avg_pool2d;
+  vram_value *x = vram__onnx_take_in(m, s, 0);
+  vram__onnx_window w;
+  if (!x || !s->nout || !s->out[0] || !vram__onnx_window_read(m, s, x, NULL, &w))
+    return 0;
+  if (s->nout > 1 && s->out[1])
+    return vram__onnx_refuse(m, "indices of the whole tensor");
+  x = vram__onnx_window_pad(m, s, x, &w);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, op[average][w.k - 1]);
+  vram__draft_in(m->d, x);
+  vram__draft_axes(m->d, "kernel_size", w.kernel, w.k);
+  vram__draft_axes(m->d, "stride", w.stride, w.k);
+  if (vram__onnx_any_above(w.begin, w.k, 0))
+    vram__draft_axes(m->d, "padding", w.begin, w.k);
+  if (vram__onnx_any_above(w.dilation, w.k, 1))
+    vram__draft_axes(m->d, "dilation", w.dilation, w.k);
+  if (vram__onnx_attr_int(s, "ceil_mode", 0))
+    vram__draft_int(m->d, "ceil_mode", 1);
+  if (average && !vram__onnx_attr_int(s, "count_include_pad", 0) &&
+      vram__onnx_any_above(w.begin, w.k, 0))
+    vram__draft_int(m->d, "count_include_pad", 0);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_global_pool(vram__onnx_job *m, vram__onnx_step *s) {
+  static const vram_op op[2][3] = {
+      {VRAM_OP_adaptive_max_pool1d, VRAM_OP_adaptive_max_pool2d, VRAM_OP_adaptive_max_pool3d},
+      {VRAM_OP_adaptive_avg_pool1d, VRAM_OP_adaptive_avg_pool2d, VRAM_OP_adaptive_avg_pool3d}};
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  if (x->d->ndim < 3 || x->d->ndim > 5)
+    return vram__onnx_refuse(m, "not 1 to 3 axes behind samples and channels");
+  vram__draft_op(m->d, op[s->row->op == VRAM_OP_adaptive_avg_pool2d][x->d->ndim - 3]);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "output_size", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- norms ---- */
+
+/* Weight and bias: 2 the line owns both, 1 they are its inputs, 0 an error. */
+static int vram__onnx_affine(vram__onnx_job *m, vram__onnx_step *s, vram_value *in[2]) {
+  uint32_t i;
+  in[0] = in[1] = NULL;
+  if (vram__onnx_is_owned(vram__onnx_in(s, 1)) &&
+      (!vram__onnx_in(s, 2) || vram__onnx_is_owned(vram__onnx_in(s, 2))))
+    return 2;
+  for (i = 0; i < 2; i++)
+    if (vram__onnx_in(s, i + 1) && !(in[i] = vram__onnx_take_in(m, s, i + 1)))
+      return 0;
+  return 1;
+}
+
+/* The line's inputs: x, and the weights that it does not own. */
+static void vram__onnx_norm_in(vram__onnx_job *m, vram_op op, vram_value *x, vram_value *in[2]) {
+  vram__draft_op(m->d, op);
+  vram__draft_in(m->d, x);
+  if (in[0])
+    vram__draft_in(m->d, in[0]);
+  if (in[0] && in[1])
+    vram__draft_in(m->d, in[1]);
+}
+
+VRAM__FN int vram__onnx_map_batch_norm(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *in[2];
+  const int owned = x ? vram__onnx_affine(m, s, in) : 0;
+  if (!owned)
+    return 0;
+  vram__onnx_norm_in(m, VRAM_OP_batch_norm, x, in);
+  if (owned == 2)
+    vram__onnx_weight_dtype(m, s->in[1]);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_instance_norm(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *in[2];
+  const int owned = x ? vram__onnx_affine(m, s, in) : 0;
+  if (owned != 2)
+    return owned ? vram__onnx_refuse(m, "weights that other nodes use, too") : 0;
+  vram__onnx_norm_in(m, VRAM_OP_instance_norm, x, in);
+  vram__draft_int(m->d, "affine", 1);
+  vram__onnx_weight_dtype(m, s->in[1]);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_group_norm(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *in[2];
+  const int owned = x ? vram__onnx_affine(m, s, in) : 0;
+  if (!owned)
+    return 0;
+  if (m->opset < 21)
+    return vram__onnx_refuse(m, "weights for groups instead of channels");
+  vram__onnx_norm_in(m, VRAM_OP_group_norm, x, in);
+  vram__draft_int(m->d, "num_groups", vram__onnx_attr_int(s, "num_groups", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_layer_norm(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *in[2];
+  const int owned = x ? vram__onnx_affine(m, s, in) : 0;
+  const int64_t axis = x ? vram__onnx_axis(vram__onnx_attr_int(s, "axis", -1), x->d->ndim) : -1;
+  if (!owned)
+    return 0;
+  if (axis < 0)
+    return vram__onnx_refuse(m, "an axis that the input has not");
+  vram__onnx_norm_in(m, s->row->op, x, in);
+  vram__draft_ints(m->d, "normalized_shape", x->d->v + axis, x->d->ndim - (uint32_t)axis);
+  if (owned == 2 && s->row->op == VRAM_OP_layer_norm && !vram__onnx_in(s, 2))
+    vram__draft_int(m->d, "bias", 0);
+  if (owned == 2)
+    vram__onnx_weight_dtype(m, s->in[1]);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_lrn(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_local_response_norm);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "size", vram__onnx_attr_int(s, "size", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- recurrent ---- */
+
+/* What ONNX calls Y, [time, directions, batch, hidden], of PyTorch's [time, batch, both]. */
+static int vram__onnx_rnn_result(vram__onnx_job *m, vram__onnx_step *s, vram_value *y,
+                                 int64_t directions) {
+  int64_t size[4], order[4] = {0, 2, 1, 3};
+  vram_value *apart;
+  size[0] = y->d->v[0];
+  size[1] = y->d->v[1];
+  size[2] = directions;
+  size[3] = y->d->v[2] / directions;
+  vram__draft_op(m->d, VRAM_OP_reshape);
+  vram__draft_in(m->d, y);
+  vram__draft_shape(m->d, size, 4);
+  apart = vram__onnx_between(m, s->out[0], "apart");
+  if (!apart)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_permute);
+  vram__draft_in(m->d, apart);
+  vram__draft_ints(m->d, "dims", order, 4);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_rnn(vram__onnx_job *m, vram__onnx_step *s) {
+  static const char *const part[3] = {".rnn", ".hidden", ".cell"};
+  const uint32_t count = s->row->op == VRAM_OP_lstm ? 3 : 2;
+  const int64_t both = vram__onnx_attr_is(s, "direction", "bidirectional") ? 2 : 1;
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  const vram__onnx_cell *const b = vram__onnx_in(s, 3);
+  char names[3 * (VRAM_MAX_NAME + 2)], text[VRAM_MAX_NAME];
+  vram_node *n;
+  uint32_t i, len = 0;
+  if (!x || !s->nout)
+    return 0;
+  if (x->d->ndim != 3 || vram__onnx_attr_int(s, "layout", 0) ||
+      !vram__onnx_is_owned(vram__onnx_in(s, 1)) || !vram__onnx_is_owned(vram__onnx_in(s, 2)) ||
+      (b && !vram__onnx_is_owned(b)))
+    return vram__onnx_refuse(m, "weights or a layout that no line has");
+  for (i = 0; i < count; i++) {
+    const vram__onnx_cell *const out = i < s->nout && s->out[i] ? s->out[i] : s->out[0];
+    const char *label;
+    uint32_t k = 0;
+    if (!out)
+      return vram__onnx_refuse(m, "no output");
+    vram__text_put(text, sizeof text, &k, out->name, out->len < 200 ? out->len : 200);
+    vram__text_puts(text, sizeof text, &k, part[i]);
+    label = vram__draft_label(m->d, text, k);
+    if (!label)
+      return 0;
+    vram__text_puts(names, sizeof names, &len, i ? "," : "");
+    vram__text_puts(names, sizeof names, &len, label);
+  }
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "hidden_size", vram__onnx_attr_int(s, "hidden_size", 0));
+  if (!b)
+    vram__draft_int(m->d, "bias", 0);
+  if (both == 2)
+    vram__draft_int(m->d, "bidirectional", 1);
+  n = vram__draft_node(m->d, names, NULL);
+  for (i = 1; n && i < count && i < s->nout; i++)
+    if (s->out[i])
+      s->out[i]->value = vram_node_output(n, i);
+  return n && (!s->out[0] || vram__onnx_rnn_result(m, s, vram_node_output(n, 0), both));
+}
+
+/* >>convert/onnx_point    ONNX operators that go over elements: activations, arithmetic, reductions
+ */
+
+VRAM__FN int vram__onnx_map_unary(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_gelu(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_gelu);
+  vram__draft_in(m->d, x);
+  if (vram__onnx_attr_is(s, "approximate", "tanh"))
+    vram__draft_word(m->d, "approximate", "tanh");
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_dropout(vram__onnx_job *m, vram__onnx_step *s) {
+  if (s->nout > 1 && s->out[1] && s->out[1]->uses)
+    return vram__onnx_refuse(m, "a mask that is used");
+  return vram__onnx_map_unary(m, s);
+}
+
+/* The bounds where they are known. */
+static void vram__onnx_bound(vram__onnx_job *m, const vram__onnx_step *s, const char *key,
+                             uint32_t i) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, key);
+  const vram__onnx_cell *const c = vram__onnx_in(s, i);
+  if (a && a->kind == VRAM_ATTRIBUTE_FLOAT)
+    vram__draft_real(m->d, key, (double)a->f);
+  else if (c && c->tensor && c->tensor->reals)
+    vram__draft_real(m->d, key, c->tensor->reals[0]);
+}
+
+VRAM__FN int vram__onnx_map_clip(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_clamp);
+  vram__draft_in(m->d, x);
+  vram__onnx_bound(m, s, "min", 1);
+  vram__onnx_bound(m, s, "max", 2);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_prelu(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const w = vram__onnx_in(s, 1);
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x || !w)
+    return 0;
+  if (!vram__onnx_is_owned(w))
+    return vram__onnx_refuse(m, "a slope that other nodes use, too");
+  vram__draft_op(m->d, VRAM_OP_prelu);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "num_parameters", (int64_t)w->tensor->numel);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- two tensors, or one and a number ---- */
+
+/* Of two constants of one element the second is the number. A number in front of a power or of a
+   comparison is another op in PyTorch, which takes as much. */
+VRAM__FN int vram__onnx_map_binary(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const a = vram__onnx_in(s, 0), *const b = vram__onnx_in(s, 1);
+  const int logical = s->row->op == VRAM_OP_logical_and || s->row->op == VRAM_OP_logical_or;
+  const int number = !a || !b || logical       ? -1
+                     : vram__onnx_is_single(b) ? 1
+                     : vram__onnx_is_single(a) ? 0
+                                               : -1;
+  vram_value *x, *y = NULL;
+  x = vram__onnx_take_in(m, s, number == 0);
+  if (x && number < 0)
+    y = vram__onnx_take_in(m, s, 1);
+  if (!x || (number < 0 && !y))
+    return 0;
+  if (number == 0 && s->row->op == VRAM_OP_pow) {
+    vram__draft_op(m->d, VRAM_OP_rpow);
+    vram__draft_in(m->d, x);
+    return vram__onnx_put(m, s->out[0]);
+  }
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  if (y)
+    vram__draft_in(m->d, y);
+  else
+    vram__draft_int(m->d, "scalar", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* Of any number of inputs: two at a time. */
+VRAM__FN int vram__onnx_map_variadic(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *sum = vram__onnx_take_in(m, s, 0), *x;
+  uint32_t i;
+  if (sum && s->nin == 1)
+    return vram__onnx_pass(m, s, s->in[0]);
+  for (i = 1; sum && i < s->nin; i++) {
+    x = vram__onnx_take_in(m, s, i);
+    if (!x)
+      return 0;
+    vram__draft_op(m->d, s->row->op);
+    vram__draft_in(m->d, sum);
+    vram__draft_in(m->d, x);
+    if (i + 1 == s->nin)
+      return vram__onnx_put(m, s->out[0]);
+    sum = vram__onnx_between(m, s->out[0], "part");
+  }
+  return 0;
+}
+
+VRAM__FN int vram__onnx_map_where(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const a = vram__onnx_in(s, 1), *const b = vram__onnx_in(s, 2);
+  vram_value *in[3];
+  uint32_t i, left = 0;
+  if (!a || !b)
+    return vram__onnx_refuse(m, "not three inputs");
+  if (vram__onnx_is_single(b))
+    left = 2;
+  else if (vram__onnx_is_single(a))
+    left = 1;
+  for (i = 0; i < 3; i++) {
+    in[i] = left && i == left ? NULL : vram__onnx_take_in(m, s, i);
+    if (!in[i] && i != left)
+      return 0;
+  }
+  if (!in[0])
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_where);
+  for (i = 0; i < 3; i++)
+    if (in[i])
+      vram__draft_in(m->d, in[i]);
+  if (left)
+    vram__draft_int(m->d, "scalar", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* PyTorch's isnan(x) is x != x. */
+VRAM__FN int vram__onnx_map_is_nan(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_ne);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, x);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- dtypes ---- */
+
+static int vram__onnx_to(vram__onnx_job *m, vram__onnx_step *s, vram_dtype to) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  if (to <= VRAM_DTYPE_NONE || to >= VRAM_DTYPE_COUNT)
+    return vram__onnx_refuse(m, "a type without a size");
+  vram__draft_op(m->d, VRAM_OP_to);
+  vram__draft_in(m->d, x);
+  vram__draft_word(m->d, "dtype", vram_dtype_name(to));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_cast(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const like = vram__onnx_in(s, 1);
+  if (s->row->op == VRAM_OP_type_as)
+    return vram__onnx_to(m, s, like ? vram__onnx_dtype(like) : VRAM_DTYPE_NONE);
+  return vram__onnx_to(m, s, vram_dtype_from_onnx_id(vram__onnx_attr_int(s, "to", 0)));
+}
+
+/* To the zero point's type, from it to that of the scale. */
+VRAM__FN int vram__onnx_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
+  const int back = vram__text_is(s->node->op, s->node->op_len, "DequantizeLinear");
+  const vram__onnx_cell *const scale = vram__onnx_in(s, 1), *const zero = vram__onnx_in(s, 2);
+  const int64_t asked = vram__onnx_attr_int(s, "output_dtype", 0);
+  if (back)
+    return vram__onnx_to(m, s, scale ? vram__onnx_dtype(scale) : VRAM_DTYPE_NONE);
+  if (asked)
+    return vram__onnx_to(m, s, vram_dtype_from_onnx_id(asked));
+  return vram__onnx_to(m, s, zero ? vram__onnx_dtype(zero) : VRAM_U8);
+}
+
+/* ---- reductions ---- */
+
+VRAM__FN int vram__onnx_map_reduce(vram__onnx_job *m, vram__onnx_step *s) {
+  uint32_t n, i;
+  const int64_t *const axes = vram__onnx_list(m, s, "axes", 1, &n);
+  const int keeps = vram__onnx_attr_int(s, "keepdims", 1) != 0;
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t dim[VRAM_MAX_AXES];
+  if (!x)
+    return 0;
+  if (m->unknown || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "axes that are not known");
+  if (!n && vram__onnx_attr_int(s, "noop_with_empty_axes", 0))
+    return vram__onnx_pass(m, s, s->in[0]);
+  for (i = 0; i < n; i++)
+    dim[i] = vram__onnx_axis(axes[i], x->d->ndim);
+  if (!n)
+    for (; n < x->d->ndim; n++)
+      dim[n] = n;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  if (n)
+    vram__draft_ints(m->d, "dim", dim, n);
+  if (keeps && n)
+    vram__draft_int(m->d, "keepdim", 1);
+  if (vram__text_is(s->node->op, s->node->op_len, "ReduceL1"))
+    vram__draft_int(m->d, "p", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_arg(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 0));
+  if (vram__onnx_attr_int(s, "keepdims", 1))
+    vram__draft_int(m->d, "keepdim", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* Older opsets go over all axes from the one on; the result is as large. */
+VRAM__FN int vram__onnx_map_softmax(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(
+      m->d, "dim",
+      vram__onnx_axis(vram__onnx_attr_int(s, "axis", m->opset < 13 ? 1 : -1), x->d->ndim));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_cumsum(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  uint32_t n;
+  const int64_t *const axis = vram__onnx_list(m, s, "", 1, &n);
+  if (!x || !axis || n != 1)
+    return vram__onnx_refuse(m, "an axis that is not known");
+  vram__draft_op(m->d, VRAM_OP_cumsum);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "dim", *axis);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_topk(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  const char *const begin = "topk";
+  char names[2 * VRAM_MAX_NAME + 2];
+  uint32_t n, i, len = 0;
+  const int64_t *const k = vram__onnx_list(m, s, "", 1, &n);
+  const int64_t count = k && n == 1 ? *k : vram__onnx_attr_int(s, "k", -1);
+  vram_node *node;
+  if (!x)
+    return 0;
+  if (count < 0)
+    return vram__onnx_refuse(m, "a count that is not known");
+  for (i = 0; i < 2; i++) {
+    vram__onnx_cell *const out = i < s->nout ? s->out[i] : NULL;
+    const char *const label =
+        out ? vram__draft_label(m->d, out->name, out->len) : vram__draft_label(m->d, begin, 4);
+    if (!label)
+      return 0;
+    vram__text_puts(names, sizeof names, &len, i ? "," : "");
+    vram__text_puts(names, sizeof names, &len, label);
+  }
+  vram__draft_op(m->d, VRAM_OP_topk);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "k", count);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", -1));
+  node = vram__draft_node(m->d, names, NULL);
+  for (i = 0; node && i < 2 && i < s->nout; i++)
+    if (s->out[i])
+      s->out[i]->value = vram_node_output(node, i);
+  return node != NULL;
+}
+
+VRAM__FN int vram__onnx_map_trilu(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, vram__onnx_attr_int(s, "upper", 1) ? VRAM_OP_triu : VRAM_OP_tril);
+  vram__draft_in(m->d, x);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_einsum(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, "equation");
+  vram_value *in[8];
+  char text[64];
+  uint32_t i, n = 0;
+  for (i = 0; i < s->nin && i < 8; i++)
+    if (!(in[i] = vram__onnx_take_in(m, s, i)))
+      return 0;
+  if (!a || a->kind != VRAM_ATTRIBUTE_TEXT || s->nin > 8 || a->count > 60)
+    return vram__onnx_refuse(m, "no equation, or a long one");
+  for (i = 0; i < a->count; i++)
+    if (a->text[i] != ' ')
+      vram__text_put(text, sizeof text, &n, a->text + i, 1);
+  text[n] = 0;
+  vram__draft_op(m->d, VRAM_OP_einsum);
+  for (i = 0; i < s->nin; i++)
+    vram__draft_in(m->d, in[i]);
+  vram__draft_word(m->d, "equation", text);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* >>convert/onnx_shape    ONNX operators that move elements: views, slices, tables, sizes */
+
+VRAM__FN int vram__onnx_map_identity(vram__onnx_job *m, vram__onnx_step *s) {
+  return vram__onnx_pass(m, s, vram__onnx_in(s, 0));
+}
+
+static int vram__onnx_reshape(vram__onnx_job *m, vram__onnx_step *s, vram_value *x,
+                              const int64_t *size, uint32_t n) {
+  vram__draft_op(m->d, VRAM_OP_reshape);
+  vram__draft_in(m->d, x);
+  vram__draft_shape(m->d, size, n);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_reshape(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t size[VRAM_MAX_AXES];
+  uint64_t rest = 1;
+  uint32_t n, i, open = VRAM_MAX_AXES;
+  const int64_t *const to = vram__onnx_list(m, s, "shape", 1, &n);
+  if (!x)
+    return 0;
+  if (!to || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "a shape that is not known");
+  for (i = 0; i < n; i++) {
+    size[i] = to[i];
+    if (!to[i] && !vram__onnx_attr_int(s, "allowzero", 0) && i < x->d->ndim)
+      size[i] = x->d->v[i];
+    if (size[i] == -1)
+      open = i;
+    else
+      rest = vram__product_or_overflow(rest, size[i] < 0 ? 0 : (uint64_t)size[i]);
+  }
+  if (open < n && rest && rest != VRAM_OVERFLOW && x->d->numel % rest == 0)
+    size[open] = (int64_t)(x->d->numel / rest);
+  return vram__onnx_reshape(m, s, x, size, n);
+}
+
+VRAM__FN int vram__onnx_map_flatten(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t axis = vram__onnx_attr_int(s, "axis", 1), size[2] = {1, 1};
+  uint32_t i;
+  if (!x)
+    return 0;
+  axis += axis < 0 ? x->d->ndim : 0;
+  for (i = 0; i < x->d->ndim; i++)
+    size[(int64_t)i >= axis] *= x->d->v[i]; /* the whole fits, and so does each part */
+  if (axis != 1 || x->d->ndim < 2)
+    return vram__onnx_reshape(m, s, x, size, 2);
+  vram__draft_op(m->d, VRAM_OP_flatten);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "start_dim", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_transpose(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t order[VRAM_MAX_AXES];
+  uint32_t n, i;
+  const int64_t *const perm = vram__onnx_attr_ints(s, "perm", &n);
+  if (!x)
+    return 0;
+  for (i = 0; i < x->d->ndim; i++)
+    order[i] = x->d->ndim - 1 - i;
+  vram__draft_op(m->d, VRAM_OP_permute);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "dims", perm ? perm : order, perm ? n : x->d->ndim);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_squeeze(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t axis[VRAM_MAX_AXES];
+  uint32_t n, i;
+  const int64_t *const axes = vram__onnx_list(m, s, "axes", 1, &n);
+  if (!x)
+    return 0;
+  if (m->unknown || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "axes that are not known");
+  for (i = 0; i < n; i++)
+    axis[i] = vram__onnx_axis(axes[i], x->d->ndim);
+  vram__draft_op(m->d, VRAM_OP_squeeze);
+  vram__draft_in(m->d, x);
+  if (n)
+    vram__draft_ints(m->d, "dim", axis, n);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* One line for each axis, the lowest first. */
+VRAM__FN int vram__onnx_map_unsqueeze(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *x = vram__onnx_take_in(m, s, 0);
+  uint32_t n, i, k, wanted = 0;
+  const int64_t *const axes = vram__onnx_list(m, s, "axes", 1, &n);
+  if (!x)
+    return 0;
+  if (!axes || !n || n + x->d->ndim > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "axes that are not known, or too many");
+  for (i = 0, k = n + x->d->ndim; i < n; i++) {
+    const int64_t a = vram__onnx_axis(axes[i], k);
+    if (a < 0 || wanted >> a & 1)
+      return vram__onnx_refuse(m, "an axis that is not there, or twice");
+    wanted |= 1u << a;
+  }
+  for (k = 0; x; k++) {
+    if (!(wanted >> k & 1))
+      continue;
+    vram__draft_op(m->d, VRAM_OP_unsqueeze);
+    vram__draft_in(m->d, x);
+    vram__draft_int(m->d, "dim", k);
+    if (!--n)
+      return vram__onnx_put(m, s->out[0]);
+    x = vram__onnx_between(m, s->out[0], "part");
+  }
+  return 0;
+}
+
+VRAM__FN int vram__onnx_map_concat(vram__onnx_job *m, vram__onnx_step *s) {
+  uint32_t i;
+  for (i = 0; i < s->nin; i++)
+    if (!vram__onnx_take_in(m, s, i))
+      return 0;
+  vram__draft_op(m->d, VRAM_OP_cat);
+  for (i = 0; i < s->nin; i++)
+    vram__draft_in(m->d, s->in[i]->value);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 1));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* The names of a node's outputs in d->names; 0: an error. */
+static int vram__onnx_split_names(vram__onnx_job *m, vram__onnx_step *s, char *to, uint32_t cap) {
+  uint32_t i, n = 0;
+  for (i = 0; i < s->nout; i++) {
+    vram__onnx_cell *const out = s->out[i];
+    const char *const label =
+        out ? vram__draft_label(m->d, out->name, out->len) : vram__draft_label(m->d, "unused", 6);
+    if (!label || n + vram__text_len(label) + 2 > cap)
+      return vram__onnx_refuse(m, "too many outputs");
+    vram__text_puts(to, cap, &n, i ? "," : "");
+    vram__text_puts(to, cap, &n, label);
+  }
+  return s->nout != 0;
+}
+
+VRAM__FN int vram__onnx_map_split(vram__onnx_job *m, vram__onnx_step *s) {
+  enum { ROOM = 16384 };
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t size[VRAM__ONNX_KEPT], axis;
+  uint32_t n, i;
+  const int64_t *const split = vram__onnx_list(m, s, "split", 1, &n);
+  char *names;
+  vram_node *node;
+  if (!x)
+    return 0;
+  axis = vram__onnx_axis(vram__onnx_attr_int(s, "axis", 0), x->d->ndim);
+  if (axis < 0 || m->unknown || !s->nout || s->nout > VRAM__ONNX_KEPT || (split && n != s->nout))
+    return vram__onnx_refuse(m, "parts that are not known, or more than 64");
+  for (i = 0; i < s->nout; i++) {
+    const int64_t each = vram__div_up(x->d->v[axis], s->nout), left = x->d->v[axis] - i * each;
+    size[i] = split ? split[i] : left < each ? left : each;
+  }
+  names = (char *)vram__draft_take(m->d, ROOM);
+  if (!names || !vram__onnx_split_names(m, s, names, ROOM))
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_split);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "split_size_or_sections", size, s->nout);
+  vram__draft_int(m->d, "dim", axis);
+  node = vram__draft_node(m->d, names, NULL);
+  for (i = 0; node && i < s->nout; i++)
+    if (s->out[i])
+      s->out[i]->value = vram_node_output(node, i);
+  return node != NULL;
+}
+
+/* ---- slices ---- */
+
+typedef struct vram__onnx_cuts { /* of a Slice */
+  const int64_t *start, *end, *axis, *step;
+  uint32_t n;
+} vram__onnx_cuts;
+
+static int vram__onnx_cuts_read(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cuts *c) {
+  uint32_t ends, axes, steps, unknown;
+  c->start = vram__onnx_list(m, s, "starts", 1, &c->n);
+  c->end = vram__onnx_list(m, s, "ends", 2, &ends);
+  c->axis = vram__onnx_list(m, s, "axes", 3, &axes);
+  unknown = m->unknown;
+  c->step = vram__onnx_list(m, s, "steps", 4, &steps);
+  if (!c->start || !c->end || ends != c->n || (c->axis && axes != c->n) ||
+      (c->step && steps != c->n) || unknown || m->unknown)
+    return vram__onnx_refuse(m, "places that are not known");
+  return 1;
+}
+
+/* A place within 0 and size, from the end if it is negative. */
+static int64_t vram__onnx_place(int64_t at, int64_t size) {
+  at = at < 0 ? (at < -size ? 0 : at + size) : at;
+  return at > size ? size : at;
+}
+
+VRAM__FN int vram__onnx_map_slice(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *x = vram__onnx_take_in(m, s, 0);
+  vram__onnx_cuts c;
+  uint32_t i;
+  if (!x || !vram__onnx_cuts_read(m, s, &c))
+    return 0;
+  if (!c.n)
+    return vram__onnx_pass(m, s, s->in[0]);
+  for (i = 0; x && i < c.n; i++) {
+    const int64_t step = c.step ? c.step[i] : 1,
+                  axis = vram__onnx_axis(c.axis ? c.axis[i] : i, x->d->ndim);
+    int64_t size, start, end;
+    if (axis < 0 || step < 1)
+      return vram__onnx_refuse(m, "an axis that is not there, or a step backwards");
+    size = x->d->v[axis];
+    start = vram__onnx_place(c.start[i], size);
+    end = vram__onnx_place(c.end[i], size);
+    vram__draft_op(m->d, VRAM_OP_slice);
+    vram__draft_in(m->d, x);
+    vram__draft_int(m->d, "dim", axis);
+    if (start)
+      vram__draft_int(m->d, "start", start);
+    if (end != size)
+      vram__draft_int(m->d, "end", end);
+    if (step != 1)
+      vram__draft_int(m->d, "step", step);
+    if (i + 1 == c.n)
+      return vram__onnx_put(m, s->out[0]);
+    x = vram__onnx_between(m, s->out[0], "part");
+  }
+  return 0;
+}
+
+/* ---- tables ---- */
+
+/* A table of rows: embedding, which owns it, or takes it where other nodes use it, too. */
+static int vram__onnx_embedding(vram__onnx_job *m, vram__onnx_step *s, vram_value *at) {
+  vram__onnx_cell *const w = s->in[0];
+  vram_value *const table = vram__onnx_is_owned(w) ? NULL : vram__onnx_take_in(m, s, 0);
+  if (!table && !vram__onnx_is_owned(w))
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_embedding);
+  vram__draft_in(m->d, at);
+  if (table)
+    vram__draft_in(m->d, table);
+  vram__draft_int(m->d, "num_embeddings", w->tensor->size[0]);
+  vram__draft_int(m->d, "embedding_dim", w->tensor->size[1]);
+  if (!table && w->tensor->dtype != m->dtype)
+    vram__draft_word(m->d, "dtype", vram_dtype_name(w->tensor->dtype));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_gather(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const w = vram__onnx_in(s, 0), *const i = vram__onnx_in(s, 1);
+  const int64_t asked = vram__onnx_attr_int(s, "axis", 0), *k;
+  int64_t size[VRAM_MAX_AXES], axis;
+  vram_value *x, *at;
+  uint32_t n, ndim;
+  if (!w || !i || !vram__onnx_shape(w, &ndim, size))
+    return vram__onnx_refuse(m, "no input");
+  axis = vram__onnx_axis(asked, ndim);
+  if (axis < 0)
+    return vram__onnx_refuse(m, "an axis that is not there");
+  k = vram__onnx_known(i, &n);
+  if (k && !(i->tensor ? i->tensor->ndim : i->ints_ndim)) {
+    x = vram__onnx_take_in(m, s, 0);
+    if (!x)
+      return 0;
+    vram__draft_op(m->d, VRAM_OP_select);
+    vram__draft_in(m->d, x);
+    vram__draft_int(m->d, "dim", axis);
+    vram__draft_int(m->d, "index", *k < 0 ? *k + size[axis] : *k);
+    return vram__onnx_put(m, s->out[0]);
+  }
+  at = vram__onnx_take_in(m, s, 1);
+  if (!at)
+    return 0;
+  if (!axis && w->tensor && ndim == 2 && vram__kind_rank(w->tensor->dtype) == 2)
+    return vram__onnx_embedding(m, s, at);
+  x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, at->d->ndim == 1 ? VRAM_OP_index_select : VRAM_OP_index);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, at);
+  vram__draft_int(m->d, "dim", axis);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_gather_elements(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *const at = vram__onnx_take_in(m, s, 1);
+  if (!x || !at)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_gather);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, at);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_scatter(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *in[3];
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    if (!(in[i] = vram__onnx_take_in(m, s, i)))
+      return 0;
+  vram__draft_op(m->d, VRAM_OP_scatter);
+  for (i = 0; i < 3; i++)
+    vram__draft_in(m->d, in[i]);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* As large as its first input, and a copy of it. */
+VRAM__FN int vram__onnx_map_scatter_nd(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *in[3];
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    if (!(in[i] = vram__onnx_take_in(m, s, i)))
+      return 0;
+  vram__draft_op(m->d, VRAM_OP_custom);
+  for (i = 0; i < 3; i++)
+    vram__draft_in(m->d, in[i]);
+  vram__draft_shape(m->d, in[0]->d->v, in[0]->d->ndim);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- sizes ---- */
+
+VRAM__FN int vram__onnx_map_expand(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t n, i, ndim;
+  const int64_t *const to = vram__onnx_list(m, s, "", 1, &n);
+  if (!x)
+    return 0;
+  if (!to || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "a shape that is not known");
+  ndim = n > x->d->ndim ? n : x->d->ndim;
+  for (i = 1; i <= ndim; i++) { /* from the last axis on */
+    const int64_t a = i <= x->d->ndim ? x->d->v[x->d->ndim - i] : 1, b = i <= n ? to[n - i] : 1;
+    size[ndim - i] = b == 1 || b == -1 ? a : b;
+  }
+  vram__draft_op(m->d, VRAM_OP_expand);
+  vram__draft_in(m->d, x);
+  vram__draft_shape(m->d, size, ndim);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_tile(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  uint32_t n;
+  const int64_t *const times = vram__onnx_list(m, s, "", 1, &n);
+  if (!x)
+    return 0;
+  if (!times || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "repeats that are not known");
+  vram__draft_op(m->d, VRAM_OP_repeat);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "repeats", times, n);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* F.pad names the last axis first, and leaves the first ones out. */
+VRAM__FN int vram__onnx_map_pad(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t pad[2 * VRAM_MAX_AXES];
+  uint32_t n, axes, i, k = 0;
+  const int64_t *const v = vram__onnx_list(m, s, "pads", 1, &n), *const axis = vram__onnx_list(
+                                                                     m, s, "axes", 3, &axes);
+  if (!x)
+    return 0;
+  if (!v || m->unknown || n != 2 * (axis ? axes : x->d->ndim))
+    return vram__onnx_refuse(m, "pads that are not known");
+  vram__memory_zero(pad, sizeof pad);
+  for (i = 0; i < n / 2; i++) {
+    const int64_t a = vram__onnx_axis(axis ? axis[i] : i, x->d->ndim);
+    uint32_t at;
+    if (a < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+    at = x->d->ndim - 1 - (uint32_t)a;
+    pad[2 * at] = v[i];
+    pad[2 * at + 1] = v[n / 2 + i];
+    if ((v[i] || v[n / 2 + i]) && k < at + 1)
+      k = at + 1;
+  }
+  if (!k)
+    return vram__onnx_pass(m, s, s->in[0]);
+  vram__draft_op(m->d, VRAM_OP_pad);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "pad", pad, 2 * k);
+  if (vram__onnx_attr_is(s, "mode", "reflect"))
+    vram__draft_word(m->d, "mode", "reflect");
+  else if (vram__onnx_attr_is(s, "mode", "edge"))
+    vram__draft_word(m->d, "mode", "replicate");
+  else if (vram__onnx_attr_is(s, "mode", "wrap"))
+    vram__draft_word(m->d, "mode", "circular");
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* What a Resize gives: sizes, or scales of them. 0: neither is known. */
+static int vram__onnx_resize_sizes(const vram__onnx_step *s, const vram_value *x, int64_t *size) {
+  const int old = vram__text_is(s->node->op, s->node->op_len, "Upsample") || s->nin < 3;
+  const vram__onnx_cell *const scales = vram__onnx_in(s, old ? 1 : 2), *const sizes =
+                                                                           vram__onnx_in(s, 3);
+  uint32_t n = 0, i;
+  const int64_t *const to = sizes ? vram__onnx_known(sizes, &n) : NULL;
+  if (vram__onnx_attr(s, "axes"))
+    return 0;
+  for (i = 0; i < x->d->ndim; i++) {
+    if (to && n == x->d->ndim)
+      size[i] = to[i];
+    else if (scales && scales->tensor && scales->tensor->reals &&
+             scales->tensor->numel == x->d->ndim && scales->tensor->reals[i] > 0 &&
+             scales->tensor->reals[i] < 1e6 && x->d->v[i] < INT64_C(1) << 32)
+      size[i] = (int64_t)((double)x->d->v[i] * scales->tensor->reals[i]);
+    else
+      return 0;
+  }
+  return 1;
+}
+
+VRAM__FN int vram__onnx_map_resize(vram__onnx_job *m, vram__onnx_step *s) {
+  static const char *const mode[] = {"linear", "bilinear", "trilinear"};
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t size[VRAM_MAX_AXES];
+  if (!x)
+    return 0;
+  if (x->d->ndim < 3 || x->d->ndim > 5 || !vram__onnx_resize_sizes(s, x, size) ||
+      size[0] != x->d->v[0] || size[1] != x->d->v[1])
+    return vram__onnx_refuse(m, "sizes that are not known, or of samples and channels");
+  vram__draft_op(m->d, VRAM_OP_interpolate);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "size", size + 2, x->d->ndim - 2u);
+  if (vram__onnx_attr_is(s, "mode", "linear"))
+    vram__draft_word(m->d, "mode", mode[x->d->ndim - 3]);
+  else if (vram__onnx_attr_is(s, "mode", "cubic"))
+    vram__draft_word(m->d, "mode", "bicubic");
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_range(vram__onnx_job *m, vram__onnx_step *s) {
+  int64_t at[3], count;
+  uint32_t i, n;
+  for (i = 0; i < 3; i++) {
+    const vram__onnx_cell *const c = vram__onnx_in(s, i);
+    const int64_t *const v = c ? vram__onnx_known(c, &n) : NULL;
+    if (!v || n != 1 || *v < -(INT64_C(1) << 40) || *v > INT64_C(1) << 40)
+      return vram__onnx_refuse(m, "bounds that are not known");
+    at[i] = *v;
+  }
+  if (!at[2])
+    return vram__onnx_refuse(m, "a step of 0");
+  count = at[2] > 0 ? vram__div_up(at[1] - at[0], at[2]) : vram__div_up(at[0] - at[1], -at[2]);
+  count = count < 0 ? 0 : count;
+  vram__draft_op(m->d, VRAM_OP_arange);
+  vram__draft_shape(m->d, &count, 1);
+  vram__draft_word(m->d, "dtype", vram_dtype_name(vram__onnx_dtype(s->in[0])));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_constant_of_shape(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, "value");
+  uint32_t n;
+  const int64_t *const size = vram__onnx_list(m, s, "", 0, &n);
+  const vram_dtype dtype = a && a->tensor ? a->tensor->dtype : VRAM_F32;
+  if (!size || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "a shape that is not known");
+  vram__draft_op(m->d, VRAM_OP_full);
+  vram__draft_shape(m->d, size, n);
+  if (dtype != m->dtype)
+    vram__draft_word(m->d, "dtype", vram_dtype_name(dtype));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_shuffle(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, s->row->op == VRAM_OP_pixel_shuffle ? "upscale_factor" : "downscale_factor",
+                  vram__onnx_attr_int(s, "blocksize", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* >>convert/onnx_rows    a row of each ONNX operator that has a word */
+
+#define VRAM__ROW_OF(name, map, op)                                                                \
+  { name, vram__onnx_map_##map, VRAM_OP_##op }
+static const vram__onnx_row vram__onnx_rows[] = {
+    VRAM__ROW_OF("Abs", unary, abs),
+    VRAM__ROW_OF("Acos", unary, acos),
+    VRAM__ROW_OF("Add", binary, add),
+    VRAM__ROW_OF("And", binary, logical_and),
+    VRAM__ROW_OF("ArgMax", arg, argmax),
+    VRAM__ROW_OF("ArgMin", arg, argmin),
+    VRAM__ROW_OF("Asin", unary, asin),
+    VRAM__ROW_OF("Asinh", unary, asinh),
+    VRAM__ROW_OF("Atan", unary, atan),
+    VRAM__ROW_OF("Atanh", unary, atanh),
+    VRAM__ROW_OF("AveragePool", pool, avg_pool2d),
+    VRAM__ROW_OF("BatchNormalization", batch_norm, batch_norm),
+    VRAM__ROW_OF("Cast", cast, to),
+    VRAM__ROW_OF("CastLike", cast, type_as),
+    VRAM__ROW_OF("Ceil", unary, round),
+    VRAM__ROW_OF("Celu", unary, celu),
+    VRAM__ROW_OF("Clip", clip, clamp),
+    VRAM__ROW_OF("Concat", concat, cat),
+    VRAM__ROW_OF("ConstantOfShape", constant_of_shape, full),
+    VRAM__ROW_OF("Conv", conv, conv2d),
+    VRAM__ROW_OF("ConvTranspose", conv, conv_transpose2d),
+    VRAM__ROW_OF("Cos", unary, cos),
+    VRAM__ROW_OF("Cosh", unary, cosh),
+    VRAM__ROW_OF("CumSum", cumsum, cumsum),
+    VRAM__ROW_OF("DepthToSpace", shuffle, pixel_shuffle),
+    VRAM__ROW_OF("DequantizeLinear", quantize, to),
+    VRAM__ROW_OF("Div", binary, div),
+    VRAM__ROW_OF("Dropout", dropout, dropout),
+    VRAM__ROW_OF("Einsum", einsum, einsum),
+    VRAM__ROW_OF("Elu", unary, elu),
+    VRAM__ROW_OF("Equal", binary, eq),
+    VRAM__ROW_OF("Erf", unary, erf),
+    VRAM__ROW_OF("Exp", unary, exp),
+    VRAM__ROW_OF("Expand", expand, expand),
+    VRAM__ROW_OF("Flatten", flatten, reshape),
+    VRAM__ROW_OF("Floor", unary, round),
+    VRAM__ROW_OF("GRU", rnn, gru),
+    VRAM__ROW_OF("Gather", gather, index_select),
+    VRAM__ROW_OF("GatherElements", gather_elements, gather),
+    VRAM__ROW_OF("Gelu", gelu, gelu),
+    VRAM__ROW_OF("Gemm", gemm, addmm),
+    VRAM__ROW_OF("GlobalAveragePool", global_pool, adaptive_avg_pool2d),
+    VRAM__ROW_OF("GlobalMaxPool", global_pool, adaptive_max_pool2d),
+    VRAM__ROW_OF("Greater", binary, gt),
+    VRAM__ROW_OF("GreaterOrEqual", binary, ge),
+    VRAM__ROW_OF("GroupNormalization", group_norm, group_norm),
+    VRAM__ROW_OF("HardSigmoid", unary, hardsigmoid),
+    VRAM__ROW_OF("HardSwish", unary, hardswish),
+    VRAM__ROW_OF("Identity", identity, detach),
+    VRAM__ROW_OF("InstanceNormalization", instance_norm, instance_norm),
+    VRAM__ROW_OF("IsNaN", is_nan, ne),
+    VRAM__ROW_OF("LRN", lrn, local_response_norm),
+    VRAM__ROW_OF("LSTM", rnn, lstm),
+    VRAM__ROW_OF("LayerNormalization", layer_norm, layer_norm),
+    VRAM__ROW_OF("LeakyRelu", unary, leaky_relu),
+    VRAM__ROW_OF("Less", binary, lt),
+    VRAM__ROW_OF("LessOrEqual", binary, le),
+    VRAM__ROW_OF("Log", unary, log),
+    VRAM__ROW_OF("LogSoftmax", softmax, log_softmax),
+    VRAM__ROW_OF("MatMul", matmul, matmul),
+    VRAM__ROW_OF("Max", variadic, maximum),
+    VRAM__ROW_OF("MaxPool", pool, max_pool2d),
+    VRAM__ROW_OF("Min", variadic, minimum),
+    VRAM__ROW_OF("Mish", unary, mish),
+    VRAM__ROW_OF("Mod", binary, remainder),
+    VRAM__ROW_OF("Mul", binary, mul),
+    VRAM__ROW_OF("Neg", unary, neg),
+    VRAM__ROW_OF("Not", unary, logical_not),
+    VRAM__ROW_OF("Or", binary, logical_or),
+    VRAM__ROW_OF("PRelu", prelu, prelu),
+    VRAM__ROW_OF("Pad", pad, pad),
+    VRAM__ROW_OF("Pow", binary, pow),
+    VRAM__ROW_OF("QuantizeLinear", quantize, to),
+    VRAM__ROW_OF("RMSNormalization", layer_norm, rms_norm),
+    VRAM__ROW_OF("RNN", rnn, rnn),
+    VRAM__ROW_OF("Range", range, arange),
+    VRAM__ROW_OF("Reciprocal", unary, reciprocal),
+    VRAM__ROW_OF("ReduceL1", reduce, norm),
+    VRAM__ROW_OF("ReduceL2", reduce, norm),
+    VRAM__ROW_OF("ReduceLogSumExp", reduce, logsumexp),
+    VRAM__ROW_OF("ReduceMax", reduce, amax),
+    VRAM__ROW_OF("ReduceMean", reduce, mean),
+    VRAM__ROW_OF("ReduceMin", reduce, amin),
+    VRAM__ROW_OF("ReduceProd", reduce, prod),
+    VRAM__ROW_OF("ReduceSum", reduce, sum),
+    VRAM__ROW_OF("Relu", unary, relu),
+    VRAM__ROW_OF("Reshape", reshape, reshape),
+    VRAM__ROW_OF("Resize", resize, interpolate),
+    VRAM__ROW_OF("Round", unary, round),
+    VRAM__ROW_OF("ScatterElements", scatter, scatter),
+    VRAM__ROW_OF("ScatterND", scatter_nd, custom),
+    VRAM__ROW_OF("Selu", unary, selu),
+    VRAM__ROW_OF("Sigmoid", unary, sigmoid),
+    VRAM__ROW_OF("Sign", unary, sign),
+    VRAM__ROW_OF("Sin", unary, sin),
+    VRAM__ROW_OF("Sinh", unary, sinh),
+    VRAM__ROW_OF("Slice", slice, slice),
+    VRAM__ROW_OF("Softmax", softmax, softmax),
+    VRAM__ROW_OF("Softplus", unary, softplus),
+    VRAM__ROW_OF("Softsign", unary, softsign),
+    VRAM__ROW_OF("SpaceToDepth", shuffle, pixel_unshuffle),
+    VRAM__ROW_OF("Split", split, split),
+    VRAM__ROW_OF("Sqrt", unary, sqrt),
+    VRAM__ROW_OF("Squeeze", squeeze, squeeze),
+    VRAM__ROW_OF("Sub", binary, sub),
+    VRAM__ROW_OF("Sum", variadic, add),
+    VRAM__ROW_OF("Swish", unary, silu),
+    VRAM__ROW_OF("Tan", unary, tan),
+    VRAM__ROW_OF("Tanh", unary, tanh),
+    VRAM__ROW_OF("ThresholdedRelu", unary, threshold),
+    VRAM__ROW_OF("Tile", tile, repeat),
+    VRAM__ROW_OF("TopK", topk, topk),
+    VRAM__ROW_OF("Transpose", transpose, permute),
+    VRAM__ROW_OF("Trilu", trilu, tril),
+    VRAM__ROW_OF("Unsqueeze", unsqueeze, unsqueeze),
+    VRAM__ROW_OF("Upsample", resize, interpolate),
+    VRAM__ROW_OF("Where", where, where),
+    VRAM__ROW_OF("Xor", binary, ne),
+};
+
+/* NULL: no word. Of the usual operators, and of Microsoft's those that have the same meaning. */
+VRAM__FN const vram__onnx_row *vram__onnx_row_of(const vram_file_node *n) {
+  const size_t count = sizeof vram__onnx_rows / sizeof *vram__onnx_rows;
+  size_t i;
+  if (n->domain_len && !vram__text_is(n->domain, n->domain_len, "ai.onnx") &&
+      !(vram__text_is(n->domain, n->domain_len, "com.microsoft") &&
+        vram__text_is(n->op, n->op_len, "Gelu")))
+    return NULL;
+  for (i = 0; i < count; i++)
+    if (vram__text_is(n->op, n->op_len, vram__onnx_rows[i].name))
+      return vram__onnx_rows + i;
+  return NULL;
+}
+
+/* >>convert/onnx_text    an ONNX model as text: its values and nodes, dims, outputs */
+
+/* ---- the model, once ---- */
+
+static vram__onnx_cell *vram__onnx_cell_of(vram__onnx_job *m, const char *name, uint32_t len) {
+  vram__onnx_cell *c = (vram__onnx_cell *)(uintptr_t)vram__names_find(&m->cells, name, len);
+  if (c || !len)
+    return c;
+  c = (vram__onnx_cell *)vram__draft_take(m->d, sizeof *c);
+  if (!c)
+    return NULL;
+  vram__memory_zero(c, sizeof *c);
+  c->name = name;
+  c->len = len;
+  return vram__names_add(&m->d->room, &m->d->r, &m->cells, name, len, c) ? c : NULL;
+}
+
+static void vram__onnx_list_cells(vram__onnx_job *m, const vram_file_name *first,
+                                  vram__onnx_cell ***to, uint32_t *count) {
+  const vram_file_name *n;
+  uint32_t i = 0;
+  for (n = first; n; n = n->next)
+    i++;
+  *count = i;
+  *to = (vram__onnx_cell **)vram__draft_take(m->d, i * (uint64_t)sizeof **to);
+  for (n = first, i = 0; *to && n; n = n->next)
+    (*to)[i++] = vram__onnx_cell_of(m, n->name, n->len);
+}
+
+/* A Constant node's tensor; NULL: it has none that is known. */
+static const vram_file_tensor *vram__onnx_constant_of(vram__onnx_job *m, const vram__onnx_step *s) {
+  const vram_file_attribute *const a = s->node->attribute;
+  vram_file_tensor *t;
+  int64_t *v;
+  double *real;
+  if (!a || a->kind == VRAM_ATTRIBUTE_TENSOR)
+    return a ? a->tensor : NULL;
+  if (a->kind != VRAM_ATTRIBUTE_INT && a->kind != VRAM_ATTRIBUTE_FLOAT &&
+      !(a->kind == VRAM_ATTRIBUTE_INTS && a->ints))
+    return NULL;
+  t = (vram_file_tensor *)vram__draft_take(m->d, sizeof *t);
+  v = (int64_t *)vram__draft_take(m->d, 8);
+  real = (double *)vram__draft_take(m->d, 8);
+  if (!t || !v || !real)
+    return NULL;
+  vram__memory_zero(t, sizeof *t);
+  t->dtype = a->kind == VRAM_ATTRIBUTE_FLOAT ? VRAM_F32 : VRAM_I64;
+  t->ndim = a->kind == VRAM_ATTRIBUTE_INTS;
+  t->numel = t->ndim ? a->count : 1;
+  t->size[0] = (int64_t)t->numel;
+  *v = a->i;
+  *real = (double)a->f;
+  t->ints = t->dtype == VRAM_F32 ? NULL : t->ndim ? a->ints : v;
+  t->reals = t->dtype == VRAM_F32 ? real : NULL;
+  return t;
+}
+
+static void vram__onnx_steps(vram__onnx_job *m) {
+  const vram_file_node *n = m->f->node_first;
+  uint64_t k;
+  uint32_t i;
+  m->step = (vram__onnx_step *)vram__draft_take(m->d, m->f->nnode * sizeof *m->step);
+  for (k = 0; m->step && k < m->f->nnode && !m->d->r.result; k++, n = n->next) {
+    vram__onnx_step *const s = m->step + k;
+    vram__memory_zero(s, sizeof *s);
+    s->node = n;
+    s->row = vram__onnx_row_of(n);
+    vram__onnx_list_cells(m, n->input, &s->in, &s->nin);
+    vram__onnx_list_cells(m, n->output, &s->out, &s->nout);
+    for (i = 0; s->in && i < s->nin; i++)
+      if (s->in[i]) {
+        s->in[i]->uses++;
+        s->in[i]->user = s;
+      }
+    if (s->out && s->nout && s->out[0] && vram__text_is(n->op, n->op_len, "Constant"))
+      s->out[0]->tensor = vram__onnx_constant_of(m, s);
+  }
+}
+
+/* The dtype of most elements of floating point. */
+static vram_dtype vram__onnx_model_dtype(const vram_file *f) {
+  uint64_t f16 = 0, bf16 = 0, others = 0;
+  const vram_file_tensor *t;
+  for (t = f->tensor_first; t; t = t->next)
+    if (t->dtype == VRAM_F16)
+      f16 += t->numel;
+    else if (t->dtype == VRAM_BF16)
+      bf16 += t->numel;
+    else if (t->dtype == VRAM_F32)
+      others += t->numel;
+  return f16 > bf16 && f16 > others ? VRAM_F16 : bf16 > others ? VRAM_BF16 : VRAM_F32;
+}
+
+/* The size of an axis that the file leaves open. 0: an error. */
+static int vram__onnx_dim(vram__onnx_job *m, const vram_file_operand *o, uint32_t axis,
+                          const vram_dim *set, uint32_t nset) {
+  vram__draft *const d = m->d;
+  char text[VRAM_MAX_NAME];
+  const char *name = o->symbol[axis];
+  uint32_t len = o->symbol_len[axis], i, n = 0;
+  vram__draft_dim *dim;
+  if (!name) { /* x.0 */
+    vram__text_put(text, sizeof text, &n, o->name, o->name_len < 200 ? o->name_len : 200);
+    vram__text_puts(text, sizeof text, &n, ".");
+    vram__text_putu(text, sizeof text, &n, axis);
+    name = text;
+    len = n;
+  }
+  for (i = 0; i < d->ndim; i++)
+    if (d->dim[i].len == len && vram__text_equal(d->dim[i].name, name, len))
+      return 1;
+  if (d->ndim == VRAM__DRAFT_DIMS)
+    return vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "more than 8 open sizes"), 0;
+  dim = d->dim + d->ndim;
+  dim->label = vram__draft_label(d, name, len);
+  if (!dim->label)
+    return 0;
+  dim->name = o->symbol[axis] ? o->symbol[axis] : dim->label;
+  dim->len = o->symbol[axis] ? len : vram__text_len(dim->label);
+  dim->value = axis ? -1 : 1;
+  for (i = 0; i < nset; i++)
+    if (set[i].name ? vram__text_is(name, len, set[i].name) ||
+                          vram__text_is(dim->label, vram__text_len(dim->label), set[i].name)
+                    : !d->ndim) {
+      dim->value = set[i].value;
+      dim->is_set = 1;
+    }
+  d->ndim++;
+  if (dim->value >= 0)
+    return 1;
+  vram__reader_fail(&d->r, VRAM_ERR_SHAPE, 0, "the size '");
+  d->r.error->has_offset = 0;
+  vram__error_quote(d->r.error, name, len);
+  vram__error_text(d->r.error, "' of input '");
+  vram__error_quote(d->r.error, o->name, o->name_len < 64 ? o->name_len : 64);
+  vram__error_text(d->r.error, "' is open, expected --dim ");
+  vram__error_quote(d->r.error, dim->label, vram__text_len(dim->label));
+  vram__error_text(d->r.error, "=N");
+  return 0;
+}
+
+static int vram__onnx_is_input(const vram_file_operand *o, const vram__onnx_cell *c) {
+  return o->role == VRAM_OPERAND_INPUT && c && !c->tensor;
+}
+
+static void vram__onnx_operands(vram__onnx_job *m, const vram_dim *set, uint32_t nset) {
+  const vram_file_operand *o;
+  const vram_file_tensor *t;
+  uint32_t i;
+  for (t = m->f->tensor_first; t && !m->d->r.result; t = t->next) {
+    vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
+    if (c)
+      c->tensor = t;
+  }
+  for (o = m->f->operand_first; o && !m->d->r.result; o = o->next) {
+    vram__onnx_cell *const c = vram__onnx_cell_of(m, o->name, o->name_len);
+    if (!c)
+      continue;
+    if (o->has_shape || !c->said)
+      c->said = o;
+    c->is_output |= o->role == VRAM_OPERAND_OUTPUT;
+    for (i = 0; vram__onnx_is_input(o, c) && i < o->ndim; i++)
+      if (o->size[i] < 0 && !vram__onnx_dim(m, o, i, set, nset))
+        return;
+  }
+}
+
+/* What --dim names must be there. */
+static int vram__onnx_dims_known(const vram__onnx_job *m, const vram_dim *set, uint32_t nset) {
+  const vram__draft *const d = m->d;
+  uint32_t i, k;
+  for (i = 0; i < nset; i++) {
+    for (k = 0; set[i].name && k < d->ndim; k++)
+      if (vram__text_is(d->dim[k].name, d->dim[k].len, set[i].name) ||
+          vram__text_is(d->dim[k].label, vram__text_len(d->dim[k].label), set[i].name))
+        break;
+    if (set[i].name ? k < d->ndim : d->ndim)
+      continue;
+    vram__error_begin(d->r.error, VRAM_ERR_NAME, 0, "no size is open");
+    if (set[i].name) {
+      vram__error_text(d->r.error, " under the name '");
+      vram__error_quote(d->r.error, set[i].name, vram__text_len(set[i].name));
+      vram__error_text(d->r.error, "'");
+    }
+    return 0;
+  }
+  return 1;
+}
+
+/* ---- a run ---- */
+
+/* A shape that the file says; 0: it does not, or not here. */
+static int vram__onnx_said(const vram__onnx_job *m, const vram__onnx_cell *c, int64_t *size) {
+  const vram_file_operand *const o = c->said;
+  uint32_t i, k;
+  if (!o || !o->has_shape)
+    return 0;
+  for (i = 0; i < o->ndim; i++) {
+    size[i] = o->size[i];
+    for (k = 0; o->size[i] < 0 && k < m->d->ndim; k++)
+      if (o->symbol[i] ? m->d->dim[k].len == o->symbol_len[i] &&
+                             vram__text_equal(m->d->dim[k].name, o->symbol[i], o->symbol_len[i])
+                       : o->role == VRAM_OPERAND_INPUT)
+        break;
+    if (o->size[i] < 0 && k < m->d->ndim && o->symbol[i])
+      size[i] = m->d->dim[k].now;
+    if (size[i] < 0)
+      return 0;
+  }
+  return 1;
+}
+
+/* An axis of an input that has no name is called x.0. */
+static int64_t vram__onnx_open_size(const vram__onnx_job *m, const vram_file_operand *o,
+                                    uint32_t axis) {
+  char text[VRAM_MAX_NAME];
+  const char *name = o->symbol[axis];
+  uint32_t n = o->symbol_len[axis], i;
+  if (!name) {
+    n = 0;
+    vram__text_put(text, sizeof text, &n, o->name, o->name_len < 200 ? o->name_len : 200);
+    vram__text_puts(text, sizeof text, &n, ".");
+    vram__text_putu(text, sizeof text, &n, axis);
+    name = text;
+  }
+  for (i = 0; i < m->d->ndim; i++)
+    if (m->d->dim[i].len == n && vram__text_equal(m->d->dim[i].name, name, n))
+      return m->d->dim[i].now;
+  return 0;
+}
+
+static void vram__onnx_input(vram__onnx_job *m, vram__onnx_cell *c, const vram_file_operand *o) {
+  vram__draft *const d = m->d;
+  const vram_dtype dtype = o->dtype ? o->dtype : VRAM_F32;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  c->label = vram__draft_label(d, c->name, c->len);
+  if (!c->label)
+    return;
+  vram__draft_open(d);
+  vram__draft_text(d, "input ");
+  vram__draft_text(d, c->label);
+  vram__draft_text(d, dtype == m->dtype && dtype != VRAM_F32 ? " model" : " ");
+  if (dtype != m->dtype || dtype == VRAM_F32)
+    vram__draft_text(d, vram_dtype_name(dtype));
+  vram__draft_text(d, " [");
+  for (i = 0; i < o->ndim; i++) {
+    size[i] = o->size[i] < 0 ? vram__onnx_open_size(m, o, i) : o->size[i];
+    vram__draft_text(d, i ? "," : "");
+    vram__draft_number(d, size[i]);
+  }
+  vram__draft_text(d, "]");
+  vram__draft_close(d);
+  c->value = vram_graph_input(&d->g, c->label,
+                              dtype == m->dtype && dtype != VRAM_F32 ? VRAM_DTYPE_MODEL : dtype,
+                              o->ndim, size, 0);
+  if (!c->value && !d->r.result) {
+    vram__reader_fail(&d->r, d->g.error.code, 0, "input '");
+    d->r.error->has_offset = 0;
+    vram__error_quote(d->r.error, c->name, c->len < 64 ? c->len : 64);
+    vram__error_text(d->r.error, "': ");
+    vram__error_text(d->r.error, d->g.error.text);
+  }
+}
+
+/* Where no line was possible: the node, and why. */
+static void vram__onnx_fail(vram__onnx_job *m, const vram__onnx_step *s, const char *why) {
+  vram_error *const e = m->d->r.error;
+  const vram_file_node *const n = s->node;
+  if (m->d->r.result)
+    return;
+  vram__reader_fail(&m->d->r, VRAM_ERR_UNSUPPORTED, n->offset, "node '");
+  vram__error_quote(e, n->name, n->name_len < 64 ? n->name_len : 64);
+  vram__error_text(e, "' (");
+  vram__error_quote(e, n->op, n->op_len < 40 ? n->op_len : 40);
+  vram__error_text(e, "): ");
+  vram__error_text(e, s->row ? why : "an operator without a word");
+  vram__error_text(e, ", and the file does not say what shape it gives");
+}
+
+/* A custom line for each output, of the shape that the file says. */
+static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__draft *const d = m->d;
+  int64_t size[VRAM_MAX_AXES];
+  char comment[96], why[sizeof d->why];
+  uint32_t i, k, n = 0, len = 0;
+  vram__text_puts(why, sizeof why, &len, d->why);
+  for (i = 0; i < s->nin && i < 16; i++)
+    if (s->in[i])
+      vram__onnx_value_of(m, s->in[i]);
+  vram__text_puts(comment, sizeof comment, &n, "ONNX ");
+  for (i = 0; i < s->node->op_len && i < 64; i++) {
+    const char c = s->node->op[i];
+    vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
+                   1);
+  }
+  comment[n] = 0;
+  for (i = 0; i < s->nout && !d->r.result; i++) {
+    vram__onnx_cell *const out = s->out[i];
+    const char *label;
+    if (!out || (!out->uses && !out->is_output))
+      continue;
+    if (!vram__onnx_said(m, out, size)) {
+      vram__onnx_fail(m, s, why);
+      return;
+    }
+    label = out->label ? out->label : vram__draft_label(d, out->name, out->len);
+    if (!label)
+      return;
+    vram__draft_op(d, VRAM_OP_custom);
+    for (k = 0; k < s->nin && k < 16; k++)
+      if (s->in[k] && s->in[k]->value)
+        vram__draft_in(d, s->in[k]->value);
+    vram__draft_shape(d, size, out->said->ndim);
+    vram__draft_word(d, "dtype", vram_dtype_name(out->said->dtype ? out->said->dtype : m->dtype));
+    out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
+    if (!out->value)
+      vram__onnx_fail(m, s, why);
+  }
+}
+
+/* What this node had made before it failed goes. */
+typedef struct vram__onnx_mark {
+  vram_graph g;
+  vram__draft_line *last, *at;
+  uint8_t differs;
+} vram__onnx_mark;
+
+static void vram__onnx_back(vram__onnx_job *m, const vram__onnx_mark *b) {
+  vram__draft *const d = m->d;
+  d->g = b->g;
+  if (d->g.last)
+    d->g.last->next = NULL;
+  if (d->g.param_last)
+    d->g.param_last->next = NULL;
+  d->at = b->at;
+  d->differs = b->differs;
+  if (d->run)
+    return;
+  d->last = b->last;
+  if (d->last)
+    d->last->next = NULL;
+  else
+    d->first = NULL;
+}
+
+static void vram__onnx_node_line(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__draft *const d = m->d;
+  vram__onnx_mark before;
+  vram__onnx_cell *c;
+  uint32_t i;
+  if (s->done == d->run + 1 || (s->nout && s->out[0] && s->out[0]->tensor && !s->nin))
+    return;
+  if (vram__onnx_fold(m, s) || d->r.result)
+    return;
+  before.g = d->g;
+  before.last = d->last;
+  before.at = d->at;
+  before.differs = d->differs;
+  d->why[0] = 0;
+  if (s->row && s->nout && s->out[0] && s->row->map(m, s))
+    return;
+  if (d->r.result)
+    return;
+  for (i = 0; i < s->nin; i++) /* lines of constants go, too */
+    for (c = s->in[i]; c; c = c->same)
+      if (c->value && c->value->node && c->value->node->index >= before.g.nnode)
+        c->value = NULL;
+  vram__onnx_back(m, &before);
+  vram__onnx_custom(m, s);
+}
+
+static void vram__onnx_outputs(vram__onnx_job *m) {
+  vram__draft *const d = m->d;
+  const vram_file_operand *o;
+  uint32_t n = 0;
+  for (o = m->f->operand_first; o && !d->r.result; o = o->next)
+    if (o->role == VRAM_OPERAND_OUTPUT)
+      vram__onnx_value_of(m, vram__onnx_cell_of(m, o->name, o->name_len));
+  vram__draft_open(d);
+  vram__draft_text(d, "output");
+  for (o = m->f->operand_first; o && !d->r.result; o = o->next) {
+    const vram__onnx_cell *const c =
+        o->role == VRAM_OPERAND_OUTPUT ? vram__onnx_cell_of(m, o->name, o->name_len) : NULL;
+    if (!c || !c->value)
+      continue;
+    vram__draft_text(d, " ");
+    vram__draft_letters(d, c->value->name, c->value->name_len);
+    n++;
+  }
+  if (n)
+    vram__draft_close(d);
+}
+
+/* What the last run knew of values is forgotten; constants stay. */
+static void vram__onnx_forget(vram__onnx_job *m) {
+  uint64_t i;
+  for (i = 0; i < m->cells.room; i++) {
+    vram__onnx_cell *const c = (vram__onnx_cell *)(uintptr_t)m->cells.place[i].what;
+    if (!c)
+      continue;
+    if (c->same)
+      c->tensor = NULL;
+    c->same = NULL;
+    c->value = NULL;
+    c->ints = NULL;
+    c->label = NULL;
+  }
+}
+
+static void vram__onnx_run(vram__draft *d, void *user) {
+  vram__onnx_job *const m = (vram__onnx_job *)user;
+  const vram_file_operand *o;
+  uint64_t i;
+  vram__onnx_forget(m);
+  if (m->dtype != VRAM_F32)
+    vram_graph_dtype(&d->g, m->dtype);
+  for (o = m->f->operand_first; o && !d->r.result; o = o->next) {
+    vram__onnx_cell *const c = vram__onnx_cell_of(m, o->name, o->name_len);
+    if (vram__onnx_is_input(o, c))
+      vram__onnx_input(m, c, o);
+  }
+  for (i = 0; i < m->f->nnode && !d->r.result && !d->differs; i++)
+    vram__onnx_node_line(m, m->step + i);
+  if (!d->r.result)
+    vram__onnx_outputs(m);
+}
+
+/* ---- all of it ---- */
+
+static void vram__onnx_head(const vram__onnx_job *m, char *to, uint32_t cap) {
+  const vram_file_value *const name = vram_file_get(m->f, "graph.name", 10);
+  uint32_t n = 0, i;
+  vram__text_puts(to, cap, &n, "# of an ONNX model, opset ");
+  vram__text_puti(to, cap, &n, m->opset);
+  vram__text_puts(to, cap, &n, "\n");
+  if (!name || name->kind != VRAM_VALUE_TEXT || !name->count)
+    vram__text_puts(to, cap, &n, "model onnx");
+  else {
+    vram__text_puts(to, cap, &n, vram__name_start(*name->text) ? "model " : "model _");
+    for (i = 0; i < name->count && i < 64; i++) {
+      const char c = name->text[i];
+      vram__text_put(to, cap, &n,
+                     vram__name_start(c) || vram__digit(c) || c == '.' || c == '/' ? &c : "_", 1);
+    }
+  }
+  if (m->dtype != VRAM_F32) {
+    vram__text_puts(to, cap, &n, " dtype=");
+    vram__text_puts(to, cap, &n, vram_dtype_name(m->dtype));
+  }
+  vram__text_puts(to, cap, &n, "\n");
+}
+
+VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, uint32_t nset,
+                                     void *mem, uint64_t bytes, const vram_sink *sink,
+                                     vram_error *e) {
+  vram_error unread;
+  const vram_file_value *const opset = vram_file_get(f, "opset_import.ai.onnx", 20);
+  vram__onnx_job m;
+  char head[256];
+  vram_result r;
+  e = e ? e : &unread;
+  vram__error_clear(e);
+  if (f->format != VRAM_FILE_ONNX)
+    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, "no ONNX model");
+  vram__memory_zero(&m, sizeof m);
+  m.f = f;
+  m.opset = opset ? opset->number.i : 1;
+  m.dtype = vram__onnx_model_dtype(f);
+  m.d = vram__draft_begin(mem, bytes, e);
+  if (!m.d)
+    return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+  vram__onnx_operands(&m, set, nset);
+  if (!m.d->r.result && !vram__onnx_dims_known(&m, set, nset))
+    return e->code;
+  if (!m.d->r.result)
+    vram__onnx_steps(&m);
+  r = m.d->r.result ? m.d->r.result : vram__draft_runs(m.d, vram__onnx_run, &m);
+  if (r)
+    return r;
+  vram__onnx_head(&m, head, sizeof head);
+  return vram__draft_write(m.d, sink, head);
+}
+
+#endif /* VRAM_NO_MODEL */
 
 #endif /* VRAM_NO_READ */
 
