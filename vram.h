@@ -59025,6 +59025,7 @@ typedef struct vram__llama {
   uint32_t n_head_kv_max;
   uint32_t n_swa; /* 0: no window */
   uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
   uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
@@ -59056,6 +59057,8 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
                                                                        uint32_t len);
 
 /* hparams.c */
+VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key);
+VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
@@ -59232,13 +59235,25 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 
 enum { VRAM__LLAMA_KEY = 160 };
 
-static const vram_file_value *vram__llama_get(const vram__llama *l, const char *key) {
+VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key) {
   char name[VRAM__LLAMA_KEY];
   uint32_t n = 0;
   vram__text_put(name, sizeof name, &n, l->arch, l->arch_len);
   vram__text_puts(name, sizeof name, &n, ".");
   vram__text_puts(name, sizeof name, &n, key);
   return vram_file_get(l->file, name, n);
+}
+
+/* 0: missing, or no number. */
+VRAM__FN double vram__llama_real(const vram__llama *l, const char *key) {
+  const vram_file_value *const v = vram__llama_get(l, key);
+  if (!v)
+    return 0;
+  if (v->kind == VRAM_VALUE_FLOAT)
+    return v->number.f;
+  return v->kind == VRAM_VALUE_INT                                  ? (double)v->number.i
+         : v->kind == VRAM_VALUE_UINT || v->kind == VRAM_VALUE_BOOL ? (double)v->number.u
+                                                                    : 0;
 }
 
 static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const char *key,
@@ -59302,6 +59317,8 @@ static const struct {
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
     {"expert_shared_count", offsetof(vram__llama, n_expert_shared)},
+    {"expert_group_count", offsetof(vram__llama, n_expert_group)},
+    {"expert_gating_func", offsetof(vram__llama, expert_gating)},
     {"expert_shared_feed_forward_length", offsetof(vram__llama, n_ff_shexp)},
     {"leading_dense_block_count", offsetof(vram__llama, n_layer_dense_lead)},
     {"attention.q_lora_rank", offsetof(vram__llama, n_lora_q)},
@@ -60443,7 +60460,15 @@ enum {
   VRAM__BUILD_INPUT_FIRST = 512u,    /* behind attention: the sum takes over the input's place */
   VRAM__BUILD_MEAN = 1024u,          /* LayerNorm, which is never in place */
   VRAM__BUILD_RELU_SQUARED = 2048u,
-  VRAM__BUILD_ROWS_NORM = 4096u /* output rows are chosen behind the output's norm */
+  VRAM__BUILD_ROWS_NORM = 4096u,     /* output rows are chosen behind the output's norm */
+  VRAM__BUILD_NORM_AFTER = 8192u,    /* attention and feed-forward have a norm behind them only */
+  VRAM__BUILD_ROPE_SLIDING = 16384u, /* layers that attend to everything have no positions */
+  VRAM__BUILD_ROPE_STEP = 32768u,    /* every fourth layer has none */
+  VRAM__BUILD_ROPE_FIRST = 65536u,   /* norms of Q and K are behind the positions */
+  VRAM__BUILD_SCALE_SUMS = 131072u,  /* what is added to the residual, if the file says so */
+  VRAM__BUILD_ATTENTION_NEXT = 262144u, /* parallel: attention is added before the input */
+  VRAM__BUILD_SIGMOID = 524288u,        /* of the router, if the file does not say which */
+  VRAM__BUILD_NORM_SAID = 1048576u      /* whether experts' weights add up to 1, the file says */
 };
 
 typedef struct vram__build {
@@ -60461,6 +60486,7 @@ typedef struct vram__build {
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
   int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
   uint8_t pins_attention;               /* to the host */
+  uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
 /* graph_node.c */
@@ -60500,6 +60526,10 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
+
+/* graph_known.c */
+VRAM__FN int vram__build_knows(const vram__llama *m);
+VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
@@ -61132,11 +61162,33 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 /* >>llama/graph_attention    attention over a cache, over a latent one, and without any
    (llama.cpp: llama-graph.cpp, build_attn and build_attn_mha; llama-kv-cache.cpp) */
 
-/* Q, K or V with heads apart; its own norm; rotated. */
-static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const char *norm) {
-  const vram__graph_node *n = vram__build_at(b, a);
-  int32_t i = vram__build_view(b, a, head, n->ne[0] / head, b->tokens);
-  return norm ? vram__build_norm(b, i, norm, NULL) : i;
+/* Q, K or V with heads apart. */
+static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
+  return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
+}
+
+/* Has this layer positions in Q and K? */
+static int vram__build_has_rope(const vram__build *b) {
+  if (b->flags & VRAM__BUILD_NO_ROPE)
+    return 0;
+  if ((b->flags & VRAM__BUILD_ROPE_STEP) && (b->il + 1) % 4 == 0)
+    return 0;
+  return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
+}
+
+/* Q or K with heads apart: a norm of the whole row before, or of each head; positions. */
+static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm) {
+  const vram_file_tensor *t = vram__build_weight(b, norm);
+  const int is_whole = t && t->ndim == 1 && (uint64_t)t->size[0] != head;
+  const int is_behind = (b->flags & VRAM__BUILD_ROPE_FIRST) != 0;
+  if (is_whole)
+    a = vram__build_norm(b, a, norm, NULL);
+  a = vram__build_head(b, a, head);
+  if (!is_whole && !is_behind)
+    a = vram__build_norm(b, a, norm, NULL);
+  if (vram__build_has_rope(b))
+    a = vram__build_rope(b, a);
+  return is_behind ? vram__build_norm(b, a, norm, NULL) : a;
 }
 
 /* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
@@ -61320,10 +61372,6 @@ typedef struct vram__build_qkv {
   int32_t q, k, v;
 } vram__build_qkv;
 
-static int32_t vram__build_turn(vram__build *b, int32_t a) {
-  return b->flags & VRAM__BUILD_NO_ROPE ? a : vram__build_rope(b, a);
-}
-
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
@@ -61344,9 +61392,9 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
 static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a = vram__build_products(b, x);
-  a.q = vram__build_turn(b, vram__build_head(b, a.q, y->head_k, "attn_q_norm.weight"));
-  a.k = vram__build_turn(b, vram__build_head(b, a.k, y->head_k, "attn_k_norm.weight"));
-  a.v = vram__build_head(b, a.v, y->head_v, NULL);
+  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight");
+  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight");
+  a.v = vram__build_head(b, a.v, y->head_v);
   if (b->flags & VRAM__BUILD_SCALE_Q)
     a.q = vram__build_map(b, a.q, -1);
   return a;
@@ -61508,7 +61556,7 @@ typedef struct vram__build_router {
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if (b->flags & VRAM__BUILD_LATE_SOFTMAX)
+  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
@@ -61571,6 +61619,7 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
 static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, uint64_t rows) {
   int32_t views[VRAM__BUILD_EXPERTS], sum;
   const uint32_t used = b->m->n_expert_used;
+  views[0] = all;
   for (uint32_t k = 0; k < used; k++) {
     views[k] = vram__build_view(b, all, width, rows, 1);
     vram__build_expand(b, views[k]);
@@ -61597,9 +61646,21 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1) /* fused as well: both live until the last sum */
+  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
+}
+
+/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
+  const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
+  int32_t i;
+  if (!t)
+    return shared;
+  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  vram__build_source(b, i, x);
+  i = vram__build_map(b, vram__build_map(b, i, -1), i);
+  return vram__build_map(b, shared, i);
 }
 
 /* What a layer has of these. */
@@ -61615,7 +61676,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
   shared = vram__build_between(b, gate, shared, 0);
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
-  return vram__build_map(b, sum, shared);
+  return vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
 }
 
 /* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
@@ -61775,6 +61836,144 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   return vram__build_view(b, i, width, b->tokens, 1);
 }
 
+/* >>llama/graph_known    which files a graph is built for: no tensor and no key that it has no
+   place for */
+
+/* Of a layer, before ".weight". */
+static const char *const vram__known_weights[] = {"attn_norm",
+                                                  "attn_norm_2",
+                                                  "attn_q",
+                                                  "attn_k",
+                                                  "attn_v",
+                                                  "attn_qkv",
+                                                  "attn_q_norm",
+                                                  "attn_k_norm",
+                                                  "attn_output",
+                                                  "attn_sinks",
+                                                  "attn_q_a",
+                                                  "attn_q_a_norm",
+                                                  "attn_q_b",
+                                                  "attn_kv_a_mqa",
+                                                  "attn_kv_a_norm",
+                                                  "attn_k_b",
+                                                  "attn_v_b",
+                                                  "attn_output_norm",
+                                                  "layer_output_norm",
+                                                  "post_attention_norm",
+                                                  "ffn_norm",
+                                                  "post_ffw_norm",
+                                                  "ffn_up",
+                                                  "ffn_gate",
+                                                  "ffn_down",
+                                                  "ffn_gate_inp",
+                                                  "ffn_gate_inp_shexp",
+                                                  "ffn_up_exps",
+                                                  "ffn_gate_exps",
+                                                  "ffn_down_exps",
+                                                  "ffn_up_shexp",
+                                                  "ffn_gate_shexp",
+                                                  "ffn_down_shexp",
+                                                  "ssm_in",
+                                                  "ssm_conv1d",
+                                                  "ssm_x",
+                                                  "ssm_dt",
+                                                  "ssm_dt_norm",
+                                                  "ssm_b_norm",
+                                                  "ssm_c_norm",
+                                                  "ssm_norm",
+                                                  "ssm_out",
+                                                  "shortconv.conv",
+                                                  "shortconv.in_proj",
+                                                  "shortconv.out_proj",
+                                                  NULL};
+
+/* Of a layer, before ".bias". */
+static const char *const vram__known_biases[] = {
+    "attn_norm",   "attn_norm_2", "attn_q",           "attn_k",
+    "attn_v",      "attn_qkv",    "attn_output",      "ffn_norm",
+    "ffn_up",      "ffn_gate",    "ffn_down",         "ffn_gate_inp",
+    "exp_probs_b", "ffn_up_exps", "ffn_gate_exps",    "ffn_down_exps",
+    "ssm_conv1d",  "ssm_dt",      "attn_output_norm", "layer_output_norm",
+    NULL};
+
+static const char *const vram__known_globals[] = {
+    "token_embd.weight",         "output.weight",
+    "output_norm.weight",        "output_norm.bias",
+    "position_embd.weight",      "token_types.weight",
+    "token_embd_norm.weight",    "token_embd_norm.bias",
+    "rope_freqs.weight",         "rope_factors_long.weight",
+    "rope_factors_short.weight", NULL};
+
+static int vram__known_is_in(const char *const *list, const char *name, uint32_t len) {
+  for (; *list; list++)
+    if (vram__text_is(name, len, *list))
+      return 1;
+  return 0;
+}
+
+static int vram__known_ends(const char *name, uint32_t len, const char *with) {
+  const uint32_t n = vram__text_len(with);
+  return len > n && vram__text_equal(name + len - n, with, n);
+}
+
+/* "blk.N.NAME", N below that of the layers that are computed. */
+static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
+  const char *name = t->name;
+  uint32_t len = t->name_len, i = 4, layer = 0;
+  if (len < 6 || !vram__text_equal(name, "blk.", 4))
+    return vram__known_is_in(vram__known_globals, name, len) ||
+           (len > 3 && vram__text_equal(name, "cls", 3)); /* of embeddings */
+  for (; i < len && vram__digit(name[i]) && layer < VRAM__LLAMA_LAYERS; i++)
+    layer = 10 * layer + (uint32_t)(name[i] - '0');
+  if (layer >= m->n_layer - m->n_layer_nextn)
+    return 1;
+  name += i + 1;
+  len = len > i + 1 ? len - i - 1 : 0;
+  if (vram__known_ends(name, len, ".weight"))
+    return vram__known_is_in(vram__known_weights, name, len - 7);
+  if (vram__known_ends(name, len, ".bias"))
+    return vram__known_is_in(vram__known_biases, name, len - 5);
+  return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
+}
+
+/* Keys by which llama.cpp adds nodes that are not built here. */
+static int vram__known_keys(const vram__llama *m) {
+  static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
+                                     "ssm.dt_b_c_rms"};
+  for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
+    const double x = vram__llama_real(m, none[i]);
+    if (x < 0 || x > 0)
+      return 0;
+  }
+  return !vram__llama_get(m, "rope.dimension_sections") && m->expert_gating <= 2;
+}
+
+VRAM__FN int vram__build_knows(const vram__llama *m) {
+  const vram_file_tensor *t;
+  for (t = m->file->tensor_first; t; t = t->next)
+    if (!vram__known_tensor(m, t))
+      return 0;
+  return vram__known_keys(m);
+}
+
+/* Was ggml-cuda seen to fuse the router, or not to? Softmax, or sigmoid with a bias; a power of two
+   of experts, 2 to 8 of them used; no scale behind. */
+VRAM__FN int vram__build_is_fused(const vram__build *b) {
+  const vram__llama *m = b->m;
+  const double scale = vram__llama_real(m, "expert_weights_scale");
+  const int is_sigmoid =
+      m->expert_gating ? m->expert_gating == 2 : (b->flags & VRAM__BUILD_SIGMOID) != 0;
+  int has_bias = 0;
+  for (const vram_file_tensor *t = m->file->tensor_first; t && !has_bias; t = t->next)
+    has_bias = vram__known_ends(t->name, t->name_len, ".exp_probs_b.bias");
+  if (!m->n_expert || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
+    return 1;
+  if (m->n_expert > 512 || (m->n_expert & (m->n_expert - 1)) || m->n_expert_group > 1)
+    return 0;
+  return m->n_expert_used >= 2 && m->n_expert_used <= 8 && is_sigmoid == has_bias &&
+         (!(scale < 0 || scale > 0) || !(scale < 1 || scale > 1));
+}
+
 /* >>llama/graph_build    the worst graph of an architecture: its layers, from the embeddings to
    the logits (llama.cpp: src/models) */
 
@@ -61807,8 +62006,14 @@ static int32_t vram__build_add(vram__build *b, int32_t x, int32_t y, int is_seco
   return is_second_first ? vram__build_map(b, y, x) : vram__build_map(b, x, y);
 }
 
+/* What is added to the residual, in a scale of the model's own. */
+static int32_t vram__build_scaled(vram__build *b, int32_t a) {
+  return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
+}
+
 static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
-  int is_before = vram__build_weight(b, "ffn_norm.weight") != NULL;
+  const int is_after = (b->flags & VRAM__BUILD_NORM_AFTER) != 0;
+  const int is_before = is_after || vram__build_weight(b, "ffn_norm.weight") != NULL;
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
   i = vram__build_mix(b, i);
   if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
@@ -61817,11 +62022,15 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   }
   if (is_before)
     i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
+  else if (!vram__build_weight(b, "post_attention_norm.weight"))
+    b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  i = vram__build_scaled(b, i);
   x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
   i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
                        is_before ? "ffn_norm.bias" : NULL);
   i = vram__build_forward(b, i);
   i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_scaled(b, i);
   i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
   if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
     return i;
@@ -61829,16 +62038,20 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   return vram__build_rows_of(b, i);
 }
 
-/* command-r: the layer's input goes to both, and all three are added. */
+/* command-r, falcon: the layer's input goes to both, and all three are added. */
 static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
-  int32_t norm = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  int32_t i = vram__build_mix(b, norm);
+  int32_t norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"), i = norm;
+  if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
+    i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
+  i = vram__build_mix(b, i);
   if (is_last) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
     norm = vram__build_rows_of(b, norm);
   }
   norm = vram__build_forward(b, norm);
+  if (b->flags & VRAM__BUILD_ATTENTION_NEXT)
+    return vram__build_map(b, vram__build_map(b, norm, i), x);
   return vram__build_map(b, vram__build_map(b, norm, x), i);
 }
 
@@ -61881,9 +62094,9 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
-    {"deepseek2", vram__build_plain, NULL, 0},
+    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"mamba", vram__build_single, vram__build_mamba, 0},
     {"mamba2", vram__build_single, vram__build_mamba2, 0},
     {"jamba", vram__build_plain, vram__build_mamba,
@@ -61892,6 +62105,29 @@ static const vram__build_row vram__build_rows[] = {
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM},
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
+    {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
+    {"glm4", vram__build_plain, NULL, 0},
+    {"granite", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"granitemoe", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"granitehybrid", vram__build_plain, vram__build_mamba2,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"qwen2moe", vram__build_plain, NULL, 0},
+    {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
+    {"olmoe", vram__build_plain, NULL, 0},
+    {"exaone4", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER | VRAM__BUILD_ROPE_SLIDING},
+    {"ernie4_5-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"hunyuan-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_FIRST},
+    {"smollm3", vram__build_plain, NULL, VRAM__BUILD_ROPE_STEP},
+    {"starcoder2", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"stablelm", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"falcon", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_ATTENTION_NEXT},
+    {"cohere2", vram__build_parallel, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_ROPE_SLIDING},
+    {"lfm2moe", vram__build_plain, vram__build_shortconv,
+     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -62015,17 +62251,37 @@ static int vram__build_is_moved(const vram__llama *m) {
   return 0;
 }
 
+/* What of an architecture's graph depends on keys. */
+static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
+  const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
+  const double residual = vram__llama_real(m, "residual_scale");
+  const double input = vram__llama_real(m, "embedding_scale");
+  if ((flags & VRAM__BUILD_NORM_SAID) && vram__llama_real(m, "expert_weights_norm") > 0)
+    flags |= VRAM__BUILD_NORM_EXPERTS;
+  if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
+    return flags;
+  if (!(residual < 0 || residual > 0))
+    flags &= ~(uint32_t)VRAM__BUILD_SCALE_SUMS;
+  if (input < 0 || input > 0)
+    flags |= VRAM__BUILD_SCALE_INPUT;
+  if (rope && !rope->number.u)
+    flags |= VRAM__BUILD_NO_ROPE;
+  return flags;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || vram__build_is_moved(m))
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || m->options->embeddings ||
+      vram__build_is_moved(m) || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
       return 0;
   b->m = m;
-  b->flags = row->flags;
+  b->flags = vram__build_flags(m, row->flags);
+  b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
@@ -62076,7 +62332,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return VRAM_LLAMA_EXACT;
+  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the

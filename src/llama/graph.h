@@ -86,7 +86,15 @@ enum {
   VRAM__BUILD_INPUT_FIRST = 512u,    /* behind attention: the sum takes over the input's place */
   VRAM__BUILD_MEAN = 1024u,          /* LayerNorm, which is never in place */
   VRAM__BUILD_RELU_SQUARED = 2048u,
-  VRAM__BUILD_ROWS_NORM = 4096u /* output rows are chosen behind the output's norm */
+  VRAM__BUILD_ROWS_NORM = 4096u,     /* output rows are chosen behind the output's norm */
+  VRAM__BUILD_NORM_AFTER = 8192u,    /* attention and feed-forward have a norm behind them only */
+  VRAM__BUILD_ROPE_SLIDING = 16384u, /* layers that attend to everything have no positions */
+  VRAM__BUILD_ROPE_STEP = 32768u,    /* every fourth layer has none */
+  VRAM__BUILD_ROPE_FIRST = 65536u,   /* norms of Q and K are behind the positions */
+  VRAM__BUILD_SCALE_SUMS = 131072u,  /* what is added to the residual, if the file says so */
+  VRAM__BUILD_ATTENTION_NEXT = 262144u, /* parallel: attention is added before the input */
+  VRAM__BUILD_SIGMOID = 524288u,        /* of the router, if the file does not say which */
+  VRAM__BUILD_NORM_SAID = 1048576u      /* whether experts' weights add up to 1, the file says */
 };
 
 typedef struct vram__build {
@@ -104,6 +112,7 @@ typedef struct vram__build {
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
   int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
   uint8_t pins_attention;               /* to the host */
+  uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
 /* graph_node.c */
@@ -143,6 +152,10 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
+
+/* graph_known.c */
+VRAM__FN int vram__build_knows(const vram__llama *m);
+VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,

@@ -2,11 +2,33 @@
    (llama.cpp: llama-graph.cpp, build_attn and build_attn_mha; llama-kv-cache.cpp) */
 #include "llama/graph.h"
 
-/* Q, K or V with heads apart; its own norm; rotated. */
-static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const char *norm) {
-  const vram__graph_node *n = vram__build_at(b, a);
-  int32_t i = vram__build_view(b, a, head, n->ne[0] / head, b->tokens);
-  return norm ? vram__build_norm(b, i, norm, NULL) : i;
+/* Q, K or V with heads apart. */
+static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
+  return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
+}
+
+/* Has this layer positions in Q and K? */
+static int vram__build_has_rope(const vram__build *b) {
+  if (b->flags & VRAM__BUILD_NO_ROPE)
+    return 0;
+  if ((b->flags & VRAM__BUILD_ROPE_STEP) && (b->il + 1) % 4 == 0)
+    return 0;
+  return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
+}
+
+/* Q or K with heads apart: a norm of the whole row before, or of each head; positions. */
+static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm) {
+  const vram_file_tensor *t = vram__build_weight(b, norm);
+  const int is_whole = t && t->ndim == 1 && (uint64_t)t->size[0] != head;
+  const int is_behind = (b->flags & VRAM__BUILD_ROPE_FIRST) != 0;
+  if (is_whole)
+    a = vram__build_norm(b, a, norm, NULL);
+  a = vram__build_head(b, a, head);
+  if (!is_whole && !is_behind)
+    a = vram__build_norm(b, a, norm, NULL);
+  if (vram__build_has_rope(b))
+    a = vram__build_rope(b, a);
+  return is_behind ? vram__build_norm(b, a, norm, NULL) : a;
 }
 
 /* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
@@ -190,10 +212,6 @@ typedef struct vram__build_qkv {
   int32_t q, k, v;
 } vram__build_qkv;
 
-static int32_t vram__build_turn(vram__build *b, int32_t a) {
-  return b->flags & VRAM__BUILD_NO_ROPE ? a : vram__build_rope(b, a);
-}
-
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
@@ -214,9 +232,9 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
 static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a = vram__build_products(b, x);
-  a.q = vram__build_turn(b, vram__build_head(b, a.q, y->head_k, "attn_q_norm.weight"));
-  a.k = vram__build_turn(b, vram__build_head(b, a.k, y->head_k, "attn_k_norm.weight"));
-  a.v = vram__build_head(b, a.v, y->head_v, NULL);
+  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight");
+  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight");
+  a.v = vram__build_head(b, a.v, y->head_v);
   if (b->flags & VRAM__BUILD_SCALE_Q)
     a.q = vram__build_map(b, a.q, -1);
   return a;

@@ -31,8 +31,14 @@ static int32_t vram__build_add(vram__build *b, int32_t x, int32_t y, int is_seco
   return is_second_first ? vram__build_map(b, y, x) : vram__build_map(b, x, y);
 }
 
+/* What is added to the residual, in a scale of the model's own. */
+static int32_t vram__build_scaled(vram__build *b, int32_t a) {
+  return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
+}
+
 static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
-  int is_before = vram__build_weight(b, "ffn_norm.weight") != NULL;
+  const int is_after = (b->flags & VRAM__BUILD_NORM_AFTER) != 0;
+  const int is_before = is_after || vram__build_weight(b, "ffn_norm.weight") != NULL;
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
   i = vram__build_mix(b, i);
   if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
@@ -41,11 +47,15 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   }
   if (is_before)
     i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
+  else if (!vram__build_weight(b, "post_attention_norm.weight"))
+    b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  i = vram__build_scaled(b, i);
   x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
   i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
                        is_before ? "ffn_norm.bias" : NULL);
   i = vram__build_forward(b, i);
   i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_scaled(b, i);
   i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
   if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
     return i;
@@ -53,16 +63,20 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   return vram__build_rows_of(b, i);
 }
 
-/* command-r: the layer's input goes to both, and all three are added. */
+/* command-r, falcon: the layer's input goes to both, and all three are added. */
 static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
-  int32_t norm = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  int32_t i = vram__build_mix(b, norm);
+  int32_t norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"), i = norm;
+  if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
+    i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
+  i = vram__build_mix(b, i);
   if (is_last) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
     norm = vram__build_rows_of(b, norm);
   }
   norm = vram__build_forward(b, norm);
+  if (b->flags & VRAM__BUILD_ATTENTION_NEXT)
+    return vram__build_map(b, vram__build_map(b, norm, i), x);
   return vram__build_map(b, vram__build_map(b, norm, x), i);
 }
 
@@ -105,9 +119,9 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
-    {"deepseek2", vram__build_plain, NULL, 0},
+    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"mamba", vram__build_single, vram__build_mamba, 0},
     {"mamba2", vram__build_single, vram__build_mamba2, 0},
     {"jamba", vram__build_plain, vram__build_mamba,
@@ -116,6 +130,29 @@ static const vram__build_row vram__build_rows[] = {
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM},
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
+    {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
+    {"glm4", vram__build_plain, NULL, 0},
+    {"granite", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"granitemoe", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"granitehybrid", vram__build_plain, vram__build_mamba2,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"qwen2moe", vram__build_plain, NULL, 0},
+    {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
+    {"olmoe", vram__build_plain, NULL, 0},
+    {"exaone4", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER | VRAM__BUILD_ROPE_SLIDING},
+    {"ernie4_5-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"hunyuan-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_FIRST},
+    {"smollm3", vram__build_plain, NULL, VRAM__BUILD_ROPE_STEP},
+    {"starcoder2", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"stablelm", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"falcon", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_ATTENTION_NEXT},
+    {"cohere2", vram__build_parallel, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_ROPE_SLIDING},
+    {"lfm2moe", vram__build_plain, vram__build_shortconv,
+     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -239,17 +276,37 @@ static int vram__build_is_moved(const vram__llama *m) {
   return 0;
 }
 
+/* What of an architecture's graph depends on keys. */
+static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
+  const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
+  const double residual = vram__llama_real(m, "residual_scale");
+  const double input = vram__llama_real(m, "embedding_scale");
+  if ((flags & VRAM__BUILD_NORM_SAID) && vram__llama_real(m, "expert_weights_norm") > 0)
+    flags |= VRAM__BUILD_NORM_EXPERTS;
+  if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
+    return flags;
+  if (!(residual < 0 || residual > 0))
+    flags &= ~(uint32_t)VRAM__BUILD_SCALE_SUMS;
+  if (input < 0 || input > 0)
+    flags |= VRAM__BUILD_SCALE_INPUT;
+  if (rope && !rope->number.u)
+    flags |= VRAM__BUILD_NO_ROPE;
+  return flags;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || vram__build_is_moved(m))
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || m->options->embeddings ||
+      vram__build_is_moved(m) || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
       return 0;
   b->m = m;
-  b->flags = row->flags;
+  b->flags = vram__build_flags(m, row->flags);
+  b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
@@ -300,7 +357,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return VRAM_LLAMA_EXACT;
+  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the

@@ -36,7 +36,7 @@ typedef struct vram__build_router {
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if (b->flags & VRAM__BUILD_LATE_SOFTMAX)
+  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
@@ -99,6 +99,7 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
 static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, uint64_t rows) {
   int32_t views[VRAM__BUILD_EXPERTS], sum;
   const uint32_t used = b->m->n_expert_used;
+  views[0] = all;
   for (uint32_t k = 0; k < used; k++) {
     views[k] = vram__build_view(b, all, width, rows, 1);
     vram__build_expand(b, views[k]);
@@ -125,9 +126,21 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1) /* fused as well: both live until the last sum */
+  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
+}
+
+/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
+  const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
+  int32_t i;
+  if (!t)
+    return shared;
+  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  vram__build_source(b, i, x);
+  i = vram__build_map(b, vram__build_map(b, i, -1), i);
+  return vram__build_map(b, shared, i);
 }
 
 /* What a layer has of these. */
@@ -143,5 +156,5 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
   shared = vram__build_between(b, gate, shared, 0);
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
-  return vram__build_map(b, sum, shared);
+  return vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
 }

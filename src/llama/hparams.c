@@ -5,13 +5,25 @@
 
 enum { VRAM__LLAMA_KEY = 160 };
 
-static const vram_file_value *vram__llama_get(const vram__llama *l, const char *key) {
+VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key) {
   char name[VRAM__LLAMA_KEY];
   uint32_t n = 0;
   vram__text_put(name, sizeof name, &n, l->arch, l->arch_len);
   vram__text_puts(name, sizeof name, &n, ".");
   vram__text_puts(name, sizeof name, &n, key);
   return vram_file_get(l->file, name, n);
+}
+
+/* 0: missing, or no number. */
+VRAM__FN double vram__llama_real(const vram__llama *l, const char *key) {
+  const vram_file_value *const v = vram__llama_get(l, key);
+  if (!v)
+    return 0;
+  if (v->kind == VRAM_VALUE_FLOAT)
+    return v->number.f;
+  return v->kind == VRAM_VALUE_INT                                  ? (double)v->number.i
+         : v->kind == VRAM_VALUE_UINT || v->kind == VRAM_VALUE_BOOL ? (double)v->number.u
+                                                                    : 0;
 }
 
 static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const char *key,
@@ -75,6 +87,8 @@ static const struct {
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
     {"expert_shared_count", offsetof(vram__llama, n_expert_shared)},
+    {"expert_group_count", offsetof(vram__llama, n_expert_group)},
+    {"expert_gating_func", offsetof(vram__llama, expert_gating)},
     {"expert_shared_feed_forward_length", offsetof(vram__llama, n_ff_shexp)},
     {"leading_dense_block_count", offsetof(vram__llama, n_layer_dense_lead)},
     {"attention.q_lora_rank", offsetof(vram__llama, n_lora_q)},

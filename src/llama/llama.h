@@ -73,6 +73,7 @@ typedef struct vram__llama {
   uint32_t n_head_kv_max;
   uint32_t n_swa; /* 0: no window */
   uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
   uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
@@ -104,6 +105,8 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
                                                                        uint32_t len);
 
 /* hparams.c */
+VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key);
+VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */

@@ -1,0 +1,138 @@
+/* >>llama/graph_known    which files a graph is built for: no tensor and no key that it has no
+   place for */
+#include "llama/graph.h"
+
+/* Of a layer, before ".weight". */
+static const char *const vram__known_weights[] = {"attn_norm",
+                                                  "attn_norm_2",
+                                                  "attn_q",
+                                                  "attn_k",
+                                                  "attn_v",
+                                                  "attn_qkv",
+                                                  "attn_q_norm",
+                                                  "attn_k_norm",
+                                                  "attn_output",
+                                                  "attn_sinks",
+                                                  "attn_q_a",
+                                                  "attn_q_a_norm",
+                                                  "attn_q_b",
+                                                  "attn_kv_a_mqa",
+                                                  "attn_kv_a_norm",
+                                                  "attn_k_b",
+                                                  "attn_v_b",
+                                                  "attn_output_norm",
+                                                  "layer_output_norm",
+                                                  "post_attention_norm",
+                                                  "ffn_norm",
+                                                  "post_ffw_norm",
+                                                  "ffn_up",
+                                                  "ffn_gate",
+                                                  "ffn_down",
+                                                  "ffn_gate_inp",
+                                                  "ffn_gate_inp_shexp",
+                                                  "ffn_up_exps",
+                                                  "ffn_gate_exps",
+                                                  "ffn_down_exps",
+                                                  "ffn_up_shexp",
+                                                  "ffn_gate_shexp",
+                                                  "ffn_down_shexp",
+                                                  "ssm_in",
+                                                  "ssm_conv1d",
+                                                  "ssm_x",
+                                                  "ssm_dt",
+                                                  "ssm_dt_norm",
+                                                  "ssm_b_norm",
+                                                  "ssm_c_norm",
+                                                  "ssm_norm",
+                                                  "ssm_out",
+                                                  "shortconv.conv",
+                                                  "shortconv.in_proj",
+                                                  "shortconv.out_proj",
+                                                  NULL};
+
+/* Of a layer, before ".bias". */
+static const char *const vram__known_biases[] = {
+    "attn_norm",   "attn_norm_2", "attn_q",           "attn_k",
+    "attn_v",      "attn_qkv",    "attn_output",      "ffn_norm",
+    "ffn_up",      "ffn_gate",    "ffn_down",         "ffn_gate_inp",
+    "exp_probs_b", "ffn_up_exps", "ffn_gate_exps",    "ffn_down_exps",
+    "ssm_conv1d",  "ssm_dt",      "attn_output_norm", "layer_output_norm",
+    NULL};
+
+static const char *const vram__known_globals[] = {
+    "token_embd.weight",         "output.weight",
+    "output_norm.weight",        "output_norm.bias",
+    "position_embd.weight",      "token_types.weight",
+    "token_embd_norm.weight",    "token_embd_norm.bias",
+    "rope_freqs.weight",         "rope_factors_long.weight",
+    "rope_factors_short.weight", NULL};
+
+static int vram__known_is_in(const char *const *list, const char *name, uint32_t len) {
+  for (; *list; list++)
+    if (vram__text_is(name, len, *list))
+      return 1;
+  return 0;
+}
+
+static int vram__known_ends(const char *name, uint32_t len, const char *with) {
+  const uint32_t n = vram__text_len(with);
+  return len > n && vram__text_equal(name + len - n, with, n);
+}
+
+/* "blk.N.NAME", N below that of the layers that are computed. */
+static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
+  const char *name = t->name;
+  uint32_t len = t->name_len, i = 4, layer = 0;
+  if (len < 6 || !vram__text_equal(name, "blk.", 4))
+    return vram__known_is_in(vram__known_globals, name, len) ||
+           (len > 3 && vram__text_equal(name, "cls", 3)); /* of embeddings */
+  for (; i < len && vram__digit(name[i]) && layer < VRAM__LLAMA_LAYERS; i++)
+    layer = 10 * layer + (uint32_t)(name[i] - '0');
+  if (layer >= m->n_layer - m->n_layer_nextn)
+    return 1;
+  name += i + 1;
+  len = len > i + 1 ? len - i - 1 : 0;
+  if (vram__known_ends(name, len, ".weight"))
+    return vram__known_is_in(vram__known_weights, name, len - 7);
+  if (vram__known_ends(name, len, ".bias"))
+    return vram__known_is_in(vram__known_biases, name, len - 5);
+  return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
+}
+
+/* Keys by which llama.cpp adds nodes that are not built here. */
+static int vram__known_keys(const vram__llama *m) {
+  static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
+                                     "ssm.dt_b_c_rms"};
+  for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
+    const double x = vram__llama_real(m, none[i]);
+    if (x < 0 || x > 0)
+      return 0;
+  }
+  return !vram__llama_get(m, "rope.dimension_sections") && m->expert_gating <= 2;
+}
+
+VRAM__FN int vram__build_knows(const vram__llama *m) {
+  const vram_file_tensor *t;
+  for (t = m->file->tensor_first; t; t = t->next)
+    if (!vram__known_tensor(m, t))
+      return 0;
+  return vram__known_keys(m);
+}
+
+/* Was ggml-cuda seen to fuse the router, or not to? Softmax, or sigmoid with a bias; a power of two
+   of experts, 2 to 8 of them used; no scale behind. */
+VRAM__FN int vram__build_is_fused(const vram__build *b) {
+  const vram__llama *m = b->m;
+  const double scale = vram__llama_real(m, "expert_weights_scale");
+  const int is_sigmoid =
+      m->expert_gating ? m->expert_gating == 2 : (b->flags & VRAM__BUILD_SIGMOID) != 0;
+  int has_bias = 0;
+  for (const vram_file_tensor *t = m->file->tensor_first; t && !has_bias; t = t->next)
+    has_bias = vram__known_ends(t->name, t->name_len, ".exp_probs_b.bias");
+  if (!m->n_expert || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
+    return 1;
+  if (m->n_expert > 512 || (m->n_expert & (m->n_expert - 1)) || m->n_expert_group > 1)
+    return 0;
+  return m->n_expert_used >= 2 && m->n_expert_used <= 8 && is_sigmoid == has_bias &&
+         (!(scale < 0 || scale > 0) || !(scale < 1 || scale > 1));
+}
