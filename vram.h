@@ -62186,16 +62186,20 @@ static int32_t vram__build_embed(vram__build *b) {
   return i;
 }
 
+/* lfm2 calls it otherwise. */
+static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
+  return vram__build_global(b, b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight"
+                                                                       : "output_norm.weight");
+}
+
 static int32_t vram__build_logits(vram__build *b, int32_t x) {
   const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
-  const char *norm =
-      b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight" : "output_norm.weight";
   int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
   if (b->flags & VRAM__BUILD_MEAN)
     vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_global(b, norm));
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_output_norm(b));
   if (bias)
     x = vram__build_with(b, vram__build_map(b, x, -1), bias);
   if (b->flags & VRAM__BUILD_ROWS_NORM) {
@@ -62273,8 +62277,8 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || m->options->embeddings ||
-      vram__build_is_moved(m) || !vram__build_knows(m))
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || vram__build_is_moved(m) ||
+      m->options->embeddings || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))

@@ -402,7 +402,7 @@ static void test_overrides(void) {
   o.main_gpu = 1;
   o.split = VRAM_LLAMA_SPLIT_NONE;
   r = count(&o);
-  EQUAL(r.nbuffer, 1);
+  EQUAL(r.nbuffer, 1); /* no graph: a feed-forward without a norm */
   EQUAL(buffer(&r, "CUDA1")->model_bytes, 66048);
   EQUAL(r.device_bytes[1], r.total_bytes - r.host_bytes);
 }
@@ -532,6 +532,46 @@ static void test_architectures(void) {
   EQUAL(r.cache[0].layers, 4);
 }
 
+/* One layer of an architecture, and a tensor more of a name. */
+static vram_llama_known known(const char *arch, const char *more) {
+  static const char *const weights[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                        "ffn_gate", "ffn_up", "ffn_down"};
+  static const char *const norms[] = {"attn_norm", "ffn_norm"};
+  static const uint64_t size[2] = {256, 256}, kv[2] = {256, 128}, words[2] = {256, 100};
+  vram_llama_options o;
+  char name[64];
+  size_t i;
+  memset(&o, 0, sizeof o);
+  caches(arch, 1);
+  tensor("token_embd.weight", "f32", words, 2);
+  tensor("output_norm.weight", "f32", size, 1);
+  for (i = 0; i < sizeof weights / sizeof *weights; i++) {
+    snprintf(name, sizeof name, "blk.0.%s.weight", weights[i]);
+    tensor(name, "f32", i == 1 || i == 2 ? kv : size, 2);
+  }
+  for (i = 0; i < 2; i++) {
+    snprintf(name, sizeof name, "blk.0.%s.weight", norms[i]);
+    tensor(name, "f32", size, 1);
+  }
+  if (more)
+    tensor(more, "f32", size, 1);
+  CHECK(finish());
+  return count(&o).compute;
+}
+
+/* A graph is built for what it has a place for, and for nothing else. */
+static void test_known(void) {
+  EQUAL(known("llama", NULL), VRAM_LLAMA_EXACT);
+  EQUAL(known("granite", NULL), VRAM_LLAMA_EXACT);
+  EQUAL(known("smollm3", "rope_freqs.weight"), VRAM_LLAMA_EXACT);
+  EQUAL(known("llama", "blk.0.attn_q.scale"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("llama", "blk.0.attn_q_norm.bias"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("llama", "output.bias"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("llama", "blk.1.another.weight"),
+        VRAM_LLAMA_EXACT); /* of no layer that is computed */
+  EQUAL(known("a-new-one", NULL), VRAM_LLAMA_FLOOR);
+}
+
 static void refused(const vram_llama_options *o, vram_result code, const char *text) {
   vram_llama_report r;
   EQUAL(vram_llama(&file, o, scratch, sizeof scratch, &r, &error), code);
@@ -593,6 +633,7 @@ int main(int argc, char **argv) {
     test_golden(argv[1]);
   test_overrides();
   test_architectures();
+  test_known();
   test_refused();
   return test_done("test_llama");
 }
