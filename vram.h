@@ -59000,7 +59000,7 @@ typedef struct vram__llama_architecture {
 
 /* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
 typedef struct vram__llama_layer {
-  uint32_t n_head, n_head_kv, n_ff, n_ff_exp;
+  uint32_t n_head, n_head_kv, n_ff;
   uint32_t head_k, head_v; /* elements of a head: of a sliding layer its own */
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
@@ -59022,11 +59022,10 @@ typedef struct vram__llama {
   uint32_t n_layer_nextn;
   uint32_t n_layer_kv; /* the first ones that have a cache of their own; the others share theirs */
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
-  uint32_t n_head_kv_max;
   uint32_t n_swa; /* 0: no window */
-  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_expert, n_expert_used;
   uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
-  uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
+  uint32_t n_lora_kv, head_k_mla;         /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
   uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
@@ -59316,15 +59315,10 @@ static const struct {
     {"nextn_predict_layers", offsetof(vram__llama, n_layer_nextn)},
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
-    {"expert_shared_count", offsetof(vram__llama, n_expert_shared)},
     {"expert_group_count", offsetof(vram__llama, n_expert_group)},
     {"expert_gating_func", offsetof(vram__llama, expert_gating)},
-    {"expert_shared_feed_forward_length", offsetof(vram__llama, n_ff_shexp)},
-    {"leading_dense_block_count", offsetof(vram__llama, n_layer_dense_lead)},
-    {"attention.q_lora_rank", offsetof(vram__llama, n_lora_q)},
     {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
     {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
-    {"attention.value_length_mla", offsetof(vram__llama, head_v_mla)},
     {"attention.sliding_window", offsetof(vram__llama, n_swa)},
     {"attention.shared_kv_layers", offsetof(vram__llama, n_layer_shared_kv)},
     {"attention.indexer.key_length", offsetof(vram__llama, indexer_head_size)},
@@ -59402,8 +59396,6 @@ static vram_result vram__llama_heads(vram__llama *l, vram_error *e) {
     y->n_rot = n_rot;
     if (y->slides && vram__llama_number(l, "rope.dimension_count_swa", &y->n_rot, e))
       return VRAM_ERR_VALUE;
-    if (y->n_head_kv > l->n_head_kv_max)
-      l->n_head_kv_max = y->n_head_kv;
   }
   return VRAM_OK;
 }
@@ -59499,8 +59491,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   uint32_t i;
   if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
       vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
-      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e) ||
-      vram__llama_each(l, "expert_feed_forward_length", offsetof(vram__llama_layer, n_ff_exp), e))
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e))
     return VRAM_ERR_VALUE;
   for (i = 0; i < l->n_layer; i++)
     l->layer[i].n_head_kv = l->layer[i].n_head;
@@ -61549,7 +61540,7 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum, clamped;
+  int32_t logits, probs, biased, chosen, weights, sum;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
@@ -61619,14 +61610,14 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
 static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, uint64_t rows) {
   int32_t views[VRAM__BUILD_EXPERTS], sum;
   const uint32_t used = b->m->n_expert_used;
-  views[0] = all;
-  for (uint32_t k = 0; k < used; k++) {
+  sum = views[0] = vram__build_view(b, all, width, rows, 1);
+  vram__build_expand(b, sum);
+  for (uint32_t k = 1; k < used; k++) {
     views[k] = vram__build_view(b, all, width, rows, 1);
     vram__build_expand(b, views[k]);
   }
   if (used == 1)
-    return vram__build_node(b, width, rows, 1, views[0]);
-  sum = views[0];
+    return vram__build_node(b, width, rows, 1, sum);
   for (uint32_t k = 1; k < used; k++) {
     sum = vram__build_map(b, sum, views[k]);
     vram__build_expand(b, sum);
@@ -62277,8 +62268,8 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || vram__build_is_moved(m) ||
-      m->options->embeddings || !vram__build_knows(m))
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
+      m->options->embeddings || vram__build_is_moved(m) || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))

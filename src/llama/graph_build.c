@@ -302,8 +302,8 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || vram__build_is_moved(m) ||
-      m->options->embeddings || !vram__build_knows(m))
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
+      m->options->embeddings || vram__build_is_moved(m) || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))

@@ -29,7 +29,7 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum, clamped;
+  int32_t logits, probs, biased, chosen, weights, sum;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
@@ -99,14 +99,14 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
 static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, uint64_t rows) {
   int32_t views[VRAM__BUILD_EXPERTS], sum;
   const uint32_t used = b->m->n_expert_used;
-  views[0] = all;
-  for (uint32_t k = 0; k < used; k++) {
+  sum = views[0] = vram__build_view(b, all, width, rows, 1);
+  vram__build_expand(b, sum);
+  for (uint32_t k = 1; k < used; k++) {
     views[k] = vram__build_view(b, all, width, rows, 1);
     vram__build_expand(b, views[k]);
   }
   if (used == 1)
-    return vram__build_node(b, width, rows, 1, views[0]);
-  sum = views[0];
+    return vram__build_node(b, width, rows, 1, sum);
   for (uint32_t k = 1; k < used; k++) {
     sum = vram__build_map(b, sum, views[k]);
     vram__build_expand(b, sum);
