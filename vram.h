@@ -60454,7 +60454,6 @@ enum {
   VRAM__BUILD_ROWS_NORM = 4096u,     /* output rows are chosen behind the output's norm */
   VRAM__BUILD_NORM_AFTER = 8192u,    /* attention and feed-forward have a norm behind them only */
   VRAM__BUILD_ROPE_SLIDING = 16384u, /* layers that attend to everything have no positions */
-  VRAM__BUILD_ROPE_STEP = 32768u,    /* every fourth layer has none */
   VRAM__BUILD_ROPE_FIRST = 65536u,   /* norms of Q and K are behind the positions */
   VRAM__BUILD_SCALE_SUMS = 131072u,  /* what is added to the residual, if the file says so */
   VRAM__BUILD_ATTENTION_NEXT = 262144u, /* parallel: attention is added before the input */
@@ -61161,8 +61160,6 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
   if (b->flags & VRAM__BUILD_NO_ROPE)
-    return 0;
-  if ((b->flags & VRAM__BUILD_ROPE_STEP) && (b->il + 1) % 4 == 0)
     return 0;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
@@ -62102,23 +62099,17 @@ static const vram__build_row vram__build_rows[] = {
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
-    {"granitehybrid", vram__build_plain, vram__build_mamba2,
-     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
     {"qwen2moe", vram__build_plain, NULL, 0},
     {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
     {"olmoe", vram__build_plain, NULL, 0},
-    {"exaone4", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER | VRAM__BUILD_ROPE_SLIDING},
     {"ernie4_5-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
     {"hunyuan-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_FIRST},
-    {"smollm3", vram__build_plain, NULL, VRAM__BUILD_ROPE_STEP},
     {"starcoder2", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"stablelm", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"falcon", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_ATTENTION_NEXT},
     {"cohere2", vram__build_parallel, NULL,
      VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_ROPE_SLIDING},
-    {"lfm2moe", vram__build_plain, vram__build_shortconv,
-     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -62269,7 +62260,7 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      m->options->embeddings || vram__build_is_moved(m) || !vram__build_knows(m))
+      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))

@@ -563,7 +563,7 @@ static vram_llama_known known(const char *arch, const char *more) {
 static void test_known(void) {
   EQUAL(known("llama", NULL), VRAM_LLAMA_EXACT);
   EQUAL(known("granite", NULL), VRAM_LLAMA_EXACT);
-  EQUAL(known("smollm3", "rope_freqs.weight"), VRAM_LLAMA_EXACT);
+  EQUAL(known("mistral3", "rope_freqs.weight"), VRAM_LLAMA_EXACT);
   EQUAL(known("llama", "blk.0.attn_q.scale"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "blk.0.attn_q_norm.bias"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "output.bias"), VRAM_LLAMA_FLOOR);

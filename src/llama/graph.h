@@ -89,7 +89,6 @@ enum {
   VRAM__BUILD_ROWS_NORM = 4096u,     /* output rows are chosen behind the output's norm */
   VRAM__BUILD_NORM_AFTER = 8192u,    /* attention and feed-forward have a norm behind them only */
   VRAM__BUILD_ROPE_SLIDING = 16384u, /* layers that attend to everything have no positions */
-  VRAM__BUILD_ROPE_STEP = 32768u,    /* every fourth layer has none */
   VRAM__BUILD_ROPE_FIRST = 65536u,   /* norms of Q and K are behind the positions */
   VRAM__BUILD_SCALE_SUMS = 131072u,  /* what is added to the residual, if the file says so */
   VRAM__BUILD_ATTENTION_NEXT = 262144u, /* parallel: attention is added before the input */

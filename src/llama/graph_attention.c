@@ -11,8 +11,6 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 static int vram__build_has_rope(const vram__build *b) {
   if (b->flags & VRAM__BUILD_NO_ROPE)
     return 0;
-  if ((b->flags & VRAM__BUILD_ROPE_STEP) && (b->il + 1) % 4 == 0)
-    return 0;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 

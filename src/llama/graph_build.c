@@ -136,23 +136,17 @@ static const vram__build_row vram__build_rows[] = {
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
-    {"granitehybrid", vram__build_plain, vram__build_mamba2,
-     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
     {"qwen2moe", vram__build_plain, NULL, 0},
     {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
     {"olmoe", vram__build_plain, NULL, 0},
-    {"exaone4", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER | VRAM__BUILD_ROPE_SLIDING},
     {"ernie4_5-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
     {"hunyuan-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_FIRST},
-    {"smollm3", vram__build_plain, NULL, VRAM__BUILD_ROPE_STEP},
     {"starcoder2", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"stablelm", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"falcon", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_ATTENTION_NEXT},
     {"cohere2", vram__build_parallel, NULL,
      VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_ROPE_SLIDING},
-    {"lfm2moe", vram__build_plain, vram__build_shortconv,
-     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -303,7 +297,7 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      m->options->embeddings || vram__build_is_moved(m) || !vram__build_knows(m))
+      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
