@@ -1892,6 +1892,8 @@
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
 #define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
+#define vram_hf_kv_rows VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_rows)
+#define vram_hf_write VRAM__JOIN(VRAM_NAMESPACE, vram_hf_write)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_kv_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_bytes)
@@ -2346,18 +2348,18 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(take) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
   X(masked_scatter) X(put) X(select_scatter) X(slice_scatter) X(diagonal_scatter) X(nonzero) \
   X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) X(embedding_bag) \
-  X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
-  X(pairwise_distance) X(cdist) X(pdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) \
-  X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
-  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
-  X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
-  X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
-  X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
-  X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) X(adaptive_max_pool3d) \
-  X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) X(fractional_max_pool3d) \
-  X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) X(pixel_shuffle) \
-  X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) X(hardtanh) \
-  X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
+  X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(addbmm) X(addmv) X(addr) \
+  X(grouped_mm) X(cosine_similarity) X(pairwise_distance) X(cdist) X(pdist) X(linear) \
+  X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) \
+  X(conv_transpose3d) X(roi_align) X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) \
+  X(tril) X(triu) X(diag) X(trace) X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) \
+  X(inv) X(solve) X(det) X(slogdet) X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) \
+  X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) \
+  X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) \
+  X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) \
+  X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) \
+  X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) \
+  X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
   X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
   X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
   X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
@@ -4588,6 +4590,77 @@ typedef struct vram_oom {
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const vram_sink *sink);
 #endif
 
+/* >>kv =======================================================================================
+   What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
+   (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
+   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
+   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
+   VRAM_MLA_CACHE_BYTES.
+
+     vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
+     vram_kv kv = {layer, 2, 256, 512};
+     layer[0].kind = VRAM_KV_FULL, layer[0].count = 5, layer[0].heads = 4, ...
+     layer[1].kind = VRAM_KV_SLIDING, layer[1].count = 29, ..., layer[1].window = 1024;
+     vram_kv_bytes(&kv, 16384, 4, &report, &e)                                                  */
+
+typedef enum vram_kv_kind {
+  VRAM_KV_NONE,    /* keeps nothing: no attention, or it reads the cache of an earlier layer */
+  VRAM_KV_FULL,    /* keys and values of all tokens */
+  VRAM_KV_SLIDING, /* of the last `window` tokens */
+  VRAM_KV_CHUNKED, /* of the tokens since the last multiple of `window` */
+  VRAM_KV_LATENT,  /* one row of k_dim elements a token, for all heads (MLA); no values */
+  VRAM_KV_STATE,   /* a state of constant size: state-space, linear attention, convolution */
+  VRAM_KV_KIND_COUNT
+} vram_kv_kind;
+
+enum { VRAM_KV_MAX_STATES = 4 };
+
+/* Layers that are alike. A layer with attention and a state is in two rows. */
+typedef struct vram_kv_layer {
+  vram_kv_kind kind;
+  uint32_t count;  /* of layers */
+  uint32_t heads;  /* of keys and values; VRAM_KV_LATENT: not read */
+  uint32_t k_dim;  /* elements of a key's head, or of the latent row */
+  uint32_t v_dim;  /* of a value's head */
+  vram_dtype k, v; /* ggml's quantised types too: a block must divide heads * dim */
+  uint64_t window; /* tokens; of VRAM_KV_SLIDING and VRAM_KV_CHUNKED */
+  uint32_t nstate; /* tensors of a VRAM_KV_STATE, */
+  vram_dtype state[VRAM_KV_MAX_STATES]; /* their dtypes and elements for a sequence */
+  uint64_t state_elements[VRAM_KV_MAX_STATES];
+} vram_kv_layer;
+
+typedef struct vram_kv {
+  const vram_kv_layer *layer;
+  uint32_t nlayer; /* rows */
+  uint64_t block;  /* tokens are held in multiples of it: pages, padding; 0: 1 */
+  uint64_t ahead;  /* tokens that windows hold beside theirs: those of one batch */
+} vram_kv;
+
+typedef struct vram_kv_report {
+  uint64_t token_bytes;    /* that a token adds where nothing is given up */
+  uint64_t state_bytes;    /* constant, of a sequence */
+  uint64_t sequence_bytes; /* of one sequence, states included */
+  uint64_t total_bytes;    /* of all sequences */
+  uint64_t layers;         /* that keep something */
+} vram_kv_report;
+
+#ifndef VRAM_NO_KV
+/* Tokens that a layer of this row holds for a sequence of `tokens`, a multiple of kv->block.
+   VRAM_OVERFLOW where it does not fit. */
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
+
+/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
+     VRAM_ERR_VALUE     no such kind, too many states
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
+   *bytes is VRAM_OVERFLOW then. */
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
+
+/* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
+   the row) all bytes of the report are VRAM_OVERFLOW. */
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e);
+#endif
+
 /* >>read ======================================================================================
    Files of models: GGUF, safetensors, config.json, ONNX, TFLite. Only what describes the tensors is
    read, never their values: the header of a file of 400 GB, in memory or through a function that
@@ -4831,80 +4904,28 @@ typedef struct vram_hf_config {
    the table; VRAM_ERR_VALUE: a key that cannot be so. */
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
 
+/* The same caches as rows of a vram_kv, attention's alone, keys and values at `dtype`: how many
+   rows there are (0 to VRAM_HF_KV_ROWS). */
+#define VRAM_HF_KV_ROWS 2
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]);
+
+/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
+   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
+   decides which layers need the mask of a sliding window. The memory is only used while it works.
+     VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
+     VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
+     VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
+#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+typedef struct vram_hf_sizes {
+  uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
+} vram_hf_sizes;
+VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
+                                   uint64_t bytes, const vram_sink *sink, vram_error *e);
+
 /* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
    at most its window. VRAM_OVERFLOW: more than 64 bits. */
 VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots);
-#endif
-
-/* >>kv =======================================================================================
-   What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
-   (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
-   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
-   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
-   VRAM_MLA_CACHE_BYTES.
-
-     vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
-     vram_kv kv = {layer, 2, 256, 512};
-     layer[0].kind = VRAM_KV_FULL, layer[0].count = 5, layer[0].heads = 4, ...
-     layer[1].kind = VRAM_KV_SLIDING, layer[1].count = 29, ..., layer[1].window = 1024;
-     vram_kv_bytes(&kv, 16384, 4, &report, &e)                                                  */
-
-typedef enum vram_kv_kind {
-  VRAM_KV_NONE,    /* keeps nothing: no attention, or it reads the cache of an earlier layer */
-  VRAM_KV_FULL,    /* keys and values of all tokens */
-  VRAM_KV_SLIDING, /* of the last `window` tokens */
-  VRAM_KV_CHUNKED, /* of the tokens since the last multiple of `window` */
-  VRAM_KV_LATENT,  /* one row of k_dim elements a token, for all heads (MLA); no values */
-  VRAM_KV_STATE,   /* a state of constant size: state-space, linear attention, convolution */
-  VRAM_KV_KIND_COUNT
-} vram_kv_kind;
-
-enum { VRAM_KV_MAX_STATES = 4 };
-
-/* Layers that are alike. A layer with attention and a state is in two rows. */
-typedef struct vram_kv_layer {
-  vram_kv_kind kind;
-  uint32_t count;  /* of layers */
-  uint32_t heads;  /* of keys and values; VRAM_KV_LATENT: not read */
-  uint32_t k_dim;  /* elements of a key's head, or of the latent row */
-  uint32_t v_dim;  /* of a value's head */
-  vram_dtype k, v; /* ggml's quantised types too: a block must divide heads * dim */
-  uint64_t window; /* tokens; of VRAM_KV_SLIDING and VRAM_KV_CHUNKED */
-  uint32_t nstate; /* tensors of a VRAM_KV_STATE, */
-  vram_dtype state[VRAM_KV_MAX_STATES]; /* their dtypes and elements for a sequence */
-  uint64_t state_elements[VRAM_KV_MAX_STATES];
-} vram_kv_layer;
-
-typedef struct vram_kv {
-  const vram_kv_layer *layer;
-  uint32_t nlayer; /* rows */
-  uint64_t block;  /* tokens are held in multiples of it: pages, padding; 0: 1 */
-  uint64_t ahead;  /* tokens that windows hold beside theirs: those of one batch */
-} vram_kv;
-
-typedef struct vram_kv_report {
-  uint64_t token_bytes;    /* that a token adds where nothing is given up */
-  uint64_t state_bytes;    /* constant, of a sequence */
-  uint64_t sequence_bytes; /* of one sequence, states included */
-  uint64_t total_bytes;    /* of all sequences */
-  uint64_t layers;         /* that keep something */
-} vram_kv_report;
-
-#ifndef VRAM_NO_KV
-/* Tokens that a layer of this row holds for a sequence of `tokens`, a multiple of kv->block.
-   VRAM_OVERFLOW where it does not fit. */
-VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
-
-/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
-     VRAM_ERR_VALUE     no such kind, too many states
-     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
-   *bytes is VRAM_OVERFLOW then. */
-VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
-
-/* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
-   the row) all bytes of the report are VRAM_OVERFLOW. */
-VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
-                                   vram_kv_report *r, vram_error *e);
 #endif
 
 /* >>serve ====================================================================================
@@ -22981,12 +23002,23 @@ VRAM__OP(embedding, "", 1, 2, embedding, SAME, none, embedding, embedding, each,
 VRAM__OP(embedding_bag, "", 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each,
          NONE, 0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
 
-/* >>ops/product    matmul, mm, bmm, mv, dot, addmm, baddbmm, grouped_mm */
+/* >>ops/product    matmul, mm, bmm, mv, dot, addmm, baddbmm, addbmm, addmv, addr, grouped_mm */
+
+/* The first input is added to a result of that size. */
+static int vram__shape_added(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size) {
+  int64_t dims[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < ndim; i++)
+    dims[i] = size[i];
+  if (!vram__dims_broadcast(&i, dims, n->in[0]->d) || i != ndim)
+    return vram__node_error(g, n, "the added tensor does not broadcast");
+  return 1;
+}
 
 static int vram__shape_matmul(vram_graph *g, vram_node *n) {
   uint32_t first = n->nin - 2, ndim = 0, i;
   const vram_dims *a = n->in[first]->d, *b = n->in[first + 1]->d;
-  int64_t size[VRAM_MAX_AXES + 2], ka, kb, dims[VRAM_MAX_AXES];
+  int64_t size[VRAM_MAX_AXES + 2] = {0}, ka, kb;
   static const struct {
     uint16_t op;
     uint8_t ndim;
@@ -22995,7 +23027,7 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     if (n->op == fixed[i].op && (a->ndim != fixed[i].ndim || b->ndim != fixed[i].ndim ||
                                  (a->ndim == 3 && a->v[0] != b->v[0])))
       return vram__node_error(g, n, "matrices of another number of axes");
-  if ((n->op == VRAM_OP_mv && (a->ndim != 2 || b->ndim != 1)) ||
+  if (((n->op == VRAM_OP_mv || n->op == VRAM_OP_addmv) && (a->ndim != 2 || b->ndim != 1)) ||
       (n->op == VRAM_OP_dot && (a->ndim != 1 || b->ndim != 1)))
     return vram__node_error(g, n, "matrices of another number of axes");
   if (!a->ndim || !b->ndim)
@@ -23016,16 +23048,29 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     size[ndim++] = a->v[a->ndim - 2];
   if (b->ndim > 1)
     size[ndim++] = b->v[b->ndim - 1];
-  if (n->nin == 3) {
-    for (i = 0; i < ndim; i++)
-      dims[i] = size[i];
-    i = ndim;
-    if (!vram__dims_broadcast(&i, dims, n->in[0]->d) || i != ndim)
-      return vram__node_error(g, n, "the added tensor does not broadcast");
-  }
+  if (n->nin == 3 && !vram__shape_added(g, n, ndim, size))
+    return 0;
   if (ndim > 2)
     g->extra += 2048;
   return vram__node_out(g, n, 0, ndim, size, n->in[first]->dtype);
+}
+
+/* A batch of products, summed up: [n,m,k] x [n,k,p] to [m,p]; and the outer product of two vectors.
+ */
+static int vram__shape_addbmm(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[1]->d, *b = n->in[2]->d;
+  const uint32_t axes = n->op == VRAM_OP_addr ? 1 : 3;
+  int64_t size[2];
+  if (a->ndim != axes || b->ndim != axes)
+    return vram__node_error(g, n, "matrices of another number of axes");
+  if (axes == 3 && (a->v[0] != b->v[0] || a->v[2] != b->v[1]))
+    return vram__node_error(g, n, "inner sizes differ");
+  size[0] = a->v[axes / 2];
+  size[1] = b->v[axes - 1];
+  if (!vram__shape_added(g, n, 2, size))
+    return 0;
+  g->extra += 2048;
+  return vram__node_out(g, n, 0, 2, size, n->in[1]->dtype);
 }
 
 /* Products of groups: [rows,k] x [groups,k,n] with the rows split by the offsets, or the other
@@ -23067,6 +23112,10 @@ VRAM__FN uint64_t vram__flops_product(const vram_node *n) {
 
 static uint64_t vram__flops_addmm(const vram_node *n) {
   return vram__flops_of_product(n, n->in[1]->d);
+}
+
+static uint64_t vram__flops_addbmm(const vram_node *n) {
+  return vram__product_or_overflow(vram__flops_addmm(n), (uint64_t)n->in[1]->d->v[0]);
 }
 
 #ifndef VRAM_NO_STEP
@@ -23413,14 +23462,105 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
   return y;
 }
 
+static uint32_t vram__product_factors(const vram_node *n) {
+  const int64_t beta = VRAM__INT(n, beta, VRAM__ONE);
+  return (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE ? VRAM__ALPHA : 0) |
+         (beta == VRAM__ONE ? 0
+          : beta            ? VRAM__BETA
+                            : VRAM__BETA | VRAM__NO_BETA);
+}
+
+/* One product of matrices a batch, into the same result (LinearAlgebra.cpp, addbmm_impl). */
+static void vram__addbmm_products(vram__step *s, vram__tensor a, vram__tensor b) {
+  const vram_dims *const p = a.d, *const q = b.d;
+  int64_t i;
+  a.d = vram__dims_in(s, 2, p->v + 1, VRAM__STRIDE(p) + 1);
+  b.d = vram__dims_in(s, 2, q->v + 1, VRAM__STRIDE(q) + 1);
+  for (i = 0; i < p->v[0]; i++)
+    vram__blas_gemm(s, a, b, VRAM__CUBLAS);
+}
+
+/* addbmm, addmv, addr: a product that is added to something. */
+static void vram__forward_added(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__tensor in[3];
+  vram__grad_fn *f;
+  uint32_t i;
+  for (i = 3; i-- > 0;)
+    in[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
+  vram__refuse_unlike(s, in, 3);
+  f = vram__tape_record(s, n->op, in, 3, 1, 2);
+  vram__save_factors(s, f, in, 1, 0);
+  if (f)
+    f->aux |= vram__product_factors(n);
+  if (n->op == VRAM_OP_addmv)
+    y[0] = vram__blas_mv(s, in[1], in[2]);
+  else
+    y[0] = vram__tensor_empty(s, n->out[0].d, in[1].dt);
+  if (n->op == VRAM_OP_addbmm)
+    vram__addbmm_products(s, in[1], in[2]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, in[i]);
+}
+
+/* The gradient of the result, for each product of the batch. */
+static vram__tensor vram__batch_grad(vram__step *s, vram__grad_fn *f) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
+  int64_t size[3], stride[3];
+  size[0] = vram__input_dims(s, f, 1, NULL)->v[0];
+  stride[0] = 0;
+  size[1] = g.d->v[0];
+  size[2] = g.d->v[1];
+  stride[1] = VRAM__STRIDE(g.d)[0];
+  stride[2] = VRAM__STRIDE(g.d)[1];
+  g.d = vram__dims_in(s, 3, size, stride);
+  return g;
+}
+
+static void vram__backward_addbmm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int scale = (f->aux & VRAM__ALPHA) != 0;
+  const vram__tensor g = vram__batch_grad(s, f);
+  if (vram__input_wanted(f, 1))
+    to[1] = vram__tensor_scaled(s, vram__blas_bmm(s, g, vram__tensor_turned(s, vram__factor(f, 1))),
+                                scale);
+  if (vram__input_wanted(f, 2))
+    to[2] = vram__tensor_scaled(s, vram__blas_bmm(s, vram__tensor_turned(s, vram__factor(f, 0)), g),
+                                scale);
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__added_grad(s, VRAM__SLOTS(f)[0].g, f->aux);
+}
+
+static void vram__backward_addmv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int scale = (f->aux & VRAM__ALPHA) != 0;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__input_wanted(f, 1)) /* the outer product is a pointwise one */
+    to[1] = vram__tensor_scaled(
+        s, vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 1, NULL)), g.dt),
+        scale);
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__added_grad(s, g, f->aux);
+  if (vram__input_wanted(f, 2))
+    to[2] = vram__tensor_scaled(s, vram__blas_mv(s, vram__tensor_turned(s, vram__factor(f, 0)), g),
+                                scale);
+}
+
+static void vram__backward_addr(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int scale = (f->aux & VRAM__ALPHA) != 0;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__added_grad(s, g, f->aux);
+  if (vram__input_wanted(f, 1))
+    to[1] = vram__tensor_scaled(s, vram__blas_mv(s, g, vram__factor(f, 1)), scale);
+  if (vram__input_wanted(f, 2))
+    to[2] = vram__tensor_scaled(s, vram__blas_mv(s, vram__tensor_turned(s, g), vram__factor(f, 0)),
+                                scale);
+}
+
 static void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   vram__tensor a[3];
-  uint32_t i, factors = 0;
-  if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
-    factors |= VRAM__ALPHA;
-  if (VRAM__INT(n, beta, VRAM__ONE) != VRAM__ONE)
-    factors |= VRAM__INT(n, beta, VRAM__ONE) ? VRAM__BETA : VRAM__BETA | VRAM__NO_BETA;
+  uint32_t i, factors = vram__product_factors(n);
   for (i = n->nin; i-- > 0;)
     a[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
   switch (n->op) {
@@ -23568,6 +23708,12 @@ VRAM__OP(addmm, "addmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, non
          VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, none, addmm,
          PRODUCT, 0, VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(addbmm, "addbmm: c a b alpha beta", 3, 3, addbmm, SAME, low, added, addbmm, addbmm, NONE,
+         0, VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(addmv, "addmv: c a b alpha beta", 3, 3, matmul, SAME, low, added, addmv, addmm, NONE, 0,
+         VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(addr, "addr: c a b alpha beta", 3, 3, addbmm, SAME, low, added, addr, each, NONE, 0,
+         VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");
 
@@ -55534,6 +55680,47 @@ typedef struct vram__hf_family {
 
 VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len);
 
+/* What is being read, and what was counted up to now. */
+typedef struct vram__hf {
+  const vram_file *f;
+  const char *prefix; /* "text_config." or "" */
+  const vram__hf_family *family;
+  vram_hf_config *c;
+  vram_error *e;
+  uint64_t params, tensors;
+  vram_result result;
+} vram__hf;
+
+static inline int vram__hf_has(const vram__hf *h, uint32_t flag) {
+  return (h->family->flags & flag) != 0;
+}
+
+/* hf_key.c. The value of a key below a prefix, which may be null; NULL: there is none. Numbers:
+   `none` where the key is missing, `null` where it is null. */
+VRAM__FN void vram__hf_fail(vram__hf *h, vram_result code, const char *text, const char *name);
+VRAM__FN const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix,
+                                            const char *key);
+VRAM__FN const vram_file_value *vram__hf_value(const vram__hf *h, const char *key);
+VRAM__FN uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, uint64_t null);
+VRAM__FN uint64_t vram__hf_number(vram__hf *h, const char *key, uint64_t none);
+VRAM__FN int vram__hf_bool(vram__hf *h, const char *key, int none);
+VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c);
+
+/* hf.c. All that a config.json says; h stays good for what follows. */
+VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
+VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
+VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
+
+/* Lines of a family's modules: hf_text.c. */
+typedef struct vram__hf_lines {
+  const char *type, *flags;
+  const char *act_key, *act; /* and what it is where the key is missing */
+  const char *norm, *embedding;
+  const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
+  uint32_t experts_used;           /* where the key is missing */
+} vram__hf_lines;
+
 /* >>read/source    the bytes of a file, from front to back */
 
 /* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
@@ -58071,34 +58258,21 @@ VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len) {
   return NULL;
 }
 
-/* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
+/* >>read/hf_key    keys of a config.json of transformers */
 
-enum { VRAM__HF_MAX_LAYERS = 4096 };
 /* the product of two, and a few of them, fit into 64 bits */
 #define VRAM__HF_MAX_NUMBER UINT64_C(1073741824)
 
-/* What is being read, and what was counted up to now. */
-typedef struct vram__hf {
-  const vram_file *f;
-  const char *prefix; /* "text_config." or "" */
-  const vram__hf_family *family;
-  vram_hf_config *c;
-  vram_error *e;
-  uint64_t params, tensors;
-  vram_result result;
-} vram__hf;
-
-static void vram__hf_fail(vram__hf *h, vram_result code, const char *text, const char *name) {
+VRAM__FN void vram__hf_fail(vram__hf *h, vram_result code, const char *text, const char *name) {
   if (h->result)
     return;
   h->result = vram__error_begin(h->e, code, 0, text);
   vram__error_text(h->e, name);
 }
 
-/* ---- keys ---- */
-
 /* The value of a key below a prefix, which may be null; NULL: there is none. */
-static const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix, const char *key) {
+VRAM__FN const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix,
+                                            const char *key) {
   char name[96];
   uint32_t n = 0;
   vram__text_puts(name, sizeof name, &n, prefix);
@@ -58106,12 +58280,12 @@ static const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix
   return vram_file_get(f, name, n);
 }
 
-static const vram_file_value *vram__hf_value(const vram__hf *h, const char *key) {
+VRAM__FN const vram_file_value *vram__hf_value(const vram__hf *h, const char *key) {
   return vram__hf_at(h->f, h->prefix, key);
 }
 
 /* A whole number; `none` where the key is missing, `null` where it is null. */
-static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, uint64_t null) {
+VRAM__FN uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, uint64_t null) {
   const vram_file_value *const v = vram__hf_value(h, key);
   if (!v)
     return none;
@@ -58124,11 +58298,11 @@ static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, 
   return v->number.u;
 }
 
-static uint64_t vram__hf_number(vram__hf *h, const char *key, uint64_t none) {
+VRAM__FN uint64_t vram__hf_number(vram__hf *h, const char *key, uint64_t none) {
   return vram__hf_number_or(h, key, none, none);
 }
 
-static int vram__hf_bool(vram__hf *h, const char *key, int none) {
+VRAM__FN int vram__hf_bool(vram__hf *h, const char *key, int none) {
   const vram_file_value *const v = vram__hf_value(h, key);
   if (!v || v->kind == VRAM_VALUE_NULL)
     return none;
@@ -58138,11 +58312,13 @@ static int vram__hf_bool(vram__hf *h, const char *key, int none) {
 }
 
 /* The first of several names of a key that is there; the first one if none is. */
-static const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c) {
+VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c) {
   return vram__hf_value(h, a) ? a : vram__hf_value(h, b) ? b : c && vram__hf_value(h, c) ? c : a;
 }
 
-static int vram__hf_has(const vram__hf *h, uint32_t flag) { return (h->family->flags & flag) != 0; }
+/* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
+
+enum { VRAM__HF_MAX_LAYERS = 4096 };
 
 /* ---- parameters ---- */
 
@@ -58165,7 +58341,7 @@ static void vram__hf_norm(vram__hf *h, uint64_t n) {
     vram__hf_add(h, n, 1);
 }
 
-static int vram__hf_bias_key(vram__hf *h) {
+VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   const char *name = vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
@@ -58374,7 +58550,7 @@ static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
 }
 
-static int vram__hf_slides(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const uint32_t kind = h->family->sliding;
   uint64_t period = kind == VRAM__HF_PERIOD2 ? 2 : kind == VRAM__HF_PERIOD4 ? 4 : 6;
@@ -58392,7 +58568,7 @@ static int vram__hf_slides(vram__hf *h, uint64_t i) {
   return period && (i + 1) % period != 0;
 }
 
-static int vram__hf_is_moe(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
   const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
                  period = vram__hf_number(h, "expert_layer_period", 2);
   if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
@@ -58663,30 +58839,34 @@ static void vram__hf_totals(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
+VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e) {
+  uint64_t i;
+  vram__memory_zero(h, sizeof *h);
+  vram__memory_zero(c, sizeof *c);
+  h->f = f;
+  h->c = c;
+  h->e = e;
+  vram__hf_begin(h);
+  if (!h->result) {
+    c->family = h->family->type;
+    vram__hf_sizes(h);
+    vram__hf_dtype(h);
+  }
+  if (!h->result)
+    vram__hf_ends(h);
+  for (i = 0; !h->result && i < c->layers; i++)
+    vram__hf_layer(h, i);
+  c->text_params = h->params;
+  if (!h->result && vram__hf_has(h, VRAM__HF_VISION))
+    vram__hf_vision(h);
+  if (!h->result)
+    vram__hf_totals(h);
+}
+
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e) {
   vram__hf h;
-  uint64_t i;
   vram__error_clear(e);
-  vram__memory_zero(&h, sizeof h);
-  vram__memory_zero(c, sizeof *c);
-  h.f = f;
-  h.c = c;
-  h.e = e;
-  vram__hf_begin(&h);
-  if (!h.result) {
-    c->family = h.family->type;
-    vram__hf_sizes(&h);
-    vram__hf_dtype(&h);
-  }
-  if (!h.result)
-    vram__hf_ends(&h);
-  for (i = 0; !h.result && i < c->layers; i++)
-    vram__hf_layer(&h, i);
-  c->text_params = h.params;
-  if (!h.result && vram__hf_has(&h, VRAM__HF_VISION))
-    vram__hf_vision(&h);
-  if (!h.result)
-    vram__hf_totals(&h);
+  vram__hf_read(&h, f, c, e);
   return h.result;
 }
 
@@ -58697,6 +58877,790 @@ VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, 
                                            vram__product_or_overflow(c->sliding_layers, slides));
   return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
                                    slots);
+}
+
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+  uint32_t n = 0, i;
+  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
+  for (i = 0; i < VRAM_HF_KV_ROWS; i++) {
+    vram_kv_layer *const l = row + n;
+    l->count = (uint32_t)(i ? c->sliding_layers : c->full_layers);
+    if (!l->count)
+      continue;
+    l->kind = i ? VRAM_KV_SLIDING : c->kv_lora_rank ? VRAM_KV_LATENT : VRAM_KV_FULL;
+    l->heads = c->kv_lora_rank ? 1 : (uint32_t)c->kv_heads;
+    l->k_dim = (uint32_t)(c->kv_lora_rank ? c->kv_lora_rank + c->rope_head_dim : c->head_dim);
+    l->v_dim = c->kv_lora_rank ? 0 : (uint32_t)c->head_dim;
+    l->k = l->v = dtype;
+    l->window = i ? c->window : 0;
+    n++;
+  }
+  return n;
+}
+
+/* >>read/hf_text    config.json as a model in the text form: families of transformers as lines of
+   the text form. What a module's forward pass calls, in its order, and where Python lets go of
+   values (`drop`): as transformers 5.23 runs under torch 2.15 (models/TYPE/modeling_TYPE.py,
+   masking_utils.py, loss_utils.py). */
+
+/* What is put in:
+     @       the path of the layer, "model.layers.3."
+     $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
+             Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
+             m their width, 2 twice it, p positions, y types of tokens, z size of a norm
+     %c      a name: x a layer's input, n and m what its norms give, y what attention adds, p and i
+             path and input of a norm or activation, e the embedding
+     {c...}  only where flag c is set, {!c...} only where it is not
+     &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
+                               goes with its input, which autocast gives another dtype; behind +:
+                               at the end of the model
+     ^path|input|c             the activation                                                  */
+
+/* clang-format off */
+
+/* ---- norms ---- */
+
+static const char vram__hf_lines_rms[] =
+  "to %p.to %i dtype=f32\n"
+  "pow %p.pow %p.to scalar=1\n"
+  "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+  "add %p.add %p.mean scalar=1\n"
+  "rsqrt %p.rsqrt %p.add\n"
+  "mul %p.mul %p.to %p.rsqrt\n"
+  "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
+  "parameter %p.weight shape=[$z]\n"
+  "mul %p.mul_1 %p.weight %p.to_1\n"
+  "drop{d %d}{f %d %x} %p.mean %p.mul\n";
+
+static const char vram__hf_lines_gemma[] =
+  "to %p.to %i dtype=f32\n"
+  "pow %p.pow %p.to scalar=1\n"
+  "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+  "add %p.add %p.mean scalar=1\n"
+  "rsqrt %p.rsqrt %p.add\n"
+  "mul %p.mul %p.to %p.rsqrt\n"
+  "parameter %p.weight shape=[$z]\n"
+  "to %p.to_1 %p.weight dtype=f32\n"
+  "add %p.add_1 %p.to_1 scalar=1\n"
+  "mul %p.mul_1 %p.mul %p.add_1\n"
+  "type_as %p.type_as %p.mul_1 %i\n"
+  "{ddrop %d\n}{fdrop %d\n}";
+
+static const char vram__hf_lines_layer_norm[] =
+  "layer_norm %p %i normalized_shape=$z{B bias=0}\n"
+  "{fdrop %d %x\n}";
+
+/* ---- before the layers ---- */
+
+static const char vram__hf_lines_inputs[] =
+  "input input_ids i64 [N,S]\n"
+  "input labels i64 [N,S]\n";
+
+static const char vram__hf_lines_embedding[] =
+  "embedding model.embed_tokens input_ids num_embeddings=$v embedding_dim=$h\n";
+
+static const char vram__hf_lines_scaled_embedding[] =
+  "embedding model.embed_tokens.embedding input_ids num_embeddings=$v embedding_dim=$h\n"
+  "buffer model.embed_tokens.embed_scale shape=[]\n"
+  "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
+  "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
+
+static const char vram__hf_lines_positions[] =
+  "arange model.arange shape=[S] dtype=i64\n"
+  "add model.add model.arange scalar=1\n"
+  "unsqueeze model.unsqueeze model.add dim=0\n";
+
+/* find_packed_sequence_indices: are there several sequences in a row? */
+static const char vram__hf_lines_packed[] =
+  "expand %p.expand %i shape=[N,S]\n"
+  "slice %p.slice %p.expand dim=0 colon=1\n"
+  "slice %p.slice_1 %p.slice dim=1 end=1\n"
+  "sub %p.sub %p.slice_1 scalar=1\n"
+  "cat %p.cat %p.sub %p.expand dim=-1\n"
+  "slice %p.slice_2 %p.cat dim=-1 end=S\n"
+  "slice %p.slice_3 %p.cat dim=-1 start=1\n"
+  "sub %p.sub_1 %p.slice_3 %p.slice_2\n"
+  "drop %p.cat\n"
+  "ne %p.ne %p.sub_1 scalar=1\n"
+  "cumsum %p.cumsum %p.ne dim=-1\n"
+  "slice %p.slice_4 %p.cumsum dim=0 colon=1\n"
+  "select %p.select %p.slice_4 dim=1 index=-1\n"
+  "eq %p.eq %p.select scalar=1\n"
+  "amax %p.any %p.eq\n"
+  "drop %p.expand %p.sub %p.sub_1 %p.cumsum\n";
+
+/* sdpa_mask of a sliding window that is shorter than the sequence */
+static const char vram__hf_lines_mask[] =
+  "arange %p.arange_1 shape=[N] dtype=i64\n"
+  "arange %p.arange_2 shape=[1] dtype=i64\n"
+  "arange %p.arange_3 shape=[S] dtype=i64\n"
+  "add %p.add_1 %p.arange_3 scalar=1\n"
+  "arange %p.arange_4 shape=[S] dtype=i64\n"
+  "add %p.add_2 %p.arange_4 scalar=1\n"
+  "slice %p.slice_10 %p.arange_1 dim=0 colon=1\n"
+  "unsqueeze %p.unsqueeze_1 %p.slice_10 dim=1\n"
+  "unsqueeze %p.unsqueeze_2 %p.unsqueeze_1 dim=2\n"
+  "unsqueeze %p.unsqueeze_3 %p.unsqueeze_2 dim=3\n"
+  "unsqueeze %p.unsqueeze_4 %p.arange_2 dim=0\n"
+  "slice %p.slice_11 %p.unsqueeze_4 dim=1 colon=1\n"
+  "unsqueeze %p.unsqueeze_5 %p.slice_11 dim=2\n"
+  "unsqueeze %p.unsqueeze_6 %p.unsqueeze_5 dim=3\n"
+  "unsqueeze %p.unsqueeze_7 %p.add_1 dim=0\n"
+  "unsqueeze %p.unsqueeze_8 %p.unsqueeze_7 dim=1\n"
+  "slice %p.slice_12 %p.unsqueeze_8 dim=2 colon=1\n"
+  "unsqueeze %p.unsqueeze_9 %p.slice_12 dim=3\n"
+  "unsqueeze %p.unsqueeze_10 %p.add_2 dim=0\n"
+  "unsqueeze %p.unsqueeze_11 %p.unsqueeze_10 dim=1\n"
+  "unsqueeze %p.unsqueeze_12 %p.unsqueeze_11 dim=2\n"
+  "slice %p.slice_13 %p.unsqueeze_12 dim=3 colon=1\n"
+  "ones %p.ones shape=[] dtype=bool\n"
+  "sub %p.sub_4 %p.unsqueeze_9 scalar=1\n"
+  "gt %p.gt %p.slice_13 %p.sub_4\n"
+  "view %p.to %p.gt shape=[1,1,S,S]\n"
+  "logical_and %p.logical_and %p.ones %p.to\n"
+  "le %p.le %p.slice_13 %p.unsqueeze_9\n"
+  "view %p.to_1 %p.le shape=[1,1,S,S]\n"
+  "logical_and %p.logical_and_1 %p.logical_and %p.to_1\n"
+  "drop %p.unsqueeze_3 %p.unsqueeze_6 %p.unsqueeze_9 %p.slice_13\n"
+  "expand %p.mask %p.logical_and_1 shape=[N,1,S,S]\n"
+  "drop %p.arange_1 %p.arange_2 %p.add_1 %p.add_2\n";
+
+/* cos and sin of each token */
+static const char vram__hf_lines_rope[] =
+  "unsqueeze %p.unsqueeze model.unsqueeze dim=2\n"
+  "to %p.to %p.unsqueeze dtype=f32\n"
+  "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+  "to %p.to_1 %p.inv_freq dtype=f32\n"
+  "mul %p.mul %p.to %p.to_1\n"
+  "cat %p.cat %p.mul %p.mul dim=-1\n"
+  "cos %p.cos %p.cat\n"
+  "mul %p.mul_1 %p.cos scalar=1\n"
+  "sin %p.sin %p.cat\n"
+  "mul %p.mul_2 %p.sin scalar=1\n"
+  "to %p.to_2 %p.mul_1 dtype=model\n"
+  "to %p.to_3 %p.mul_2 dtype=model\n"
+  "drop %p.mul %p.cat %p.mul_1\n";
+
+/* ---- attention ---- */
+
+static const char vram__hf_lines_norm_1[] = "&@input_layernorm|%x|n|h|\n";
+
+static const char vram__hf_lines_qkv[] =
+  "linear @self_attn.q_proj %n out_features=$Q{!b bias=0}\n"
+  "view @self_attn.view @self_attn.q_proj shape=[N,S,$n,$d]\n"
+  "{q&@self_attn.q_norm|@self_attn.view|a|d|@self_attn.q_proj @self_attn.view\n}"
+  "transpose @self_attn.transpose {q%a}{!q@self_attn.view} dim0=1 dim1=2\n"
+  "linear @self_attn.k_proj %n out_features=$K{!b bias=0}\n"
+  "view @self_attn.view_1 @self_attn.k_proj shape=[N,S,$k,$d]\n"
+  "{q&@self_attn.k_norm|@self_attn.view_1|c|d|@self_attn.k_proj @self_attn.view_1\n}"
+  "transpose @self_attn.transpose_1 {q%c}{!q@self_attn.view_1} dim0=1 dim1=2\n"
+  "linear @self_attn.v_proj %n out_features=$K{!b bias=0}\n"
+  "view @self_attn.view_2 @self_attn.v_proj shape=[N,S,$k,$d]\n"
+  "transpose @self_attn.transpose_2 @self_attn.view_2 dim0=1 dim1=2\n"
+  "{Q&@self_attn.q_norm|@self_attn.transpose|a|d|@self_attn.q_proj @self_attn.view\n"
+  "&@self_attn.k_norm|@self_attn.transpose_1|c|d|@self_attn.k_proj @self_attn.view_1\n}";
+
+/* apply_rotary_pos_emb; %r: the module of cos and sin */
+static const char vram__hf_lines_rotate[] =
+  "unsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
+  "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
+  "mul @self_attn.mul {Q%a}{!Q@self_attn.transpose} @self_attn.unsqueeze\n"
+  "slice @self_attn.slice {Q%a}{!Q@self_attn.transpose} dim=3 end=$r\n"
+  "slice @self_attn.slice_1 {Q%a}{!Q@self_attn.transpose} dim=3 start=$r\n"
+  "neg @self_attn.neg @self_attn.slice_1\n"
+  "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
+  "drop @self_attn.slice_1\n"
+  "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
+  "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
+  "mul @self_attn.mul_2 {Q%c}{!Q@self_attn.transpose_1} @self_attn.unsqueeze\n"
+  "slice @self_attn.slice_2 {Q%c}{!Q@self_attn.transpose_1} dim=3 end=$r\n"
+  "slice @self_attn.slice_3 {Q%c}{!Q@self_attn.transpose_1} dim=3 start=$r\n"
+  "neg @self_attn.neg_1 @self_attn.slice_3\n"
+  "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
+  "drop @self_attn.slice_3\n"
+  "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
+  "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
+  "drop {Q%a %c}"
+  "{!Q{q%a}{!q@self_attn.q_proj @self_attn.view} @self_attn.transpose"
+  " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
+  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n";
+
+/* repeat_kv of keys and values, where there is a mask */
+static const char vram__hf_lines_repeat[] =
+  "{w{gslice @self_attn.slice_4 @self_attn.add_1 dim=0 colon=1\n"
+  "slice @self_attn.slice_5 @self_attn.slice_4 dim=1 colon=1\n"
+  "unsqueeze @self_attn.unsqueeze_2 @self_attn.slice_5 dim=2\n"
+  "slice @self_attn.slice_6 @self_attn.unsqueeze_2 dim=3 colon=1\n"
+  "slice @self_attn.slice_7 @self_attn.slice_6 dim=4 colon=1\n"
+  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,S,$d]\n"
+  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,S,$d]\n"
+  "drop @self_attn.slice_7\n"
+  "slice @self_attn.slice_8 @self_attn.transpose_2 dim=0 colon=1\n"
+  "slice @self_attn.slice_9 @self_attn.slice_8 dim=1 colon=1\n"
+  "unsqueeze @self_attn.unsqueeze_3 @self_attn.slice_9 dim=2\n"
+  "slice @self_attn.slice_10 @self_attn.unsqueeze_3 dim=3 colon=1\n"
+  "slice @self_attn.slice_11 @self_attn.slice_10 dim=4 colon=1\n"
+  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,S,$d]\n"
+  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,S,$d]\n"
+  "drop @self_attn.slice_11\n}}";
+
+static const char vram__hf_lines_attend[] =
+  "scaled_dot_product_attention @self_attn.sdpa @self_attn.add "
+  "{w{g@self_attn.keys @self_attn.values}{!g@self_attn.add_1 @self_attn.transpose_2} %s}"
+  "{!w@self_attn.add_1 @self_attn.transpose_2}{D dropout_p=#a}{!w is_causal=1{g enable_gqa=1}}\n"
+  "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
+  "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
+  "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
+  "drop{w{g @self_attn.keys @self_attn.values}} @self_attn.sdpa @self_attn.reshape\n"
+  "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$Q]\n"
+  "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
+  "drop @self_attn.contiguous\n"
+  "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
+  "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
+  "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
+  "drop %n @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2 @self_attn.add"
+  " @self_attn.add_1\n";
+
+/* ---- what stands between, and behind ---- */
+
+static const char vram__hf_lines_norm_2[] =
+  "add @add %x @self_attn.o_proj\n"
+  "&@post_attention_layernorm|@add|m|h|\n";
+
+static const char vram__hf_lines_gated[] =
+  "linear @mlp.gate_proj %m out_features=$i{!u bias=0}\n"
+  "^@mlp.act_fn|@mlp.gate_proj|a\n"
+  "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
+  "mul @mlp.mul %a @mlp.up_proj\n"
+  "linear @mlp.down_proj @mlp.mul out_features=$h{!u bias=0}\n";
+
+static const char vram__hf_lines_plain[] =
+  "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
+  "^@mlp.act_fn|@mlp.up_proj|a\n"
+  "linear @mlp.down_proj %a out_features=$h{!u bias=0}\n";
+
+static const char vram__hf_lines_end[] =
+  "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+  "drop %m\n"
+  "add @add_1 @add @mlp.down_proj\n"
+  "{ldrop %x\n}";
+
+/* norms of what attention and the MLP give, and before both (Gemma) */
+static const char vram__hf_lines_norm_2_3[] =
+  "&@post_attention_layernorm|@self_attn.o_proj|y|h|\n"
+  "add @add %x %y\n"
+  "&@pre_feedforward_layernorm|@add|m|h|\n";
+
+static const char vram__hf_lines_end_4[] =
+  "order @input_layernorm.weight @post_attention_layernorm.weight "
+  "@pre_feedforward_layernorm.weight\n"
+  "drop %m\n"
+  "&@post_feedforward_layernorm|@mlp.down_proj|y|h|\n"
+  "add @add_1 @add %y\n"
+  "{ldrop %x\n}";
+
+/* a router: of Qwen, of Mixtral */
+static const char vram__hf_lines_router[] =
+  "view @mlp.view %m shape=[N*S,$h]\n"
+  "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
+  "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
+  "softmax @mlp.gate.softmax @mlp.gate.linear dim=-1 dtype=f32\n"
+  "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
+  "{Ksum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
+  "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n}"
+  "type_as @mlp.gate.to {K@mlp.gate.div}{!K@mlp.gate.topk} @mlp.gate.linear\n"
+  "drop @mlp.gate.reshape @mlp.gate.softmax{K @mlp.gate.topk}\n"
+  "reshape @mlp.experts.reshape @mlp.gate.to shape=[N*S*$t]\n";
+
+static const char vram__hf_lines_mixtral_router[] =
+  "view @mlp.view %m shape=[N*S,$h]\n"
+  "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
+  "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
+  "to @mlp.gate.to @mlp.gate.linear dtype=f32\n"
+  "softmax @mlp.gate.softmax @mlp.gate.to dim=-1\n"
+  "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
+  "sum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
+  "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n"
+  "drop @mlp.gate.reshape @mlp.gate.softmax\n"
+  "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n";
+
+/* grouped_mm_experts_forward, and the rest of the layer */
+static const char vram__hf_lines_experts[] =
+  "reshape @mlp.experts.reshape_1 @mlp.gate.topk.i shape=[N*S*$t]\n"
+  "sort @mlp.experts.sort,@mlp.experts.sort.i @mlp.experts.reshape_1\n"
+  "floor_divide @mlp.experts.floor_divide @mlp.experts.sort.i scalar=1\n"
+  "index @mlp.experts.index @mlp.view @mlp.experts.floor_divide\n"
+  "index @mlp.experts.index_1 @mlp.experts.reshape @mlp.experts.sort.i\n"
+  "to @mlp.experts.to @mlp.experts.sort dtype=i32\n"
+  "histc @mlp.experts.histc @mlp.experts.to bins=$e\n"
+  "cumsum @mlp.experts.cumsum @mlp.experts.histc dim=0 dtype=i32\n"
+  "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
+  "transpose @mlp.experts.transpose @mlp.experts.gate_up_proj dim0=-2 dim1=-1\n"
+  "to @mlp.experts.to_1 @mlp.experts.index dtype=model\n"
+  "grouped_mm @mlp.experts.grouped_mm @mlp.experts.to_1 @mlp.experts.transpose @mlp.experts.cumsum\n"
+  "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.grouped_mm chunks=2 dim=-1\n"
+  "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
+  "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
+  "drop @mlp.experts.grouped_mm @mlp.experts.chunk.0\n"
+  "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
+  "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+  "transpose @mlp.experts.transpose_1 @mlp.experts.down_proj dim0=-2 dim1=-1\n"
+  "to @mlp.experts.to_2 @mlp.experts.mul dtype=model\n"
+  "grouped_mm @mlp.experts.grouped_mm_1 @mlp.experts.to_2 @mlp.experts.transpose_1 "
+  "@mlp.experts.cumsum\n"
+  "drop @mlp.experts.mul\n"
+  "unsqueeze @mlp.experts.unsqueeze @mlp.experts.index_1 dim=-1\n"
+  "mul @mlp.experts.mul_1 @mlp.experts.grouped_mm_1 @mlp.experts.unsqueeze\n"
+  "empty @mlp.experts.empty shape=[N*S*$t] dtype=i64\n"
+  "arange @mlp.experts.arange shape=[N*S*$t] dtype=i64\n"
+  "index_put @mlp.experts.index_put @mlp.experts.empty @mlp.experts.sort.i @mlp.experts.arange "
+  "inplace=1\n"
+  "index @mlp.experts.index_2 @mlp.experts.mul_1 @mlp.experts.empty\n"
+  "view @mlp.experts.view @mlp.experts.index_2 shape=[N*S,$t,$h]\n"
+  "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
+  "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
+  "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.reshape_1 @mlp.experts.sort "
+  "@mlp.experts.sort.i @mlp.experts.index @mlp.experts.index_1 @mlp.experts.to @mlp.experts.histc "
+  "@mlp.experts.cumsum @mlp.experts.grouped_mm_1 @mlp.experts.empty @mlp.experts.index_2\n"
+  "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
+  "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
+  "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
+  "add @add_1 @add @mlp.reshape\n"
+  "drop{l %x} @mlp.experts.to_3\n";
+
+static const char vram__hf_lines_norm[] =
+  "&model.norm|%x|n|h|+%e model.add model.unsqueeze{W model.sliding.logical_and_1 "
+  "model.sliding.mask} model.rotary_emb.to_2 model.rotary_emb.to_3"
+  "{R model.rotary_emb_local.to_2 model.rotary_emb_local.to_3}\n";
+
+/* the head, and ForCausalLMLoss */
+static const char vram__hf_lines_loss[] =
+  "slice slice %n dim=0 colon=1\n"
+  "slice slice_1 slice dim=1 colon=1\n"
+  "slice slice_2 slice_1 dim=2 colon=1\n"
+  "expand alias slice_2 shape=[N,S,$h]\n"
+  "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
+  "{Mmul logits lm_head scalar=1\n}"
+  "to to {Mlogits}{!Mlm_head} dtype=f32\n"
+  "pad pad labels pad=0,1\n"
+  "slice slice_3 pad dim=1 start=1\n"
+  "contiguous contiguous slice_3\n"
+  "view view to shape=[N*S,$v]\n"
+  "view view_1 contiguous shape=[N*S]\n"
+  "view to_1 view_1 shape=[N*S]\n"
+  "drop contiguous\n"
+  "cross_entropy loss view to_1\n"
+  "drop %n alias {Mlogits}{!Mlm_head} to pad\n"
+  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
+  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
+  "output loss\n"
+  "infer {Mlogits}{!Mlm_head}\n";
+
+/* ---- families ---- */
+
+#define VRAM__HF_ROTARY                                                                            \
+  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_repeat,                \
+      vram__hf_lines_attend
+
+/* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
+   where windows slide; L gelu means the default */
+static const vram__hf_lines vram__hf_line_rows[] = {
+  {"llama", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"mistral", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"qwen2", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"qwen3", "q", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"arcee", "", "hidden_act", "relu2", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_plain, vram__hf_lines_end}, {0}, 0},
+  {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2_3, vram__hf_lines_gated, vram__hf_lines_end_4}, {0}, 0},
+  {"qwen3_moe", "q", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end},
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_router, vram__hf_lines_experts}, 8},
+  {"mixtral", "X", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {0},
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_mixtral_router, vram__hf_lines_experts}, 2},
+};
+/* clang-format on */
+
+enum { VRAM__HF_PATH = 96 };
+
+typedef struct vram__hf_pen {
+  vram__hf h;
+  vram_hf_config c;
+  const vram__hf_lines *row;
+  const vram_sink *sink;
+  uint64_t number[128];
+  char name[128][VRAM__HF_PATH];
+  char path[VRAM__HF_PATH];     /* of the layer */
+  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
+  uint8_t flag[128];
+  uint32_t used;
+  char text[1024]; /* what the sink has not got yet */
+} vram__hf_pen;
+
+/* ---- letters ---- */
+
+static void vram__hf_flush(vram__hf_pen *w) {
+  if (w->used && !w->h.result && w->sink->write(w->sink->user, w->text, w->used))
+    vram__hf_fail(&w->h, VRAM_ERR_WRITE, "the text could not be written", "");
+  w->used = 0;
+}
+
+static void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    if (w->used == sizeof w->text)
+      vram__hf_flush(w);
+    w->text[w->used++] = s[i];
+  }
+}
+
+/* A name of the lines: where the text goes, or into `to` of so many bytes. */
+typedef struct vram__hf_target {
+  char *to;
+  uint32_t cap, n;
+} vram__hf_target;
+
+static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  if (t)
+    vram__text_puts(t->to, t->cap, &t->n, s);
+  else
+    vram__hf_put(w, s, vram__text_len(s));
+}
+
+/* Behind a bracket: what its flag says, and where its text begins. */
+static const char *vram__hf_condition(const vram__hf_pen *w, const char *s) {
+  const int is_not = *s == '!';
+  uint32_t depth = 1;
+  s += is_not;
+  if ((w->flag[(uint8_t)*s & 127] != 0) != is_not)
+    return s + 1;
+  for (s++; *s && depth; s++)
+    depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
+  return s;
+}
+
+static const char *vram__hf_call(vram__hf_pen *w, const char *s);
+
+/* The lines from s on up to one of the letters in `ends`, put in; where they end. */
+static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                const char *ends) {
+  char digits[24], plain[2] = {0, 0};
+  uint32_t n = 0;
+  while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
+    const uint8_t next = (uint8_t)s[1] & 127;
+    switch (*s) {
+    case '{':
+      s = vram__hf_condition(w, s + 1);
+      continue;
+    case '}':
+      break;
+    case '@':
+      vram__hf_letters(w, t, w->path);
+      break;
+    case '%':
+      vram__hf_letters(w, t, next == 'd' ? w->drop : w->name[next]);
+      s++;
+      break;
+    case '$':
+      n = 0;
+      vram__text_putu(digits, sizeof digits, &n, w->number[next]);
+      vram__hf_letters(w, t, digits);
+      s++;
+      break;
+    case '&':
+    case '^':
+      s = vram__hf_call(w, s);
+      continue;
+    default:
+      plain[0] = *s;
+      vram__hf_letters(w, t, plain);
+    }
+    s++;
+  }
+  return s;
+}
+
+static void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
+  vram__hf_target t;
+  t.to = w->name[(uint8_t)name & 127];
+  t.cap = VRAM__HF_PATH;
+  t.n = 0;
+  *t.to = 0;
+  vram__hf_say(w, &t, lines, "");
+}
+
+/* ---- norms and activations ---- */
+
+static const struct {
+  const char *name, *lines, *output;
+} vram__hf_activations[] = {
+    {"silu", "silu %p.silu %i\n", "%p.silu"},
+    {"swish", "silu %p.silu %i\n", "%p.silu"},
+    {"gelu", "gelu %p.gelu %i\n", "%p.gelu"},
+    {"gelu_pytorch_tanh", "gelu %p.gelu %i approximate=tanh\n", "%p.gelu"},
+    {"relu", "relu %p.relu %i\n", "%p.relu"},
+    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\ndrop %i\n", "%p.square"},
+};
+
+/* One field of a call, up to a stroke or the end of the line; behind it. */
+static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint32_t cap) {
+  vram__hf_target t;
+  t.to = to;
+  t.cap = cap;
+  t.n = 0;
+  *to = 0;
+  s = vram__hf_say(w, &t, s, "|\n");
+  return s + (*s != 0);
+}
+
+/* &path|input|c|size|drop, ^path|input|c */
+static const char *vram__hf_call(vram__hf_pen *w, const char *s) {
+  const int is_norm = *s == '&';
+  const char *lines = w->row->norm, *output = NULL;
+  char path[VRAM__HF_PATH], input[VRAM__HF_PATH], to[4], drop[sizeof w->drop];
+  s = vram__hf_field(w, s + 1, path, sizeof path);
+  s = vram__hf_field(w, s, input, sizeof input);
+  s = vram__hf_field(w, s, to, sizeof to);
+  if (is_norm) {
+    char size[4];
+    s = vram__hf_field(w, s, size, sizeof size);
+    s = vram__hf_field(w, s, drop, sizeof drop);
+    w->number['z'] = w->number[(uint8_t)*size & 127];
+    w->flag['f'] = *drop == '+';
+    w->flag['d'] = *drop && *drop != '+';
+    vram__memory_copy(w->drop, drop + w->flag['f'], sizeof drop - 1);
+    output = lines == vram__hf_lines_gemma ? "%p.type_as" : "%p.mul_1";
+  } else {
+    lines = vram__hf_activations[w->number['A']].lines;
+    output = vram__hf_activations[w->number['A']].output;
+  }
+  vram__memory_copy(w->name['p'], path, sizeof path);
+  vram__memory_copy(w->name['i'], input, sizeof input);
+  vram__hf_say(w, NULL, lines, "");
+  vram__hf_set(w, *to, output);
+  return s;
+}
+
+/* ---- what a file says ---- */
+
+static void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name) {
+  vram__hf_fail(&w->h, VRAM_ERR_UNSUPPORTED, text, name);
+}
+
+/* A key that decides what is computed, as a text; NULL: it is not there. */
+static const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key) {
+  const vram_file_value *const v = vram__hf_value(&w->h, key);
+  if (!v || v->kind == VRAM_VALUE_NULL)
+    return NULL;
+  if (v->kind != VRAM_VALUE_TEXT || v->count > VRAM__HF_PATH) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no text is the key ", key);
+    return NULL;
+  }
+  return v;
+}
+
+static int vram__hf_is_word(const vram_file_value *v, const char *word) {
+  return vram__text_is(v->text, (uint32_t)v->count, word);
+}
+
+static void vram__hf_activation(vram__hf_pen *w) {
+  const vram_file_value *v = vram__hf_word(w, w->row->act_key);
+  uint32_t i;
+  if (v && w->flag['L'] && vram__hf_is_word(v, "gelu"))
+    v = NULL; /* GemmaConfig: a value of old files that means the default */
+  for (i = 0; i < sizeof vram__hf_activations / sizeof *vram__hf_activations; i++)
+    if (v ? vram__hf_is_word(v, vram__hf_activations[i].name)
+          : vram__text_is(w->row->act, vram__text_len(w->row->act), vram__hf_activations[i].name)) {
+      w->number['A'] = i;
+      return;
+    }
+  vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
+}
+
+/* Angles that are known before the tokens are: no more lines than without scaling. */
+static void vram__hf_rope(vram__hf_pen *w) {
+  static const char *const key[] = {
+      "rope_scaling.rope_type", "rope_scaling.type", "rope_parameters.rope_type",
+      "rope_parameters.full_attention.rope_type", "rope_parameters.sliding_attention.rope_type"};
+  static const char *const share[] = {"partial_rotary_factor",
+                                      "rope_parameters.partial_rotary_factor",
+                                      "rope_scaling.partial_rotary_factor"};
+  uint32_t i;
+  for (i = 0; i < sizeof key / sizeof *key; i++) {
+    const vram_file_value *const v = vram__hf_word(w, key[i]);
+    if (v && !vram__hf_is_word(v, "default") && !vram__hf_is_word(v, "linear") &&
+        !vram__hf_is_word(v, "llama3") && !vram__hf_is_word(v, "yarn"))
+      vram__hf_refuse(w, "angles that change with the tokens: ", key[i]);
+  }
+  for (i = 0; i < sizeof share / sizeof *share; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, share[i]);
+    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && v->number.u == 1) &&
+        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 1 && v->number.f <= 1))
+      vram__hf_refuse(w, "only a part of a head is rotated: ", share[i]);
+  }
+}
+
+/* What lines leave out must not be there. */
+static void vram__hf_no_dropout(vram__hf_pen *w) {
+  static const char *const key[] = {"attention_dropout", "resid_pdrop", "embd_pdrop",
+                                    "hidden_dropout"};
+  uint32_t i;
+  for (i = 0; i < sizeof key / sizeof *key; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
+    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && !v->number.u) &&
+        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 0))
+      vram__hf_refuse(w, "dropout, whose lines are not known: ", key[i]);
+  }
+}
+
+static void vram__hf_numbers(vram__hf_pen *w) {
+  const vram_hf_config *const c = &w->c;
+  vram__hf *const h = &w->h;
+  const int key = vram__hf_bias_key(h);
+  uint64_t *const n = w->number;
+  n['h'] = c->hidden, n['n'] = c->heads, n['k'] = c->kv_heads, n['d'] = c->head_dim;
+  n['r'] = c->head_dim / 2, n['Q'] = c->heads * c->head_dim, n['K'] = c->kv_heads * c->head_dim;
+  n['i'] = c->intermediate, n['v'] = c->vocab;
+  n['g'] = c->kv_heads ? c->heads / c->kv_heads : 0;
+  n['e'] = c->experts, n['m'] = c->expert_intermediate, n['2'] = 2 * c->expert_intermediate;
+  n['t'] = vram__hf_number(h, "num_experts_per_tok", w->row->experts_used);
+  w->flag['T'] = c->is_tied;
+  w->flag['b'] = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
+  w->flag['o'] = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
+  w->flag['u'] = vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+                 (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
+  w->flag['g'] = c->kv_heads != c->heads;
+  w->flag['K'] = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  if (!c->kv_heads || c->heads % c->kv_heads || c->head_dim % 2)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
+  if (c->experts && (!n['t'] || n['t'] > c->experts))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
+}
+
+/* ---- the model ---- */
+
+static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
+  uint32_t n = 0;
+  *w->path = 0;
+  vram__text_puts(w->path, sizeof w->path, &n, "model.layers.");
+  vram__text_putu(w->path, sizeof w->path, &n, layer);
+  vram__text_puts(w->path, sizeof w->path, &n, ".");
+}
+
+static void vram__hf_parts(vram__hf_pen *w, const char *const *part) {
+  for (; *part; part++)
+    vram__hf_say(w, NULL, *part, "");
+}
+
+/* Which masks there are (create_causal_mask and its kin make none where a window is no shorter than
+   the sequence), and what says where tokens stand. */
+static void vram__hf_before(vram__hf_pen *w) {
+  const vram_hf_config *const c = &w->c;
+  const int slides = c->sliding_layers && c->window <= w->number['S'],
+            both = c->sliding_layers && (c->full_layers || w->flag['R']);
+  vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
+  vram__hf_say(w, NULL, w->row->embedding, "");
+  vram__hf_set(w, 'e',
+               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
+                                                             : "model.embed_tokens.mul");
+  vram__hf_set(w, 't',
+               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
+                                                             : "model.embed_tokens.embedding");
+  vram__hf_set(w, 'x', "%e");
+  vram__hf_say(w, NULL, vram__hf_lines_positions, "");
+  vram__hf_set(w, 'i', "model.unsqueeze");
+  vram__hf_set(w, 'p', "model");
+  if (both || !c->sliding_layers)
+    vram__hf_say(w, NULL, vram__hf_lines_packed, "");
+  vram__hf_set(w, 'p', "model.sliding");
+  if (c->sliding_layers)
+    vram__hf_say(w, NULL, vram__hf_lines_packed, "");
+  if (slides)
+    vram__hf_say(w, NULL, vram__hf_lines_mask, "");
+  w->flag['W'] = (uint8_t)slides;
+  vram__hf_set(w, 's', "model.sliding.mask");
+  vram__hf_set(w, 'p', "model.rotary_emb");
+  vram__hf_say(w, NULL, vram__hf_lines_rope, "");
+  vram__hf_set(w, 'p', "model.rotary_emb_local");
+  if (w->flag['R'])
+    vram__hf_say(w, NULL, vram__hf_lines_rope, "");
+}
+
+static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
+  const int slides = vram__hf_slides(&w->h, i);
+  vram__hf_path(w, i);
+  w->flag['w'] = slides && w->flag['W'];
+  w->flag['l'] = i != 0;
+  vram__hf_set(w, 'r', slides && w->flag['R'] ? "model.rotary_emb_local" : "model.rotary_emb");
+  vram__hf_parts(w, vram__hf_is_moe(&w->h, i) ? w->row->moe : w->row->layer);
+  vram__hf_set(w, 'x', "@add_1");
+}
+
+static uint64_t vram__hf_tokens(const vram_file *f) {
+  static const char *const key[] = {"max_position_embeddings", "n_positions"};
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    const vram_file_value *const v = vram__hf_at(f, "", key[i]);
+    if (v && v->kind == VRAM_VALUE_UINT && v->number.u && v->number.u < 4096)
+      return v->number.u;
+  }
+  return 4096;
+}
+
+static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
+                          vram_error *e) {
+  uint32_t i;
+  vram__hf_read(&w->h, f, &w->c, e);
+  for (i = 0; !w->h.result && i < sizeof vram__hf_line_rows / sizeof *vram__hf_line_rows; i++)
+    if (vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_line_rows[i].type))
+      w->row = vram__hf_line_rows + i;
+  if (!w->row) {
+    vram__hf_refuse(w, "no lines of the text form are known of model_type ", w->c.family);
+    return;
+  }
+  for (i = 0; w->row->flags[i]; i++)
+    w->flag[(uint8_t)w->row->flags[i] & 127] = 1;
+  vram__hf_activation(w);
+  vram__hf_rope(w);
+  vram__hf_no_dropout(w);
+  w->number['N'] = sizes->batch ? sizes->batch : 2;
+  w->number['S'] = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  vram__hf_numbers(w);
+}
+
+VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
+                                   uint64_t bytes, const vram_sink *sink, vram_error *e) {
+  vram__hf_pen *const w = (vram__hf_pen *)memory;
+  uint64_t i;
+  vram__error_clear(e);
+  if (bytes < sizeof *w)
+    return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+  vram__memory_zero(w, sizeof *w);
+  w->sink = sink;
+  vram__hf_open(w, f, sizes, e);
+  if (w->h.result)
+    return w->h.result;
+  vram__hf_set(w, 'e', w->c.family);
+  vram__hf_say(w, NULL,
+               "# config.json of transformers, attention sdpa, train mode\n"
+               "model %e dtype=f32\n"
+               "dim N=$N S=$S\n",
+               "");
+  vram__hf_before(w);
+  for (i = 0; i < w->c.layers && !w->h.result; i++)
+    vram__hf_write_layer(w, i);
+  vram__hf_say(w, NULL, vram__hf_lines_norm, "");
+  vram__hf_say(w, NULL, vram__hf_lines_loss, "");
+  vram__hf_flush(w);
+  return w->h.result;
 }
 
 /* >>read/file    tensors, values and parts of a file; what kind of file it is */

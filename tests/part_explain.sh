@@ -68,7 +68,7 @@ before=$(json peak_allocated_bytes)
 sed 's/workspace=/unseen=900000000 workspace=/' $work/custom.vram >$work/unseen.vram
 chain $work/unseen.vram --train sgd
 found=$(json peak_allocated_bytes)
-if [ "$(echo $before $found | awk '{ print $1 == $4 && $2 == $5 && $3 < 900000000 && $6 > 980000000 }')" = 1 ]; then ok; else
+if [ "$(echo $before $found | awk '{ print ($1 == $4 && $2 == $5 && $3 < 900000000 && $6 > 980000000) }')" = 1 ]; then ok; else
   bad "custom unseen=: $found, without it $before"
 fi
 sed 's/workspace=/backward_cublas=1 workspace=/' $work/custom.vram >$work/cublas.vram

@@ -351,6 +351,17 @@ static vram_result configure(const char *text, vram_hf_config *c) {
   return r ? r : vram_hf_config_read(&file, c, &error);
 }
 
+/* The cache row by row is the cache as a whole. */
+static void rows_agree(const vram_hf_config *c) {
+  vram_kv_layer row[VRAM_HF_KV_ROWS];
+  vram_kv_report r;
+  vram_kv kv = {row, 0, 0, 0};
+  kv.nlayer = vram_hf_kv_rows(c, c->dtype, row);
+  EQUAL(vram_kv_bytes(&kv, 1000, 3, &r, &error), VRAM_OK);
+  EQUAL(r.total_bytes, vram_hf_kv_cache_bytes(c, 1000, 3));
+  EQUAL(r.token_bytes, c->kv_bytes_per_token);
+}
+
 static void model(void) {
   vram_hf_config c;
   size_t i;
@@ -370,6 +381,7 @@ static void model(void) {
     if (m->kv_bytes >= 0)
       EQUAL(c.kv_bytes_per_token, m->kv_bytes);
     EQUAL(c.full_layers + c.sliding_layers + c.state_layers, c.layers);
+    rows_agree(&c);
   }
   *test_where = 0;
 }
@@ -415,6 +427,177 @@ static void refused(void) {
         VRAM_ERR_OVERFLOW);
 }
 
+/* ---- texts ---- */
+
+static const struct written {
+  const char *config;
+  int64_t lines;
+  uint64_t digest;
+} written[] = {
+#include "golden/hf_text.inc"
+};
+
+static char text_of[1 << 22];
+static size_t text_len;
+
+static int text_add(void *user, const char *bytes, size_t n) {
+  (void)user;
+  if (n > sizeof text_of - 1 - text_len)
+    return 1;
+  memcpy(text_of + text_len, bytes, n);
+  text_len += n;
+  text_of[text_len] = 0;
+  return 0;
+}
+
+static vram_result write_text(const char *config, uint64_t tokens) {
+  static char memory[VRAM_HF_WRITE_MEMORY];
+  vram_hf_sizes sizes = {0, 0};
+  vram_sink sink;
+  vram_result r = read_one(config, strlen(config), 0, MEMORY);
+  sizes.tokens = tokens;
+  sink.write = text_add;
+  sink.user = NULL;
+  text_len = 0;
+  return r ? r : vram_hf_write(&file, &sizes, memory, sizeof memory, &sink, &error);
+}
+
+enum { MAX_VALUES = 1 << 16 };
+static struct {
+  const char *name;
+  size_t len;
+} values_of[MAX_VALUES];
+static size_t nvalues;
+
+/* The place of a value among those that are defined; nvalues: it is none. */
+static size_t value_of(const char *name, size_t len) {
+  size_t i = nvalues;
+  while (i-- > 0)
+    if (values_of[i].len == len && !memcmp(values_of[i].name, name, len))
+      return i;
+  return nvalues;
+}
+
+static uint64_t digest_add(uint64_t h, const char *s, size_t n) {
+  while (n-- > 0)
+    h = (h ^ (uint8_t)*s++) * UINT64_C(0x100000001b3);
+  return h;
+}
+
+/* Names divided by commas, or one behind a key. */
+static uint64_t digest_names(uint64_t h, const char *s, size_t n) {
+  while (n) {
+    const char *comma = (const char *)memchr(s, ',', n);
+    const size_t len = comma ? (size_t)(comma - s) : n, i = value_of(s, len);
+    char number[24];
+    if (i < nvalues)
+      h = digest_add(h, number, (size_t)snprintf(number, sizeof number, "v%u", (unsigned)i));
+    else
+      h = digest_add(h, s, len);
+    h = comma ? digest_add(h, ",", 1) : h;
+    n -= len + (comma != NULL);
+    s += len + (comma != NULL);
+  }
+  return h;
+}
+
+static uint64_t digest_word(uint64_t h, const char *s, size_t n) {
+  const char *equal = (const char *)memchr(s, '=', n);
+  const size_t key = equal ? (size_t)(equal - s) + 1 : 0;
+  h = digest_add(h, s, key);
+  if (key && value_of(s + key, n - key) == nvalues)
+    return digest_add(h, s + key, n - key);
+  return digest_names(h, s + key, n - key);
+}
+
+static void define(const char *s, size_t n) {
+  while (n && nvalues < MAX_VALUES) {
+    const char *comma = (const char *)memchr(s, ',', n);
+    values_of[nvalues].name = s;
+    values_of[nvalues].len = comma ? (size_t)(comma - s) : n;
+    n -= values_of[nvalues].len + (comma != NULL);
+    s += values_of[nvalues++].len + (comma != NULL);
+  }
+}
+
+/* As tests/measured/hf_text.py has it: values by the order in which they are defined. */
+static uint64_t digest_text(int64_t *lines) {
+  const char *line = text_of;
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  *lines = 0;
+  nvalues = 0;
+  for (; *line; line += strcspn(line, "\n") + 1) {
+    const char *const end = line + strcspn(line, "\n"), *word = line;
+    const size_t op = strcspn(line, " \n");
+    if (*line == '#' || !strncmp(line, "model ", 6) || !strncmp(line, "dim ", 4))
+      continue;
+    ++*lines;
+    h = digest_add(h, line, op);
+    if (strncmp(line, "drop ", 5) && strncmp(line, "order ", 6) && strncmp(line, "output ", 7) &&
+        strncmp(line, "infer ", 6))
+      define(line + op + 1, strcspn(line + op + 1, " \n"));
+    for (word = line + op; word < end;) {
+      const size_t n = strcspn(++word, " \n");
+      h = digest_word(digest_add(h, " ", 1), word, n);
+      word += n;
+    }
+    h = digest_add(h, "\n", 1);
+  }
+  return h;
+}
+
+/* The lines that the exporter writes of the same file, and as many parameters as the file has. */
+static void texts(void) {
+  static char memory[1 << 24];
+  vram_hf_config c;
+  vram_graph g;
+  size_t i;
+  for (i = 0; i < sizeof written / sizeof *written; i++) {
+    const struct written *t = written + i;
+    int64_t lines;
+    uint64_t params = 0;
+    const vram_param *p;
+    snprintf(test_where, sizeof test_where, "%.290s", t->config);
+    if (!NEED(write_text(t->config, 128) == VRAM_OK))
+      continue;
+    CHECK(digest_text(&lines) == t->digest);
+    EQUAL(lines, t->lines);
+    if (!NEED(!vram_graph_init(&g, memory, sizeof memory) &&
+              !vram_graph_parse(&g, text_of, text_len, NULL, 0, &error)))
+      continue;
+    for (p = g.param_first; p; p = p->next)
+      params += p->kind == 2 ? 0 : (uint64_t)p->d->numel;
+    EQUAL(configure(t->config, &c), VRAM_OK);
+    EQUAL(params, c.params);
+  }
+  *test_where = 0;
+}
+
+static void unwritten(void) {
+  static char small[16];
+  const vram_hf_sizes sizes = {0, 0};
+  vram_sink sink = {text_add, NULL};
+  EQUAL(write_text("{\"model_type\":\"jamba\"}", 0), VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no lines of the text form are known of model_type jamba");
+  EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
+  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":0.1}", 0),
+        VRAM_ERR_UNSUPPORTED);
+  EQUAL(write_text("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"dynamic\"}}", 0),
+        VRAM_ERR_UNSUPPORTED);
+  EQUAL(write_text("{\"model_type\":\"llama\",\"partial_rotary_factor\":0.5}", 0),
+        VRAM_ERR_UNSUPPORTED);
+  EQUAL(write_text("{\"model_type\":\"llama\",\"num_key_value_heads\":5}", 0), VRAM_ERR_VALUE);
+  EQUAL(write_text("{\"model_type\":\"mixtral\",\"num_experts_per_tok\":9}", 0), VRAM_ERR_VALUE);
+  EQUAL(write_text("{\"model_type\":\"mixtral\"}", 0), VRAM_OK);
+  CHECK(strstr(text_of, "dim N=2 S=4096\n") != NULL);
+  EQUAL(vram_hf_write(&file, &sizes, small, sizeof small, &sink, &error), VRAM_ERR_MEMORY);
+  text_len = sizeof text_of - 100;
+  {
+    static char memory[VRAM_HF_WRITE_MEMORY];
+    EQUAL(vram_hf_write(&file, &sizes, memory, sizeof memory, &sink, &error), VRAM_ERR_WRITE);
+  }
+}
+
 int main(void) {
   broken();
   sound();
@@ -423,5 +606,7 @@ int main(void) {
   values();
   model();
   refused();
+  texts();
+  unwritten();
   return test_done("test_hf");
 }

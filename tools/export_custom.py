@@ -104,6 +104,7 @@ class Measured:
     unseen: int = 0  # bytes that its kernels may take beside
     backward: int = None  # bytes on the way in backward, if that could be run
     backward_cublas: bool = None
+    no_gradient: tuple = ()  # arguments by position that want a gradient and get none
 
 
 def measure(func, args, kwargs):
@@ -128,7 +129,9 @@ def measure(func, args, kwargs):
     size = {id(t.untyped_storage()): t.untyped_storage().nbytes() for t in kept + results}
     fresh = sum(size[s] for s in saved if s not in ins + outs)
     stays = fresh + sum(size[s] for s in set(outs) - set(ins))
-    backward, unseen, cublas = in_backward(result, given, storages + [t.untyped_storage() for t in kept])
+    backward, unseen, cublas, none = in_backward(
+        result, given, storages + [t.untyped_storage() for t in kept]
+    )
     return Measured(
         fresh,
         [k for k, s in enumerate(ins) if s in saved],
@@ -138,6 +141,7 @@ def measure(func, args, kwargs):
         max(live.unseen, unseen),
         backward,
         cublas,
+        none,
     )
 
 
@@ -173,11 +177,12 @@ def gradients(outs, grads, stop):
 
 def in_backward(result, inputs, known):
     """what the backward of a call takes on the way, the more of a dense gradient and of one number for all of it, what its kernels may
-    take beside, and whether cuBLAS takes part; None: it does not run here"""
+    take beside, whether cuBLAS takes part, and the inputs by position that want a gradient and get none; None: it does not run here
+    """
     stop = {t.grad_fn for t in inputs}
     results = tensors_of(result)
     outs = [t for t in results if t.grad_fn is not None and t.grad_fn not in stop]
-    most, unseen, cublas = None, 0, None
+    most, unseen, cublas, none = None, 0, None, ()
     for dense in (True, False) if outs else ():
         grads = [torch.empty_like(t) if dense else t.detach().new_empty(()).expand(t.shape) for t in outs]
         storages = known + [t.untyped_storage() for t in [*grads, *results]]
@@ -195,4 +200,5 @@ def in_backward(result, inputs, known):
         fresh = {id(s): s.nbytes() for s in arrived if id(s) not in before}
         most = max(most or 0, live.peak - sum(fresh.values()))
         unseen, cublas = max(unseen, live.unseen), bool(cublas or live.cublas)
-    return most, unseen, cublas
+        none = [k for k, t in enumerate(inputs) if t.grad_fn is not None and t.grad_fn not in given]
+    return most, unseen, cublas, none

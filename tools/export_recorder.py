@@ -138,6 +138,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             own = DTYPES[t.dtype] if not inputs or t.dtype != inputs[0].dtype else None
             keys = {"shape": shape_text(t.shape), "dtype": own}
             given = results[:1] if k else inputs + [results[i] for i in beside]
+            for i, x in enumerate(inputs if not k else ()):
+                if any(xs[j] is x for j in m.no_gradient) and self.ref(x):
+                    given[i] = self.made("detach", [self.ref(x)], {})
             node = self.emit("custom", given, t, keys, name=name)
             if k:
                 node.keys["saves"] = 1 if k in m.saved_results else None
@@ -338,17 +341,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         if plain in CONVERT:
             self.op_to((args[:1], {**kwargs, "dtype": CONVERT[plain]}), r, None)
             return
-        if plain.endswith("_copy") and hasattr(torch.ops.aten, plain.removesuffix("_copy")):
-            self.copy_of_view(plain.removesuffix("_copy"), args, kwargs, r)
-            return
         raise NoWord("no word for it")
-
-    def copy_of_view(self, view, args, kwargs, r):
-        """the view, whose derivative it has, and its copy"""
-        v = getattr(torch.ops.aten, view)(*args, **kwargs)
-        self.call(view, args, kwargs, v)
-        for a, b in zip(*([t] if isinstance(t, torch.Tensor) else t for t in (v, r))):
-            self.op_clone(((a,), {"memory_format": torch.contiguous_format}), b, None)
 
     def row(self, row, args, kwargs, r, inplace):
         """a call that the op's row describes"""

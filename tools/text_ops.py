@@ -294,7 +294,7 @@ def prelu(l):
     return F.prelu(l.x, l.inputs[1] if len(l.inputs) > 1 else l.param("w", [l.size("num_parameters", 1)]))
 
 
-@call("addmm", "baddbmm")
+@call("addmm", "baddbmm", "addbmm", "addmv", "addr")
 def addmm(l):
     return getattr(torch, l.op)(*l.inputs, alpha=l.number("alpha", 1), beta=l.number("beta", 1))
 

@@ -26,11 +26,26 @@ static vram_result write_onnx(const vram_file *f, const sizes *set, void *mem, u
   return vram_onnx_write(f, set->dim, set->count, mem, bytes, sink, e);
 }
 
+/* The decoder of a config.json: S decides which layers need a mask. */
+static vram_result write_config(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+                                const vram_sink *sink, vram_error *e) {
+  vram_hf_sizes size = {0, 0};
+  uint32_t i;
+  for (i = 0; i < set->count; i++)
+    if (!set->dim[i].name || !strcmp(set->dim[i].name, "N"))
+      size.batch = (uint64_t)set->dim[i].value;
+    else if (!strcmp(set->dim[i].name, "S"))
+      size.tokens = (uint64_t)set->dim[i].value;
+  return vram_hf_write(f, &size, mem, bytes, sink, e);
+}
+
 static const struct {
   vram_file_format format;
   int is_graph; /* and nothing else is said of it: commands take it as a text */
   kind_write write;
-} kinds[] = {{VRAM_FILE_ONNX, 1, write_onnx}, {VRAM_FILE_NONE, 0, NULL}};
+} kinds[] = {{VRAM_FILE_ONNX, 1, write_onnx},
+             {VRAM_FILE_CONFIG, 0, write_config},
+             {VRAM_FILE_NONE, 0, NULL}};
 
 /* The row of a format, or the last one. */
 static size_t kind_of(vram_file_format format) {
@@ -41,6 +56,13 @@ static size_t kind_of(vram_file_format format) {
 }
 
 int model_is_graph(vram_file_format format) { return kinds[kind_of(format)].is_graph; }
+
+int model_has_config(const char *path) {
+  model_file m;
+  const int status = model_config_open(&m, path);
+  model_file_close(&m);
+  return status != CMD_ABSENT;
+}
 
 /* ---- the text ---- */
 
@@ -97,7 +119,11 @@ int model_text(const char *path, const vram_dim *dim, uint32_t count, char **tex
   const sizes set = {dim, count};
   text_out t = {NULL, 0, 0};
   model_file m;
-  int status = model_file_open(&m, path);
+  int status = model_config_open(&m, path);
+  if (status == CMD_ABSENT) {
+    model_file_close(&m);
+    status = model_file_open(&m, path);
+  }
   if (!status)
     status = file_text(&m, &set, &t);
   model_file_close(&m);

@@ -562,10 +562,12 @@ int estimate_command(int argc, char **argv) {
     if (!strcmp(argv[i], "--embedded"))
       return net_command(argc, argv);
     else if (!strcmp(argv[i], "--engine"))
-      return serve_command(argc, argv, NULL);
+      return model && model_sniff(model) ? model_serve(model, argc, argv)
+                                         : serve_command(argc, argv, NULL);
   if (model) {
     const vram_file_format format = model_sniff(model);
-    if (format && !model_is_graph(format))
+    if (format && !model_is_graph(format) &&
+        !(model_wants_step(argc, argv) && model_has_config(model)))
       return model_estimate(argc, argv);
   }
   memset(&j, 0, sizeof j);

@@ -435,6 +435,8 @@ int model_read(const char *model, job *j, char **text, size_t *len) {
       j->ndims = 0;
     return status;
   }
+  if (format && model_has_config(model))
+    return model_text(model, j ? j->dims : NULL, j ? j->ndims : 0, text, len);
   if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
     cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
             vram_file_format_name(format));
@@ -443,9 +445,9 @@ int model_read(const char *model, job *j, char **text, size_t *len) {
   if (!line && (strpbrk(model, "./") || !strcmp(model, "-")))
     return cmd_read(model, text, len);
   if (!line) {
-    const int status = cmd_try_read(model, text, len);
-    if (status != CMD_ABSENT)
-      return status;
+    const int found = cmd_try_read(model, text, len);
+    if (found != CMD_ABSENT)
+      return found;
     return cmd_bad("no file and no built-in model", model, cmd_nearest("models", model));
   }
   for (i = 0; line[i]; i++)

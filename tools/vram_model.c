@@ -244,12 +244,11 @@ static int parts_read(model_file *m, vram_result *r) {
   return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
 }
 
-int model_file_open(model_file *m, const char *path) {
+/* All parts of m->path, which may be NULL: no memory. */
+static int path_open(model_file *m) {
   vram_result r = VRAM_ERR_MEMORY;
   size_t cap = (size_t)1 << 20;
   int status = FITS;
-  memset(m, 0, sizeof *m);
-  m->path = first_path(path);
   if (!m->path)
     return cmd_no_memory();
   for (; !status && r == VRAM_ERR_MEMORY; cap *= 2) {
@@ -261,6 +260,24 @@ int model_file_open(model_file *m, const char *path) {
     status = parts_read(m, &r);
   }
   return status;
+}
+
+int model_file_open(model_file *m, const char *path) {
+  memset(m, 0, sizeof *m);
+  m->path = first_path(path);
+  return path_open(m);
+}
+
+int model_config_open(model_file *m, const char *path) {
+  const char *const name = folder_name[FOLDER_NAMES - 1];
+  int status;
+  memset(m, 0, sizeof *m);
+  m->path = is_regular(path) ? name_in(path, strlen(path), "", 0)
+                             : name_in(path, strlen(path), name, strlen(name));
+  if (m->path && model_sniff(m->path) != VRAM_FILE_CONFIG)
+    return CMD_ABSENT;
+  status = path_open(m);
+  return status || vram_file_get(&m->f, "model_type", 10) ? status : CMD_ABSENT;
 }
 
 void model_file_close(model_file *m) {

@@ -62,9 +62,13 @@ vram_file_format model_sniff(const char *path);
 /* The file with all its parts. Not FITS: message printed; model_file_close() in any case. */
 int model_file_open(model_file *m, const char *path);
 void model_file_close(model_file *m);
+/* The same of a config.json of transformers, or of that in a folder; CMD_ABSENT: there is none. */
+int model_config_open(model_file *m, const char *path);
 
 /* Files of this format are graphs: commands take them as they take a text. */
 int model_is_graph(vram_file_format format);
+/* A config.json of transformers, or a folder with one. */
+int model_has_config(const char *path);
 /* The graph of a file in the text form, with these dims, in *text, which is to be freed. Not
    FITS: message printed. */
 int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len);
@@ -81,6 +85,15 @@ int model_estimate(int argc, char **argv);
 
 /* What is known of a config.json, on standard output. Not FITS: message printed. */
 int model_config(const file_job *j, const model_file *m);
+
+/* Do the arguments of vram estimate ask for a step? Then a config.json is a model like others. */
+int model_wants_step(int argc, char **argv);
+
+/* Layers and cache as the config.json of a folder has them, behind what is said of its tensors;
+   is_asked: options need them. CMD_ABSENT: there is none that is known. */
+int model_folder_cache(const file_job *j, const char *path, int is_asked);
+/* vram estimate --engine of a config.json or a folder with one. */
+int model_serve(const char *path, int argc, char **argv);
 
 /* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
    nothing was asked that needs the answer. */

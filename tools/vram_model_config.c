@@ -1,5 +1,6 @@
 /* vram estimate of a config.json of transformers: its parameters and its cache. */
 #include "vram_model.h"
+#include "vram_serve.h"
 
 typedef struct config_cache {
   uint64_t tokens, slots, bytes;
@@ -18,14 +19,7 @@ static uint64_t trained_tokens(const vram_file *f) {
   return 4096;
 }
 
-static void print_text(const char *path, const vram_hf_config *c, const config_cache *k) {
-  char text[32];
-  printf("%s%s%s  config.json  %s\n\n", cmd_bold, path, cmd_plain, c->family);
-  printf("parameters   %11s  %s at %s, %" PRIu64 " tensors\n", cmd_human(c->params_bytes),
-         cmd_grouped(c->params, text), vram_dtype_name(c->dtype), c->state_tensors);
-  if (c->quantised)
-    printf("note: a checkpoint quantised with %s; its shards have the bytes\n",
-           cmd_shown(c->quantised, c->quantised_len));
+static void print_caches(const vram_hf_config *c, const config_cache *k) {
   printf("layers       %11" PRIu64 "  %" PRIu64 " with full attention", c->layers, c->full_layers);
   if (c->sliding_layers)
     printf(", %" PRIu64 " slide over %" PRIu64, c->sliding_layers, c->window);
@@ -39,42 +33,130 @@ static void print_text(const char *path, const vram_hf_config *c, const config_c
            c->conv_elements, c->ssm_elements);
 }
 
-static void print_json(const char *path, const vram_hf_config *c, const config_cache *k) {
-  printf("{\"model\":");
-  cmd_json_text(stdout, path);
-  printf(",\"format\":\"config.json\",\"architecture\":\"%s\",\"params\":%" PRIu64
-         ",\"text_params\":%" PRIu64 ",\"params_bytes\":%" PRIu64 ",\"dtype\":\"%s\"",
-         c->family, c->params, c->text_params, c->params_bytes, vram_dtype_name(c->dtype));
-  printf(",\"tensors\":%" PRIu64 ",\"tied\":%s,\"layers\":%" PRIu64 ",\"full_layers\":%" PRIu64
-         ",\"sliding_layers\":%" PRIu64 ",\"window\":%" PRIu64,
-         c->state_tensors, c->is_tied ? "true" : "false", c->layers, c->full_layers,
-         c->sliding_layers, c->window);
+static void print_text(const char *path, const vram_hf_config *c, const config_cache *k) {
+  char text[32];
+  printf("%s%s%s  config.json  %s\n\n", cmd_bold, path, cmd_plain, c->family);
+  printf("parameters   %11s  %s at %s, %" PRIu64 " tensors\n", cmd_human(c->params_bytes),
+         cmd_grouped(c->params, text), vram_dtype_name(c->dtype), c->state_tensors);
+  if (c->quantised)
+    printf("note: a checkpoint quantised with %s; its shards have the bytes\n",
+           cmd_shown(c->quantised, c->quantised_len));
+  print_caches(c, k);
+}
+
+/* Keys of a JSON object, with a comma before each. */
+static void print_json(const vram_hf_config *c, const config_cache *k) {
+  printf(",\"layers\":%" PRIu64 ",\"full_layers\":%" PRIu64 ",\"sliding_layers\":%" PRIu64
+         ",\"window\":%" PRIu64,
+         c->layers, c->full_layers, c->sliding_layers, c->window);
   printf(",\"n_ctx\":%" PRIu64 ",\"slots\":%" PRIu64 ",\"kv_bytes_per_token\":%" PRIu64
          ",\"kv_cache_bytes\":%" PRIu64 ",\"state_elements\":{\"conv\":%" PRIu64 ",\"ssm\":%" PRIu64
-         "}}\n",
+         "}",
          k->tokens, k->slots, c->kv_bytes_per_token, k->bytes, c->conv_elements, c->ssm_elements);
+}
+
+static int config_read(const file_job *j, const model_file *m, vram_hf_config *c, config_cache *k) {
+  vram_error e;
+  if (vram_hf_config_read(&m->f, c, &e)) {
+    cmd_say("%s: %s", m->path, e.text);
+    return USAGE;
+  }
+  k->tokens = j->o.n_ctx ? j->o.n_ctx : trained_tokens(&m->f);
+  k->slots = j->o.slots ? j->o.slots : 1;
+  k->bytes = vram_hf_kv_cache_bytes(c, k->tokens, k->slots);
+  if (k->bytes > (uint64_t)VRAM_MAX_BYTES) {
+    cmd_say("%s: a cache of more than 2^63-1 bytes", m->path);
+    return USAGE;
+  }
+  return FITS;
 }
 
 int model_config(const file_job *j, const model_file *m) {
   config_cache k;
   vram_hf_config c;
-  vram_error e;
+  int status;
   if (j->csv || j->table)
     return cmd_bad("an option of files with tensors:", j->csv ? "--csv" : "--table", NULL);
+  status = config_read(j, m, &c, &k);
+  if (status)
+    return status;
+  if (j->json) {
+    printf("{\"model\":");
+    cmd_json_text(stdout, m->path);
+    printf(",\"format\":\"config.json\",\"architecture\":\"%s\",\"params\":%" PRIu64
+           ",\"text_params\":%" PRIu64 ",\"params_bytes\":%" PRIu64 ",\"dtype\":\"%s\"",
+           c.family, c.params, c.text_params, c.params_bytes, vram_dtype_name(c.dtype));
+    printf(",\"tensors\":%" PRIu64 ",\"tied\":%s", c.state_tensors, c.is_tied ? "true" : "false");
+    print_json(&c, &k);
+    printf("}\n");
+  } else
+    print_text(m->path, &c, &k);
+  return FITS;
+}
+
+int model_folder_cache(const file_job *j, const char *path, int is_asked) {
+  config_cache k;
+  vram_hf_config c;
+  vram_error e;
+  model_file m;
+  int status = model_config_open(&m, path);
+  if (!status && !is_asked && vram_hf_config_read(&m.f, &c, &e))
+    status = CMD_ABSENT; /* of a family that is not known the tensors will do */
+  if (!status)
+    status = config_read(j, &m, &c, &k);
+  if (!status && j->json)
+    print_json(&c, &k);
+  else if (!status && !j->csv)
+    print_caches(&c, &k);
+  model_file_close(&m);
+  return status;
+}
+
+/* ---- for a serving engine ---- */
+
+/* A model in f32 is served in bf16 (_resolve_auto_dtype of vLLM's config/model.py). */
+static int serve_fill(const model_file *m, serve_model *s) {
+  vram_hf_config c;
+  vram_error e;
+  vram_dtype served;
   if (vram_hf_config_read(&m->f, &c, &e)) {
     cmd_say("%s: %s", m->path, e.text);
     return USAGE;
   }
-  k.tokens = j->o.n_ctx ? j->o.n_ctx : trained_tokens(&m->f);
-  k.slots = j->o.slots ? j->o.slots : 1;
-  k.bytes = vram_hf_kv_cache_bytes(&c, k.tokens, k.slots);
-  if (k.bytes > (uint64_t)VRAM_MAX_BYTES) {
-    cmd_say("%s: a cache of more than 2^63-1 bytes", m->path);
+  if (c.conv_elements || c.ssm_elements) {
+    cmd_say("%s: a model with states, expected their rows: --kv state:... instead of it", m->path);
     return USAGE;
   }
-  if (j->json)
-    print_json(m->path, &c, &k);
-  else
-    print_text(m->path, &c, &k);
+  served = c.dtype == VRAM_F32 ? VRAM_BF16 : c.dtype;
+  s->kv.nlayer = vram_hf_kv_rows(&c, served, s->layer);
+  s->weights_bytes = c.quantised ? 0 : c.params * vram_dtype_get_info(served)->block_bytes;
+  s->max_model_len = trained_tokens(&m->f);
+  s->hidden = (uint32_t)c.hidden;
+  s->intermediate = (uint32_t)c.intermediate;
+  s->vocab = (uint32_t)c.vocab;
   return FITS;
+}
+
+int model_serve(const char *path, int argc, char **argv) {
+  static serve_model s;
+  model_file m;
+  int i, has_weights = 0, status = model_config_open(&m, path);
+  if (status == CMD_ABSENT)
+    status = cmd_bad("no config.json of transformers:", path, "--kv full:32x8x128 without it");
+  if (!status)
+    status = serve_fill(&m, &s);
+  model_file_close(&m);
+  if (status)
+    return status;
+  s.name = path;
+  for (i = 0; i < argc; i++)
+    has_weights |= !strcmp(argv[i], "--weights");
+  if (model_sniff(path) != VRAM_FILE_CONFIG && !has_weights) {
+    status = model_file_open(&m, path);
+    s.weights_bytes = m.f.tensor_bytes;
+    model_file_close(&m);
+  } else if (!s.weights_bytes && !has_weights)
+    status = cmd_bad("a quantised checkpoint, whose shards have the bytes:", path,
+                     "the folder with them, or --weights SIZE");
+  return status ? status : serve_command(argc, argv, &s);
 }

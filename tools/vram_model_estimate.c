@@ -121,12 +121,14 @@ static void print_summary(const model_file *m) {
            b.expected, b.present);
 }
 
-static void print_json(const file_job *j, const model_file *m, const vram_llama_report *r) {
+/* The exit status. */
+static int print_json(const file_job *j, const model_file *m, const vram_llama_report *r,
+                      int has_config) {
   const vram_file *const f = &m->f;
   const file_bytes b = bytes_of(f);
   type_sum sum[VRAM_DTYPE_COUNT];
   char name[256];
-  int i, some = 0;
+  int i, some = 0, status = CMD_ABSENT;
   architecture_of(f, name, sizeof name);
   sum_types(f, sum);
   printf("{\"model\":");
@@ -149,12 +151,16 @@ static void print_json(const file_job *j, const model_file *m, const vram_llama_
   printf("]");
   if (r)
     model_llama_json(j, r);
+  if (has_config)
+    status = model_folder_cache(j, j->model, j->runs != NULL);
   printf("}\n");
+  return status == CMD_ABSENT ? FITS : status;
 }
 
 /* Standard output; the exit status. */
 static int show(const file_job *j, const model_file *m) {
-  const int is_run = m->f.format == VRAM_FILE_GGUF;
+  const int is_run = m->f.format == VRAM_FILE_GGUF,
+            has_config = m->f.format == VRAM_FILE_SAFETENSORS && model_has_config(j->model);
   vram_llama_report r;
   vram_error why;
   int status = FITS;
@@ -162,7 +168,7 @@ static int show(const file_job *j, const model_file *m) {
     return model_config(j, m);
   if (!is_run && j->llama)
     return cmd_bad("an option of GGUF files:", j->llama, NULL);
-  if (!is_run && j->runs)
+  if (!is_run && !has_config && j->runs)
     return cmd_bad("an option of GGUF files:", j->runs, NULL);
   if (is_run)
     status = model_llama(j, m, &r, &why);
@@ -171,14 +177,18 @@ static int show(const file_job *j, const model_file *m) {
   if (j->table || j->csv)
     print_tensors(j, &m->f);
   if (j->json)
-    print_json(j, m, is_run && !why.code ? &r : NULL);
+    status = print_json(j, m, is_run && !why.code ? &r : NULL, has_config);
   else if (!j->csv) {
     print_summary(m);
     if (is_run && !why.code)
       model_llama_print(j, &r);
     else if (is_run)
       printf("note: what llama.cpp allocates is not known: %s\n", why.text);
+    if (has_config)
+      status = model_folder_cache(j, j->model, j->runs != NULL);
   }
+  if (status && status != CMD_ABSENT)
+    return status;
   return is_run && !why.code && !model_fits(j, &r) ? TOO_LARGE : FITS;
 }
 

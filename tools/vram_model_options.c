@@ -177,6 +177,16 @@ static int file_flag(file_job *j, const char *a) {
   return 0;
 }
 
+int model_wants_step(int argc, char **argv) {
+  cmd_option o;
+  int i;
+  for (i = 0; i < argc; i++)
+    if (!cmd_in(argv[i], "-h --help --json --csv --table --no-table --units --gpu --cc --budget") &&
+        !model_is_option(argv[i]) && cmd_find_option(help_estimate, argv[i], &o))
+      return 1;
+  return 0;
+}
+
 /* One option; how many arguments it took, 0: error printed. */
 static int file_option(file_job *j, const char *a, const char *v) {
   static const struct {

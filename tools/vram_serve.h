@@ -6,8 +6,8 @@
 
 #define HELP_SERVE                                                                                 \
   "serving engine\n"                                                                               \
-  "  --engine vllm|sglang  blocks and tokens that it keeps; without MODEL it\n"                    \
-  "                        takes --gpu, --json, --rules and these:\n"                              \
+  "  --engine vllm|sglang  blocks and tokens that it keeps of a config.json, folder\n"             \
+  "                        with one, or --kv; beside --gpu, --json, --rules:\n"                    \
   "  --kv ROWS             full:LAYERSxHEADSxDIM[xVALUE_DIM], latent:LAYERSxDIM,\n"                \
   "                        sliding:LAYERSxHEADSxDIM@WINDOW, chunked: the same,\n"                  \
   "                        state:LAYERSxELEMENTS[DTYPE][+...], divided by commas\n"                \

@@ -1,6 +1,8 @@
 #pragma once
 #include "api/dtype.h"
+#include "api/kv.h"
 #include "api/types.h"
+#include "api/writer.h"
 /* >>read ======================================================================================
    Files of models: GGUF, safetensors, config.json, ONNX, TFLite. Only what describes the tensors is
    read, never their values: the header of a file of 400 GB, in memory or through a function that
@@ -243,6 +245,25 @@ typedef struct vram_hf_config {
 /* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
    the table; VRAM_ERR_VALUE: a key that cannot be so. */
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
+
+/* The same caches as rows of a vram_kv, attention's alone, keys and values at `dtype`: how many
+   rows there are (0 to VRAM_HF_KV_ROWS). */
+#define VRAM_HF_KV_ROWS 2
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]);
+
+/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
+   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
+   decides which layers need the mask of a sliding window. The memory is only used while it works.
+     VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
+     VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
+     VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
+#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+typedef struct vram_hf_sizes {
+  uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
+} vram_hf_sizes;
+VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
+                                   uint64_t bytes, const vram_sink *sink, vram_error *e);
 
 /* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
    at most its window. VRAM_OVERFLOW: more than 64 bits. */

@@ -1,10 +1,21 @@
-/* >>ops/product    matmul, mm, bmm, mv, dot, addmm, baddbmm, grouped_mm */
+/* >>ops/product    matmul, mm, bmm, mv, dot, addmm, baddbmm, addbmm, addmv, addr, grouped_mm */
 #include "ops/ops.h"
+
+/* The first input is added to a result of that size. */
+static int vram__shape_added(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size) {
+  int64_t dims[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < ndim; i++)
+    dims[i] = size[i];
+  if (!vram__dims_broadcast(&i, dims, n->in[0]->d) || i != ndim)
+    return vram__node_error(g, n, "the added tensor does not broadcast");
+  return 1;
+}
 
 static int vram__shape_matmul(vram_graph *g, vram_node *n) {
   uint32_t first = n->nin - 2, ndim = 0, i;
   const vram_dims *a = n->in[first]->d, *b = n->in[first + 1]->d;
-  int64_t size[VRAM_MAX_AXES + 2], ka, kb, dims[VRAM_MAX_AXES];
+  int64_t size[VRAM_MAX_AXES + 2] = {0}, ka, kb;
   static const struct {
     uint16_t op;
     uint8_t ndim;
@@ -13,7 +24,7 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     if (n->op == fixed[i].op && (a->ndim != fixed[i].ndim || b->ndim != fixed[i].ndim ||
                                  (a->ndim == 3 && a->v[0] != b->v[0])))
       return vram__node_error(g, n, "matrices of another number of axes");
-  if ((n->op == VRAM_OP_mv && (a->ndim != 2 || b->ndim != 1)) ||
+  if (((n->op == VRAM_OP_mv || n->op == VRAM_OP_addmv) && (a->ndim != 2 || b->ndim != 1)) ||
       (n->op == VRAM_OP_dot && (a->ndim != 1 || b->ndim != 1)))
     return vram__node_error(g, n, "matrices of another number of axes");
   if (!a->ndim || !b->ndim)
@@ -34,16 +45,29 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     size[ndim++] = a->v[a->ndim - 2];
   if (b->ndim > 1)
     size[ndim++] = b->v[b->ndim - 1];
-  if (n->nin == 3) {
-    for (i = 0; i < ndim; i++)
-      dims[i] = size[i];
-    i = ndim;
-    if (!vram__dims_broadcast(&i, dims, n->in[0]->d) || i != ndim)
-      return vram__node_error(g, n, "the added tensor does not broadcast");
-  }
+  if (n->nin == 3 && !vram__shape_added(g, n, ndim, size))
+    return 0;
   if (ndim > 2)
     g->extra += 2048;
   return vram__node_out(g, n, 0, ndim, size, n->in[first]->dtype);
+}
+
+/* A batch of products, summed up: [n,m,k] x [n,k,p] to [m,p]; and the outer product of two vectors.
+ */
+static int vram__shape_addbmm(vram_graph *g, vram_node *n) {
+  const vram_dims *a = n->in[1]->d, *b = n->in[2]->d;
+  const uint32_t axes = n->op == VRAM_OP_addr ? 1 : 3;
+  int64_t size[2];
+  if (a->ndim != axes || b->ndim != axes)
+    return vram__node_error(g, n, "matrices of another number of axes");
+  if (axes == 3 && (a->v[0] != b->v[0] || a->v[2] != b->v[1]))
+    return vram__node_error(g, n, "inner sizes differ");
+  size[0] = a->v[axes / 2];
+  size[1] = b->v[axes - 1];
+  if (!vram__shape_added(g, n, 2, size))
+    return 0;
+  g->extra += 2048;
+  return vram__node_out(g, n, 0, 2, size, n->in[1]->dtype);
 }
 
 /* Products of groups: [rows,k] x [groups,k,n] with the rows split by the offsets, or the other
@@ -85,6 +109,10 @@ VRAM__FN uint64_t vram__flops_product(const vram_node *n) {
 
 static uint64_t vram__flops_addmm(const vram_node *n) {
   return vram__flops_of_product(n, n->in[1]->d);
+}
+
+static uint64_t vram__flops_addbmm(const vram_node *n) {
+  return vram__product_or_overflow(vram__flops_addmm(n), (uint64_t)n->in[1]->d->v[0]);
 }
 
 #ifndef VRAM_NO_STEP
@@ -431,14 +459,105 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
   return y;
 }
 
+static uint32_t vram__product_factors(const vram_node *n) {
+  const int64_t beta = VRAM__INT(n, beta, VRAM__ONE);
+  return (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE ? VRAM__ALPHA : 0) |
+         (beta == VRAM__ONE ? 0
+          : beta            ? VRAM__BETA
+                            : VRAM__BETA | VRAM__NO_BETA);
+}
+
+/* One product of matrices a batch, into the same result (LinearAlgebra.cpp, addbmm_impl). */
+static void vram__addbmm_products(vram__step *s, vram__tensor a, vram__tensor b) {
+  const vram_dims *const p = a.d, *const q = b.d;
+  int64_t i;
+  a.d = vram__dims_in(s, 2, p->v + 1, VRAM__STRIDE(p) + 1);
+  b.d = vram__dims_in(s, 2, q->v + 1, VRAM__STRIDE(q) + 1);
+  for (i = 0; i < p->v[0]; i++)
+    vram__blas_gemm(s, a, b, VRAM__CUBLAS);
+}
+
+/* addbmm, addmv, addr: a product that is added to something. */
+static void vram__forward_added(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__tensor in[3];
+  vram__grad_fn *f;
+  uint32_t i;
+  for (i = 3; i-- > 0;)
+    in[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
+  vram__refuse_unlike(s, in, 3);
+  f = vram__tape_record(s, n->op, in, 3, 1, 2);
+  vram__save_factors(s, f, in, 1, 0);
+  if (f)
+    f->aux |= vram__product_factors(n);
+  if (n->op == VRAM_OP_addmv)
+    y[0] = vram__blas_mv(s, in[1], in[2]);
+  else
+    y[0] = vram__tensor_empty(s, n->out[0].d, in[1].dt);
+  if (n->op == VRAM_OP_addbmm)
+    vram__addbmm_products(s, in[1], in[2]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, in[i]);
+}
+
+/* The gradient of the result, for each product of the batch. */
+static vram__tensor vram__batch_grad(vram__step *s, vram__grad_fn *f) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
+  int64_t size[3], stride[3];
+  size[0] = vram__input_dims(s, f, 1, NULL)->v[0];
+  stride[0] = 0;
+  size[1] = g.d->v[0];
+  size[2] = g.d->v[1];
+  stride[1] = VRAM__STRIDE(g.d)[0];
+  stride[2] = VRAM__STRIDE(g.d)[1];
+  g.d = vram__dims_in(s, 3, size, stride);
+  return g;
+}
+
+static void vram__backward_addbmm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int scale = (f->aux & VRAM__ALPHA) != 0;
+  const vram__tensor g = vram__batch_grad(s, f);
+  if (vram__input_wanted(f, 1))
+    to[1] = vram__tensor_scaled(s, vram__blas_bmm(s, g, vram__tensor_turned(s, vram__factor(f, 1))),
+                                scale);
+  if (vram__input_wanted(f, 2))
+    to[2] = vram__tensor_scaled(s, vram__blas_bmm(s, vram__tensor_turned(s, vram__factor(f, 0)), g),
+                                scale);
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__added_grad(s, VRAM__SLOTS(f)[0].g, f->aux);
+}
+
+static void vram__backward_addmv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int scale = (f->aux & VRAM__ALPHA) != 0;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__input_wanted(f, 1)) /* the outer product is a pointwise one */
+    to[1] = vram__tensor_scaled(
+        s, vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 1, NULL)), g.dt),
+        scale);
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__added_grad(s, g, f->aux);
+  if (vram__input_wanted(f, 2))
+    to[2] = vram__tensor_scaled(s, vram__blas_mv(s, vram__tensor_turned(s, vram__factor(f, 0)), g),
+                                scale);
+}
+
+static void vram__backward_addr(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int scale = (f->aux & VRAM__ALPHA) != 0;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__added_grad(s, g, f->aux);
+  if (vram__input_wanted(f, 1))
+    to[1] = vram__tensor_scaled(s, vram__blas_mv(s, g, vram__factor(f, 1)), scale);
+  if (vram__input_wanted(f, 2))
+    to[2] = vram__tensor_scaled(s, vram__blas_mv(s, vram__tensor_turned(s, g), vram__factor(f, 0)),
+                                scale);
+}
+
 static void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   vram__tensor a[3];
-  uint32_t i, factors = 0;
-  if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
-    factors |= VRAM__ALPHA;
-  if (VRAM__INT(n, beta, VRAM__ONE) != VRAM__ONE)
-    factors |= VRAM__INT(n, beta, VRAM__ONE) ? VRAM__BETA : VRAM__BETA | VRAM__NO_BETA;
+  uint32_t i, factors = vram__product_factors(n);
   for (i = n->nin; i-- > 0;)
     a[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
   switch (n->op) {
@@ -586,5 +705,11 @@ VRAM__OP(addmm, "addmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, non
          VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(baddbmm, "baddbmm: c a b alpha beta", 3, 3, matmul, SAME, low, product, none, addmm,
          PRODUCT, 0, VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(addbmm, "addbmm: c a b alpha beta", 3, 3, addbmm, SAME, low, added, addbmm, addbmm, NONE,
+         0, VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(addmv, "addmv: c a b alpha beta", 3, 3, matmul, SAME, low, added, addmv, addmm, NONE, 0,
+         VRAM__OP_FLOATS, "alpha beta");
+VRAM__OP(addr, "addr: c a b alpha beta", 3, 3, addbmm, SAME, low, added, addr, each, NONE, 0,
+         VRAM__OP_FLOATS, "alpha beta");
 VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
          "");

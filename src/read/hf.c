@@ -2,75 +2,6 @@
 #include "read/read.h"
 
 enum { VRAM__HF_MAX_LAYERS = 4096 };
-/* the product of two, and a few of them, fit into 64 bits */
-#define VRAM__HF_MAX_NUMBER UINT64_C(1073741824)
-
-/* What is being read, and what was counted up to now. */
-typedef struct vram__hf {
-  const vram_file *f;
-  const char *prefix; /* "text_config." or "" */
-  const vram__hf_family *family;
-  vram_hf_config *c;
-  vram_error *e;
-  uint64_t params, tensors;
-  vram_result result;
-} vram__hf;
-
-static void vram__hf_fail(vram__hf *h, vram_result code, const char *text, const char *name) {
-  if (h->result)
-    return;
-  h->result = vram__error_begin(h->e, code, 0, text);
-  vram__error_text(h->e, name);
-}
-
-/* ---- keys ---- */
-
-/* The value of a key below a prefix, which may be null; NULL: there is none. */
-static const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix, const char *key) {
-  char name[96];
-  uint32_t n = 0;
-  vram__text_puts(name, sizeof name, &n, prefix);
-  vram__text_puts(name, sizeof name, &n, key);
-  return vram_file_get(f, name, n);
-}
-
-static const vram_file_value *vram__hf_value(const vram__hf *h, const char *key) {
-  return vram__hf_at(h->f, h->prefix, key);
-}
-
-/* A whole number; `none` where the key is missing, `null` where it is null. */
-static uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, uint64_t null) {
-  const vram_file_value *const v = vram__hf_value(h, key);
-  if (!v)
-    return none;
-  if (v->kind == VRAM_VALUE_NULL)
-    return null;
-  if (v->kind != VRAM_VALUE_UINT || v->number.u > VRAM__HF_MAX_NUMBER) {
-    vram__hf_fail(h, VRAM_ERR_VALUE, "no whole number is the key ", key);
-    return none;
-  }
-  return v->number.u;
-}
-
-static uint64_t vram__hf_number(vram__hf *h, const char *key, uint64_t none) {
-  return vram__hf_number_or(h, key, none, none);
-}
-
-static int vram__hf_bool(vram__hf *h, const char *key, int none) {
-  const vram_file_value *const v = vram__hf_value(h, key);
-  if (!v || v->kind == VRAM_VALUE_NULL)
-    return none;
-  if (v->kind != VRAM_VALUE_BOOL)
-    vram__hf_fail(h, VRAM_ERR_VALUE, "neither true nor false is the key ", key);
-  return v->number.u != 0;
-}
-
-/* The first of several names of a key that is there; the first one if none is. */
-static const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c) {
-  return vram__hf_value(h, a) ? a : vram__hf_value(h, b) ? b : c && vram__hf_value(h, c) ? c : a;
-}
-
-static int vram__hf_has(const vram__hf *h, uint32_t flag) { return (h->family->flags & flag) != 0; }
 
 /* ---- parameters ---- */
 
@@ -93,7 +24,7 @@ static void vram__hf_norm(vram__hf *h, uint64_t n) {
     vram__hf_add(h, n, 1);
 }
 
-static int vram__hf_bias_key(vram__hf *h) {
+VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   const char *name = vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
@@ -302,7 +233,7 @@ static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
 }
 
-static int vram__hf_slides(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const uint32_t kind = h->family->sliding;
   uint64_t period = kind == VRAM__HF_PERIOD2 ? 2 : kind == VRAM__HF_PERIOD4 ? 4 : 6;
@@ -320,7 +251,7 @@ static int vram__hf_slides(vram__hf *h, uint64_t i) {
   return period && (i + 1) % period != 0;
 }
 
-static int vram__hf_is_moe(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
   const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
                  period = vram__hf_number(h, "expert_layer_period", 2);
   if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
@@ -591,30 +522,34 @@ static void vram__hf_totals(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
+VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e) {
+  uint64_t i;
+  vram__memory_zero(h, sizeof *h);
+  vram__memory_zero(c, sizeof *c);
+  h->f = f;
+  h->c = c;
+  h->e = e;
+  vram__hf_begin(h);
+  if (!h->result) {
+    c->family = h->family->type;
+    vram__hf_sizes(h);
+    vram__hf_dtype(h);
+  }
+  if (!h->result)
+    vram__hf_ends(h);
+  for (i = 0; !h->result && i < c->layers; i++)
+    vram__hf_layer(h, i);
+  c->text_params = h->params;
+  if (!h->result && vram__hf_has(h, VRAM__HF_VISION))
+    vram__hf_vision(h);
+  if (!h->result)
+    vram__hf_totals(h);
+}
+
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e) {
   vram__hf h;
-  uint64_t i;
   vram__error_clear(e);
-  vram__memory_zero(&h, sizeof h);
-  vram__memory_zero(c, sizeof *c);
-  h.f = f;
-  h.c = c;
-  h.e = e;
-  vram__hf_begin(&h);
-  if (!h.result) {
-    c->family = h.family->type;
-    vram__hf_sizes(&h);
-    vram__hf_dtype(&h);
-  }
-  if (!h.result)
-    vram__hf_ends(&h);
-  for (i = 0; !h.result && i < c->layers; i++)
-    vram__hf_layer(&h, i);
-  c->text_params = h.params;
-  if (!h.result && vram__hf_has(&h, VRAM__HF_VISION))
-    vram__hf_vision(&h);
-  if (!h.result)
-    vram__hf_totals(&h);
+  vram__hf_read(&h, f, c, e);
   return h.result;
 }
 
@@ -625,4 +560,24 @@ VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, 
                                            vram__product_or_overflow(c->sliding_layers, slides));
   return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
                                    slots);
+}
+
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+  uint32_t n = 0, i;
+  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
+  for (i = 0; i < VRAM_HF_KV_ROWS; i++) {
+    vram_kv_layer *const l = row + n;
+    l->count = (uint32_t)(i ? c->sliding_layers : c->full_layers);
+    if (!l->count)
+      continue;
+    l->kind = i ? VRAM_KV_SLIDING : c->kv_lora_rank ? VRAM_KV_LATENT : VRAM_KV_FULL;
+    l->heads = c->kv_lora_rank ? 1 : (uint32_t)c->kv_heads;
+    l->k_dim = (uint32_t)(c->kv_lora_rank ? c->kv_lora_rank + c->rope_head_dim : c->head_dim);
+    l->v_dim = c->kv_lora_rank ? 0 : (uint32_t)c->head_dim;
+    l->k = l->v = dtype;
+    l->window = i ? c->window : 0;
+    n++;
+  }
+  return n;
 }

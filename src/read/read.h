@@ -244,3 +244,44 @@ typedef struct vram__hf_family {
 } vram__hf_family;
 
 VRAM__FN const vram__hf_family *vram__hf_find(const char *type, uint64_t len);
+
+/* What is being read, and what was counted up to now. */
+typedef struct vram__hf {
+  const vram_file *f;
+  const char *prefix; /* "text_config." or "" */
+  const vram__hf_family *family;
+  vram_hf_config *c;
+  vram_error *e;
+  uint64_t params, tensors;
+  vram_result result;
+} vram__hf;
+
+static inline int vram__hf_has(const vram__hf *h, uint32_t flag) {
+  return (h->family->flags & flag) != 0;
+}
+
+/* hf_key.c. The value of a key below a prefix, which may be null; NULL: there is none. Numbers:
+   `none` where the key is missing, `null` where it is null. */
+VRAM__FN void vram__hf_fail(vram__hf *h, vram_result code, const char *text, const char *name);
+VRAM__FN const vram_file_value *vram__hf_at(const vram_file *f, const char *prefix,
+                                            const char *key);
+VRAM__FN const vram_file_value *vram__hf_value(const vram__hf *h, const char *key);
+VRAM__FN uint64_t vram__hf_number_or(vram__hf *h, const char *key, uint64_t none, uint64_t null);
+VRAM__FN uint64_t vram__hf_number(vram__hf *h, const char *key, uint64_t none);
+VRAM__FN int vram__hf_bool(vram__hf *h, const char *key, int none);
+VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c);
+
+/* hf.c. All that a config.json says; h stays good for what follows. */
+VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
+VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
+VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
+
+/* Lines of a family's modules: hf_text.c. */
+typedef struct vram__hf_lines {
+  const char *type, *flags;
+  const char *act_key, *act; /* and what it is where the key is missing */
+  const char *norm, *embedding;
+  const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
+  uint32_t experts_used;           /* where the key is missing */
+} vram__hf_lines;

@@ -3,11 +3,12 @@
 
     op_samples.py FOLDER [SAMPLE]                    writes FOLDER/programs.txt (samples 0, 2, 4 of each op; SAMPLE: only that)
     programs.py measure FOLDER; programs.py table FOLDER/programs.csv
+    op_samples.py table FOLDER ...                   the tables of tests/golden/op_samples.md
 
 What wants a gradient is a parameter of the module, times 1.5, other tensors are its buffers; the loss is the sum of what is differentiable.
 """
 
-import os, random, re, sys
+import csv, os, random, re, sys
 
 import torch, torch.nn as nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -94,7 +95,64 @@ def runs(name, which):
         return False
 
 
-if __name__ == "__main__":
+CLASSES = "exact", "bounded", "broken", "refused", "not run"
+WORST = "broken", "refused", "bounded", "not run", "exact"
+# what is known beyond the first difference
+WHY = {
+    "chalf": "complex numbers of 16 bits have no word",
+    "combinations": "masks are taken to select all, on the pretended GPU they select nothing",
+    "cov": "a sample that changes what autograd saved",
+    "gather": "an empty index of another dtype than i64 and i32",
+    "index_put": "a mask is taken to select all, on the pretended GPU it selects nothing",
+    "linalg_det": "matrices of one element, whose backward has no product",
+}
+
+
+def why(op, verdict, note, text):
+    """the reason of a row of the table"""
+    if "cusolver" in note.lower():
+        return "cuSOLVER is missing on the pretended GPU"
+    with_custom = ""
+    if verdict != "exact" and os.path.exists(text):
+        with open(text) as f:
+            names = dict.fromkeys(re.findall(r"^custom (\S+)", f.read(), re.MULTILINE))
+        with_custom = f"a `custom` line ({', '.join(names)})" if names else ""
+    return "; ".join(
+        w for w in (WHY.get(op), with_custom, re.sub(r"^/\S*: ", "", note).split(" (at ")[0][:160]) if w
+    )
+
+
+def table(folders):
+    """counts of steps by class, then each op of which one is not exact: the worst of its samples"""
+    steps = {}
+    for folder in folders:
+        with open(os.path.join(folder, "programs.csv"), newline="") as f:
+            for program, _, mode, verdict, note, *_ in csv.reader(f):
+                text = os.path.join(folder, os.path.basename(program).replace(":", "_") + ".vram")
+                steps[os.path.basename(program), mode] = verdict, note, text
+    print("| steps | ops | " + " | ".join(CLASSES) + " |")
+    print("|---|---:" + "|---:" * len(CLASSES) + "|")
+    for mode in sorted({m for _, m in steps}):
+        of = {p: v for (p, m), v in steps.items() if m == mode}
+        ops = {p.split(":")[1].rsplit("_sample", 1)[0] for p in of}
+        counts = [sum(v[0] == c for v in of.values()) for c in CLASSES]
+        print(f"| {mode} | {len(ops)} | " + " | ".join(map(str, counts)) + " |")
+    rows = {}
+    for (program, mode), (verdict, note, text) in steps.items():
+        op = program.split(":")[1].rsplit("_sample", 1)[0]
+        rows.setdefault((op, mode), []).append((WORST.index(verdict), note, text))
+    print("\n| op | step | samples | class | why, or the first difference |\n|---|---|---:|---|---|")
+    for (op, mode), of in sorted(rows.items()):
+        worst, note, text = min(of, key=lambda o: o[0])
+        if WORST[worst] != "exact":
+            count = sum(WORST[o[0]] != "exact" for o in of)
+            reason = why(op, WORST[worst], note, text).replace("|", "/")
+            print(f"| {op} | {mode} | {count} of {len(of)} | {WORST[worst]} | {reason} |")
+
+
+if __name__ == "__main__" and sys.argv[1] == "table":
+    table(sys.argv[2:])
+elif __name__ == "__main__":
     folder, which = sys.argv[1], [int(w) for w in sys.argv[2:]] or (0, 2, 4)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "programs.txt"), "w") as f:
