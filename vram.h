@@ -59964,7 +59964,7 @@ typedef struct vram__llama_architecture {
 
 /* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
 typedef struct vram__llama_layer {
-  uint32_t n_head, n_head_kv, n_ff, n_ff_exp;
+  uint32_t n_head, n_head_kv, n_ff;
   uint32_t head_k, head_v; /* elements of a head: of a sliding layer its own */
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
@@ -59986,11 +59986,10 @@ typedef struct vram__llama {
   uint32_t n_layer_nextn;
   uint32_t n_layer_kv; /* the first ones that have a cache of their own; the others share theirs */
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
-  uint32_t n_head_kv_max;
   uint32_t n_swa; /* 0: no window */
-  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_expert, n_expert_used;
   uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
-  uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
+  uint32_t n_lora_kv, head_k_mla;         /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
   uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
@@ -60280,15 +60279,10 @@ static const struct {
     {"nextn_predict_layers", offsetof(vram__llama, n_layer_nextn)},
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
-    {"expert_shared_count", offsetof(vram__llama, n_expert_shared)},
     {"expert_group_count", offsetof(vram__llama, n_expert_group)},
     {"expert_gating_func", offsetof(vram__llama, expert_gating)},
-    {"expert_shared_feed_forward_length", offsetof(vram__llama, n_ff_shexp)},
-    {"leading_dense_block_count", offsetof(vram__llama, n_layer_dense_lead)},
-    {"attention.q_lora_rank", offsetof(vram__llama, n_lora_q)},
     {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
     {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
-    {"attention.value_length_mla", offsetof(vram__llama, head_v_mla)},
     {"attention.sliding_window", offsetof(vram__llama, n_swa)},
     {"attention.shared_kv_layers", offsetof(vram__llama, n_layer_shared_kv)},
     {"attention.indexer.key_length", offsetof(vram__llama, indexer_head_size)},
@@ -60366,8 +60360,6 @@ static vram_result vram__llama_heads(vram__llama *l, vram_error *e) {
     y->n_rot = n_rot;
     if (y->slides && vram__llama_number(l, "rope.dimension_count_swa", &y->n_rot, e))
       return VRAM_ERR_VALUE;
-    if (y->n_head_kv > l->n_head_kv_max)
-      l->n_head_kv_max = y->n_head_kv;
   }
   return VRAM_OK;
 }
@@ -60463,8 +60455,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   uint32_t i;
   if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
       vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
-      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e) ||
-      vram__llama_each(l, "expert_feed_forward_length", offsetof(vram__llama_layer, n_ff_exp), e))
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e))
     return VRAM_ERR_VALUE;
   for (i = 0; i < l->n_layer; i++)
     l->layer[i].n_head_kv = l->layer[i].n_head;
@@ -62202,10 +62193,23 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
   return bytes;
 }
 
+/* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
+static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
+  const uint64_t head_k = b->m->layer[b->il].head_k;
+  uint64_t before;
+  int32_t i = vram__build_cached(b, type, head, rows);
+  if (!b->m->head_k_mla || head == head_k || !rows)
+    return i;
+  vram_dtype_rows_bytes(type, rows - 1, head_k, &before);
+  vram_dtype_rows_bytes(type, 1, head, &vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->bytes = vram__sum_or_overflow(before, vram__build_at(b, i)->bytes);
+  return i;
+}
+
 /* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
 static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
-  int32_t i = vram__build_cached(b, type, head, vram__product_or_overflow(cells, heads));
+  int32_t i = vram__build_read(b, type, head, vram__product_or_overflow(cells, heads));
   if (type != VRAM_F32 || !b->m->flash_attention)
     return i;
   i = vram__build_node(b, head, cells, heads, i);
@@ -62218,8 +62222,7 @@ static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, ui
 static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
                                       uint64_t cells) {
   const vram_dtype_info *info = vram_dtype_get_info(type);
-  int32_t i = vram__build_cached(b, type, head, cells);
-  i = vram__build_node(b, cells, head, 1, i);
+  int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
   vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
   return i;
 }
@@ -62498,7 +62501,7 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum, clamped;
+  int32_t logits, probs, biased, chosen, weights, sum;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
@@ -63241,15 +63244,6 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   return 1;
 }
 
-/* Latent attention with a part of the layers or the caches on the host was seen to need up to 0.4 %
-   more than this graph. */
-static int vram__build_is_certain(const vram__llama *m) {
-  int is_torn = !m->offloads_kv;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    is_torn |= m->layer[i].device < 0;
-  return !m->ndevice || !is_torn || !m->head_k_mla;
-}
-
 /* llama_context::llama_context: several batches at a time on several devices, if they have all. */
 static uint8_t vram__build_is_pipeline(const vram__llama *m) {
   const vram_llama_options *o = m->options;
@@ -63288,7 +63282,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful || !vram__build_is_certain(m) ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the

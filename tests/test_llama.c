@@ -315,7 +315,7 @@ static void test_golden(const char *path) {
       line_run();
     }
   }
-  CHECK(exact >= 190);
+  CHECK(exact >= 334);
   if (f != stdin)
     fclose(f);
   CHECK(runs >= 100);

@@ -79,10 +79,23 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_l
   return bytes;
 }
 
+/* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
+static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
+  const uint64_t head_k = b->m->layer[b->il].head_k;
+  uint64_t before;
+  int32_t i = vram__build_cached(b, type, head, rows);
+  if (!b->m->head_k_mla || head == head_k || !rows)
+    return i;
+  vram_dtype_rows_bytes(type, rows - 1, head_k, &before);
+  vram_dtype_rows_bytes(type, 1, head, &vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->bytes = vram__sum_or_overflow(before, vram__build_at(b, i)->bytes);
+  return i;
+}
+
 /* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
 static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
-  int32_t i = vram__build_cached(b, type, head, vram__product_or_overflow(cells, heads));
+  int32_t i = vram__build_read(b, type, head, vram__product_or_overflow(cells, heads));
   if (type != VRAM_F32 || !b->m->flash_attention)
     return i;
   i = vram__build_node(b, head, cells, heads, i);
@@ -95,8 +108,7 @@ static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, ui
 static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
                                       uint64_t cells) {
   const vram_dtype_info *info = vram_dtype_get_info(type);
-  int32_t i = vram__build_cached(b, type, head, cells);
-  i = vram__build_node(b, cells, head, 1, i);
+  int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
   vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
   return i;
 }

@@ -317,15 +317,6 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   return 1;
 }
 
-/* Latent attention with a part of the layers or the caches on the host was seen to need up to 0.4 %
-   more than this graph. */
-static int vram__build_is_certain(const vram__llama *m) {
-  int is_torn = !m->offloads_kv;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    is_torn |= m->layer[i].device < 0;
-  return !m->ndevice || !is_torn || !m->head_k_mla;
-}
-
 /* llama_context::llama_context: several batches at a time on several devices, if they have all. */
 static uint8_t vram__build_is_pipeline(const vram__llama *m) {
   const vram_llama_options *o = m->options;
@@ -364,7 +355,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful || !vram__build_is_certain(m) ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the

@@ -29,7 +29,7 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum, clamped;
+  int32_t logits, probs, biased, chosen, weights, sum;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them

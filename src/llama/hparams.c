@@ -86,15 +86,10 @@ static const struct {
     {"nextn_predict_layers", offsetof(vram__llama, n_layer_nextn)},
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
-    {"expert_shared_count", offsetof(vram__llama, n_expert_shared)},
     {"expert_group_count", offsetof(vram__llama, n_expert_group)},
     {"expert_gating_func", offsetof(vram__llama, expert_gating)},
-    {"expert_shared_feed_forward_length", offsetof(vram__llama, n_ff_shexp)},
-    {"leading_dense_block_count", offsetof(vram__llama, n_layer_dense_lead)},
-    {"attention.q_lora_rank", offsetof(vram__llama, n_lora_q)},
     {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
     {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
-    {"attention.value_length_mla", offsetof(vram__llama, head_v_mla)},
     {"attention.sliding_window", offsetof(vram__llama, n_swa)},
     {"attention.shared_kv_layers", offsetof(vram__llama, n_layer_shared_kv)},
     {"attention.indexer.key_length", offsetof(vram__llama, indexer_head_size)},
@@ -172,8 +167,6 @@ static vram_result vram__llama_heads(vram__llama *l, vram_error *e) {
     y->n_rot = n_rot;
     if (y->slides && vram__llama_number(l, "rope.dimension_count_swa", &y->n_rot, e))
       return VRAM_ERR_VALUE;
-    if (y->n_head_kv > l->n_head_kv_max)
-      l->n_head_kv_max = y->n_head_kv;
   }
   return VRAM_OK;
 }
@@ -269,8 +262,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   uint32_t i;
   if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
       vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
-      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e) ||
-      vram__llama_each(l, "expert_feed_forward_length", offsetof(vram__llama_layer, n_ff_exp), e))
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e))
     return VRAM_ERR_VALUE;
   for (i = 0; i < l->n_layer; i++)
     l->layer[i].n_head_kv = l->layer[i].n_head;

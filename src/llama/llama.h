@@ -48,7 +48,7 @@ typedef struct vram__llama_architecture {
 
 /* One layer. Heads and widths as the file has them; 0: the layer has no such part. */
 typedef struct vram__llama_layer {
-  uint32_t n_head, n_head_kv, n_ff, n_ff_exp;
+  uint32_t n_head, n_head_kv, n_ff;
   uint32_t head_k, head_v; /* elements of a head: of a sliding layer its own */
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
@@ -70,11 +70,10 @@ typedef struct vram__llama {
   uint32_t n_layer_nextn;
   uint32_t n_layer_kv; /* the first ones that have a cache of their own; the others share theirs */
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
-  uint32_t n_head_kv_max;
   uint32_t n_swa; /* 0: no window */
-  uint32_t n_expert, n_expert_used, n_expert_shared, n_ff_shexp, n_layer_dense_lead;
+  uint32_t n_expert, n_expert_used;
   uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
-  uint32_t n_lora_q, n_lora_kv, head_k_mla, head_v_mla; /* head_k_mla not 0: MLA */
+  uint32_t n_lora_kv, head_k_mla;         /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
   uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
