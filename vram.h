@@ -2331,21 +2331,24 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(exp2) X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) \
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
-  X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \
-  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
-  X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) \
-  X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
-  X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) \
-  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
-  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
-  X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) X(topk) X(sort) \
-  X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) X(gather) \
-  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(take) \
-  X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) X(masked_scatter) \
-  X(nonzero) X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) \
-  X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) \
-  X(cosine_similarity) X(pairwise_distance) X(cdist) X(linear) X(bilinear) X(einsum) X(conv1d) \
-  X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(digamma) X(entr) X(cross) X(erfcx) X(i0e) X(ndtri) X(log_ndtr) X(bessel_j0) \
+  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) X(sgn) \
+  X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
+  X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
+  X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
+  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
+  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
+  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
+  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(nanmedian) X(renorm) X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) \
+  X(topk) X(sort) X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) \
+  X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) \
+  X(take) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
+  X(masked_scatter) X(put) X(select_scatter) X(slice_scatter) X(diagonal_scatter) X(nonzero) \
+  X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) X(embedding_bag) \
+  X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
+  X(pairwise_distance) X(cdist) X(pdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) \
+  X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
   X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
   X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
   X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
@@ -2403,7 +2406,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
-  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B)
+  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
+  X(counted, B)
 
 /* clang-format on */
 
@@ -10652,14 +10656,20 @@ static int vram__parse_exponent(const char **at, const char *end, int *exponent)
   return *at != begin;
 }
 
-/* A decimal number, in units of 10^-9. */
+/* A decimal number, in units of 10^-9; `inf` is as much as there can be. */
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to) {
   const char *at = number.text, *const end = number.text + number.len;
   int minus = 0, exponent = 9, good;
   uint64_t mantissa = 0;
   if (at < end && (*at == '-' || *at == '+'))
     minus = *at++ == '-';
-  good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
+  good = vram__text_is(at, (uint32_t)(end - at), "inf");
+  if (good) {
+    at = end;
+    mantissa = (uint64_t)INT64_MAX;
+    exponent = 0;
+  } else
+    good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
   if (good && at < end && (*at == 'e' || *at == 'E')) {
     at++;
     good = vram__parse_exponent(&at, end, &exponent);
@@ -16662,6 +16672,7 @@ VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const in
 VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size);
 VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
                                   int64_t *size);
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating);
 VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 
 /* FLOPs */
@@ -17077,6 +17088,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cosh", VRAM__CODE_UNARY, 1},
     {"erfinv", VRAM__CODE_UNARY, 1},
     {"digamma", VRAM__CODE_UNARY, 1},
+    {"special", VRAM__CODE_UNARY, 1},
     {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
@@ -17085,6 +17097,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"settled", VRAM__CODE_SETTLED, 1},
     {"mul", VRAM__CODE_BINARY, 2},
     {"div", VRAM__CODE_BINARY, 2},
+    {"add", VRAM__CODE_BINARY, 2},
     {"sub", VRAM__CODE_BINARY, 2},
     {"pow", VRAM__CODE_BINARY, 2},
     {"mul_rtl", VRAM__CODE_BINARY_RTL, 2},
@@ -18019,7 +18032,7 @@ VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY
 VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+VRAM__OP_POINTWISE(sign, "sign", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
@@ -18049,6 +18062,16 @@ VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY
                    "x0: mul(grad, shifted(powered(y)))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
+
+enum { VRAM__BESSEL_FIRST, VRAM__BESSEL_SCALED, VRAM__BESSEL_SECOND }; /* kinds of rows */
+
+static int vram__shape_mvlgamma(vram_graph *g, vram_node *n) {
+  const int64_t p = VRAM__INT(n, p, 0);
+  if (p < VRAM__ONE || p % VRAM__ONE || n->in[0]->d->ndim == VRAM_MAX_AXES)
+    return vram__node_error(g, n,
+                            "p must be a whole number from 1 on, of a tensor of at most 7 axes");
+  return vram__shape_same(g, n);
+}
 
 #ifndef VRAM_NO_STEP
 
@@ -18159,6 +18182,97 @@ static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, once);
 }
 
+/* A function that keeps its input and its result. */
+static void vram__forward_curve(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                            vram__kind_rank(x[0].dt) >= 2
+                                ? x[0].dt
+                                : vram__step_dtype(s, vram__graph_default_dtype(s->g)));
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sgn_backward: of real numbers a tensor of zeros that has no memory */
+static void vram__backward_sgn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__is_complex(VRAM__SAVED(f)[0].dt)) {
+    to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], g);
+    return;
+  }
+  to[0] = vram__tensor_none();
+  to[0].d = vram__dims_contiguous(s, VRAM__SAVED(f)[0].d);
+  to[0].dt = g.dt;
+}
+
+/* FunctionsManual.cpp, i1_backward, i1e_backward, bessel_j1_backward, bessel_y1_backward: the
+   function of order 0 less the result over the input; where the input is tiny, a number. Those of
+   the second kind are infinite there, and are not asked. */
+static void vram__backward_bessel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const int kind = vram__op_at(f->kind)->kind, second = kind == VRAM__BESSEL_SECOND;
+  const uint32_t many = kind == VRAM__BESSEL_SCALED ? 5 : 3;
+  vram__tensor safe = vram__tensor_none(), tiny = safe, t[6], number, slope;
+  uint32_t n;
+  if (!second) {
+    const vram__tensor size = vram__pointwise_empty1(s, x);
+    tiny = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+    vram__tensor_release(s, size);
+    number = vram__tensor_empty(s, s->scalar, x.dt);
+    safe = vram__pointwise_empty1(s, x);
+    vram__tensor_release(s, number);
+  }
+  for (n = 0; n <= many; n++) /* that of order 0, [sign,] reciprocal, [their sum,] product, all */
+    t[n] = vram__pointwise_empty1(s, x);
+  slope = t[--n];
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  number = vram__tensor_empty(s, s->scalar, x.dt);
+  if (second)
+    tiny = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  t[0] = vram__pointwise_empty1(s, slope);
+  to[0] = vram__pointwise_empty2(s, g, t[0]);
+  vram__tensor_release(s, t[0]);
+  vram__tensor_release(s, number);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, tiny);
+}
+
+/* mvlgamma: x and each of p numbers, with one axis more */
+static vram__tensor vram__mvlgamma_sums(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t p = VRAM__INT(n, p, VRAM__ONE) / VRAM__ONE;
+  const vram__tensor numbers = vram__tensor_vector(s, p, x.dt);
+  const vram__tensor u = vram__tensor_view(s, x, vram__dims_unsqueezed(s, x.d, x.d->ndim));
+  const vram__tensor sums = vram__pointwise_empty2(s, numbers, u);
+  vram__tensor_release(s, u);
+  vram__tensor_release(s, numbers);
+  return sums;
+}
+
+static void vram__forward_mvlgamma(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__tensor sums = vram__mvlgamma_sums(s, n, x[0]);
+  y[0] = vram__tensor_sum(s, sums, 1u << x[0].d->ndim, 0, x[0].dt);
+  vram__tensor_release(s, sums);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_mvlgamma(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0], sums = vram__mvlgamma_sums(s, f->node, x);
+  const vram__tensor slope = vram__tensor_sum(s, sums, 1u << x.d->ndim, 0, x.dt);
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, slope);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, sums);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -18222,20 +18336,49 @@ VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE,
                    "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
-                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "x1: div_rtl(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
 VRAM__OP(heaviside, "heaviside: x values", 2, 2, bcast, SAME, none, heaviside, heaviside, each,
          NONE, 0, 0, "");
-VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(grad, powered(x0))");
+VRAM__OP_POINTWISE(i0, "i0 special_i0 special_modified_bessel_i0", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, powered(x0))");
 VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
                    ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, digamma(x0))");
 VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "", "x0: mul(grad, neg(shifted(log(x0))))");
 VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
                    "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
+VRAM__OP_POINTWISE(erfcx, "special_erfcx", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(shifted(mul(scaled(x0), y)), grad)");
+VRAM__OP_POINTWISE(i0e, "special_i0e", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, sub(special(x0), mul(sign(x0), y)))");
+VRAM__OP_POINTWISE(ndtri, "special_ndtri", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(scaled(grad), exp(scaled(powered(y))))");
+VRAM__OP_POINTWISE(log_ndtr, "special_log_ndtr", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(scaled(grad), exp(neg(add(y, scaled(powered(x0))))))");
+VRAM__OP_POINTWISE(bessel_j0, "special_bessel_j0 special_bessel_y0 special_modified_bessel_k0", 1,
+                   1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, neg(special(x0)))");
+VRAM__OP_POINTWISE(modified_bessel_k1, "special_modified_bessel_k1", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, neg(add(special(x0), mul(y, special(x0)))))");
+VRAM__OP(bessel_j1, "special_bessel_j1 special_i1 special_modified_bessel_i1", 1, 1, same, FLOAT,
+         none, curve, bessel, each, NONE, VRAM__BESSEL_FIRST, VRAM__OP_REAL, "");
+VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
+         VRAM__BESSEL_SCALED, VRAM__OP_REAL, "");
+VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
+         VRAM__BESSEL_SECOND, VRAM__OP_REAL, "");
+VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, mvlgamma, FLOAT, none, mvlgamma,
+         mvlgamma, each, NONE, 0, VRAM__OP_REAL, "p!");
+VRAM__OP_POINTWISE(nextafter, "nextafter", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
+                   "x1: with(x1, nothing); x0: where(compare(x0, x1), grad, zero)");
+VRAM__OP(sgn, "sgn", 1, 1, same, SAME, none, curve, sgn, each, NONE, 0, 0, "");
 
 /* >>ops/clamp    clamp with bounds that are tensors */
 
@@ -18994,7 +19137,7 @@ VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
 VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
          permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
          "dim0! dim1!");
-VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(permute, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
@@ -19255,6 +19398,23 @@ static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *
   return k;
 }
 
+/* rot90: two axes, which change places at odd times */
+static int vram__shape_rot90(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t c, i, a, b;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
+  if (c != 2 || VRAM__INT(n, k, 1) < 0)
+    return vram__node_error(g, n, "two dims, and k from 0 on");
+  if (!vram__axis(g, v[0], x->ndim, &a) || !vram__axis(g, v[1], x->ndim, &b))
+    return 0;
+  if (a == b)
+    return vram__node_error(g, n, "an axis that is named twice");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[VRAM__INT(n, k, 1) % 2 == 0 ? i : i == a ? b : i == b ? a : i];
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
 static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
@@ -19471,6 +19631,27 @@ static void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *t
   to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
 }
 
+/* A copy of x that is turned: flipped, and seen with two axes in each other's place. */
+static vram__tensor vram__rotated(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t k = VRAM__INT(n, k, 1) % 4, *v = vram__node_list(n, VRAM__KEY_dims, NULL);
+  const vram_dims *d = k ? vram__dims_dense(s, x.d) : vram__dims_contiguous(s, x.d);
+  uint32_t a, b;
+  vram__axis((vram_graph *)0, v[0], d->ndim, &a);
+  vram__axis((vram_graph *)0, v[1], d->ndim, &b);
+  return vram__tensor_empty(s, k % 2 ? vram__dims_swapped(s, d, a, b) : d, x.dt);
+}
+
+static void vram__forward_rot90(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__rotated(s, n, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_rot90(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__rotated(s, f->node, VRAM__SLOTS(f)[0].g);
+}
+
 static void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_repeat, x, 1, 1, 0);
@@ -19484,6 +19665,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
+  if (!g.d->numel && d->numel) { /* repeated not once */
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);
@@ -19585,10 +19770,11 @@ VRAM__OP(roll, "roll: x shifts dims", 1, 1, roll, SAME, none, roll, roll, each, 
          VRAM__COPY_ROLL, VRAM__OP_ANY_DTYPE, "shifts! dims");
 VRAM__OP(flip, "flip: x *dims", 1, 1, roll, SAME, none, flip, flip, each, ANY, 0,
          VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(repeat, "repeat: x *repeats", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_REPEAT, VRAM__OP_ANY_DTYPE, "repeats!");
-VRAM__OP(tile, "tile: x *dims", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_TILE, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(rot90, "", 1, 1, rot90, SAME, none, rot90, rot90, each, NONE, 0, 0, "k dims!");
+VRAM__OP(repeat, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_REPEAT,
+         VRAM__OP_ANY_DTYPE, "repeats!");
+VRAM__OP(tile, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_TILE,
+         VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(repeat_interleave, "", 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each,
          ANY, 0, VRAM__OP_ANY_DTYPE, "repeats! dim");
 VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
@@ -19760,10 +19946,14 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
-static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
-  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
-    return vram__node_error(g, n, "p of a norm must be at least 1");
-  return vram__shape_reduce(g, n);
+static int vram__shape_renorm(vram_graph *g, vram_node *n) {
+  uint32_t a;
+  if (n->in[0]->d->ndim < 2)
+    return vram__node_error(g, n, "renorm needs at least two axes");
+  if (VRAM__INT(n, p, 0) <= 0)
+    return vram__node_error(g, n, "p must be above 0");
+  return vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a) &&
+         vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -20126,6 +20316,20 @@ static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tenso
   vram__tensor_release(s, of_mean);
 }
 
+/* Sorting.cpp, median_impl of what is no NaN: which of the sorted values it is, a number. */
+static vram__tensor vram__nanmedian_place(vram__step *s, vram__tensor sorted) {
+  const vram__tensor nan = vram__tensor_empty(s, sorted.d, VRAM_BOOL);
+  const vram__tensor count = vram__tensor_sum(s, nan, 1, 0, VRAM_I64);
+  const vram__tensor rest = vram__pointwise_empty1(s, count);
+  const vram__tensor half = vram__tensor_empty(s, s->scalar, VRAM_F32);
+  const vram__tensor place = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor_release(s, half);
+  vram__tensor_release(s, rest);
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, nan);
+  return place;
+}
+
 /* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
 static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
@@ -20144,13 +20348,14 @@ static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tens
     const vram__tensor c = vram__tensor_contiguous(s, x[0]);
     const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
     const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
-    uint32_t nan;
+    vram__tensor place;
     vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
     vram__tensor_release(s, places);
     vram__tensor_release(s, c);
-    nan = vram__cub_hold(s, 1);
+    place = n->op == VRAM_OP_nanmedian ? vram__nanmedian_place(s, sorted)
+                                       : vram__tensor_empty(s, s->scalar, VRAM_BOOL);
     y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
-    vram__cub_release(s, nan);
+    vram__tensor_release(s, place);
     vram__tensor_release(s, sorted);
   }
   if (f)
@@ -20272,17 +20477,134 @@ static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, v
   return to;
 }
 
+/* The infinite norms: grad over how many values have it, where they do, signed. */
+static vram__tensor vram__norm_infinite(vram__step *s, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  const vram__tensor size = vram__pointwise_empty1(s, x), is = vram__reduce_compared(s, size, y);
+  const vram__tensor nan = vram__reduce_compared(s, size, size);
+  const vram__tensor most = vram__reduce_compared(s, is, nan);
+  vram__tensor t[4], to;
+  uint32_t n = 4;
+  vram__tensor_release(s, nan);
+  vram__tensor_release(s, is);
+  t[0] = vram__tensor_sum(s, most, mask, 1, VRAM_I64);
+  t[1] = vram__pointwise_empty2(s, g, t[0]);
+  t[2] = vram__pointwise_empty2(s, t[1], most);
+  t[3] = vram__pointwise_empty1(s, x);
+  to = vram__pointwise_empty2(s, t[3], t[2]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  vram__tensor_release(s, most);
+  vram__tensor_release(s, size);
+  return to;
+}
+
+/* Below 1 a power of |x|, 0 where x is 0, signed, times grad and a power of the norm. */
+static vram__tensor vram__norm_root(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor sign = vram__pointwise_empty1(s, x);
+  const vram__tensor zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  const vram__tensor power = vram__pointwise_empty1(s, x);
+  const vram__tensor scaled = vram__pointwise_empty2(s, sign, power);
+  vram__tensor t, scale, to;
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, sign);
+  scale = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, scaled, g);
+  to = vram__pointwise_empty2(s, t, scale);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scale);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
+static vram__tensor vram__norm_gradient(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  if (p == INT64_MAX || p == -INT64_MAX)
+    return vram__norm_infinite(s, g, x, y, mask);
+  if (p < VRAM__ONE)
+    return vram__norm_root(s, g, x, y);
+  return p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+}
+
+/* How many values are not 0 has no gradient. */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
   const int64_t p =
       f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
+  if (!p)
+    return;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+  to[0] = vram__norm_gradient(s, p, g, x, y, vram__dim_mask(f->node, x.d->ndim));
   vram__tensor_release(s, x);
+}
+
+/* The norm of every slice along an axis, in the dtype that kernels add up in. */
+static vram__tensor vram__renorm_norms(vram__step *s, const vram_node *n, vram__tensor x,
+                                       uint32_t *mask) {
+  const vram_dtype dt = vram__acc_dtype(x.dt);
+  uint32_t a = 0;
+  vram__tensor y;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x.d->ndim, &a);
+  *mask = ((1u << x.d->ndim) - 1) & ~(1u << a);
+  y = vram__tensor_reduced(s, x, *mask, 1, dt);
+  if (y.d->numel != x.d->numel)
+    vram__reduce_scratch(s, x, *mask, dt, vram__dtype_size(dt), 4);
+  return y;
+}
+
+/* Normalization.cpp, renorm_out */
+static void vram__forward_renorm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__tensor in = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  vram__tensor norm, factor = vram__tensor_none();
+  uint32_t mask;
+  y[0] = vram__tensor_empty(s, vram__dims_dense(s, in.d), in.dt);
+  norm = vram__renorm_norms(s, n, in, &mask);
+  if (norm.dt != in.dt)
+    factor = vram__tensor_empty(s, norm.d, in.dt);
+  vram__tensor_release(s, factor);
+  vram__tensor_release(s, norm);
+  if (f)
+    vram__save_tensor(s, f, in);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, in);
+}
+
+/* FunctionsManual.cpp, renorm_backward: of the slices that were too long */
+static void vram__backward_renorm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  uint32_t mask;
+  const vram__tensor norm = vram__renorm_norms(s, f->node, x, &mask);
+  vram__tensor t = vram__pointwise_empty2(s, x, g), sum, of_norm, inverse, part[4];
+  sum = vram__tensor_sum(s, t, mask, 1, norm.dt);
+  vram__tensor_release(s, t);
+  of_norm = vram__norm_gradient(s, VRAM__INT(f->node, p, 2 * VRAM__ONE), sum, x, norm, mask);
+  vram__tensor_release(s, sum);
+  t = vram__pointwise_empty_number(s, norm);
+  inverse = vram__pointwise_empty1(s, t);
+  vram__tensor_release(s, t);
+  part[0] = vram__pointwise_empty2(s, inverse, of_norm);
+  part[1] = vram__pointwise_empty2(s, g, part[0]);
+  part[2] = vram__pointwise_empty_number(s, inverse);
+  part[3] = vram__pointwise_empty2(s, part[2], part[1]);
+  vram__tensor_release(s, part[2]);
+  vram__tensor_release(s, part[1]);
+  vram__tensor_release(s, part[0]);
+  part[0] = vram__tensor_to(s, part[3], g.dt);
+  t = vram__tensor_empty(s, vram__dims_pointwise_number(s, norm.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, part[0], g);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, part[0]);
+  vram__tensor_release(s, part[3]);
+  vram__tensor_release(s, inverse);
+  vram__tensor_release(s, of_norm);
+  vram__tensor_release(s, norm);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
@@ -20357,7 +20679,7 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
          "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
@@ -20373,6 +20695,10 @@ VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM
          "dim! keepdim");
 VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
          0, "dim keepdim");
+VRAM__OP(nanmedian, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE,
+         VRAM__REDUCE_SELECT, 0, "dim keepdim");
+VRAM__OP(renorm, "renorm: x p dim", 1, 1, renorm, SAME, fp32, renorm, renorm, each, NONE, 0, 0,
+         "p! dim!");
 VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
                VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");
 
@@ -20565,11 +20891,16 @@ static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vra
 
 /* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
 static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
-  const vram__tensor positive = vram__pointwise_empty1(s, g);
-  const vram__tensor log = vram__pointwise_empty1(s, positive);
-  vram__tensor part[2], sum[2];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor least, positive, log, part[2], sum[2];
   uint32_t i;
+  if (!g.d->ndim || !g.d->numel) {
+    to[0] = vram__tensor_retain(s, g);
+    return;
+  }
+  least = vram__tensor_empty(s, s->scalar, g.dt);
+  positive = vram__pointwise_empty1(s, g);
+  log = vram__pointwise_empty1(s, positive);
   vram__tensor_release(s, positive);
   for (i = 0; i < 2; i++) {
     const vram__tensor where =
@@ -21536,11 +21867,13 @@ VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, mask
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
 VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");
 
-/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
- */
+/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter,
+   put; copies with another value in one of their views: select_scatter and the like */
 
 /* kind of a row: index_add, index_copy and index_fill, whose value is a number */
 enum { VRAM__INDEX_ADD, VRAM__INDEX_COPY, VRAM__INDEX_FILL };
+/* and which view of the copy has another value */
+enum { VRAM__SCATTER_SELECT, VRAM__SCATTER_SLICE, VRAM__SCATTER_DIAGONAL };
 
 /* The index and the source of scatter_add and scatter_reduce (ScatterGatherChecks.h). */
 static int vram__shape_scatter_add(vram_graph *g, vram_node *n) {
@@ -21610,6 +21943,60 @@ static int vram__shape_masked_scatter(vram_graph *g, vram_node *n) {
     if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_put(vram_graph *g, vram_node *n) {
+  if (n->in[1]->dtype != VRAM_I64)
+    return vram__node_error(g, n, "an index that is not i64");
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if (n->in[1]->d->numel != n->in[2]->d->numel)
+    return vram__node_error(g, n, "other indices than the source has values");
+  return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* The axes and the first element of the view; 0: there is no such one. */
+static int vram__scatter_view(vram_graph *g, const vram_node *n, const vram_dims *x,
+                              int64_t *stride, int64_t *size) {
+  const int kind = vram__op_at(n->op)->kind, diagonal = kind == VRAM__SCATTER_DIAGONAL;
+  const int64_t offset = VRAM__INT(n, offset, 0);
+  uint32_t a, b = 0, i, m = 0;
+  if (!vram__axis(g, diagonal ? VRAM__INT(n, dim1, 0) : VRAM__INT(n, dim, 0), x->ndim, &a) ||
+      (diagonal && !vram__axis(g, VRAM__INT(n, dim2, 1), x->ndim, &b)))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    if (!(i == a && kind != VRAM__SCATTER_SLICE) && !(i == b && diagonal)) {
+      stride[m] = VRAM__STRIDE(x)[i] * (i == a ? VRAM__INT(n, step, 1) : 1);
+      size[m++] = x->v[i];
+    }
+  if (diagonal && a != b) {
+    const int64_t rows = x->v[a] + (offset < 0 ? offset : 0);
+    const int64_t columns = x->v[b] - (offset > 0 ? offset : 0),
+                  least = rows < columns ? rows : columns;
+    stride[m] = VRAM__STRIDE(x)[a] + VRAM__STRIDE(x)[b];
+    size[m] = least < 0 ? 0 : least;
+  } else if (kind == VRAM__SCATTER_SLICE)
+    size[a] = -1; /* what the source says */
+  return 1;
+}
+
+static int vram__shape_scatter_view(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *source = n->in[1]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
+  uint32_t i;
+  if (VRAM__INT(n, step, 1) < 1)
+    return vram__node_error(g, n, "step must be at least 1");
+  if (!x->ndim || (kind == VRAM__SCATTER_DIAGONAL && x->ndim < 2))
+    return vram__node_error(g, n, "a tensor of too few axes");
+  if (!vram__scatter_view(g, n, x, stride, size))
+    return 0;
+  if (source->ndim + (kind != VRAM__SCATTER_SLICE) != x->ndim)
+    return vram__node_error(g, n, "a source of another number of axes");
+  for (i = 0; i < source->ndim; i++)
+    if (size[i] < 0 ? source->v[i] > x->v[i] : source->v[i] != size[i])
+      return vram__node_error(g, n, "a source of other sizes");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -21972,6 +22359,63 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
   vram__tensor_release(s, selected);
 }
 
+/* put: a copy, which is then written to */
+static void vram__forward_put(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f) {
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[2]);
+  }
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* self: grad with zeros put where the source is, grad itself if values were added; the source: what
+   grad has there */
+static void vram__backward_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, index = VRAM__SAVED(f)[0], source = VRAM__SAVED(f)[1];
+  if (vram__input_wanted(f, 0) && VRAM__INT(f->node, accumulate, 0))
+    to[0] = vram__tensor_retain(s, g);
+  else if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_like(s, source);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    const vram__tensor taken = vram__gathered(s, index, g.dt);
+    to[1] = vram__tensor_reshape(s, taken, source.d->ndim, source.d->v);
+    vram__tensor_release(s, taken);
+  }
+}
+
+static void vram__forward_scatter_view(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 0);
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* A copy of grad with zeros in that view; the view of grad */
+static void vram__backward_scatter_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram_dtype dt;
+  const vram_dims *source = vram__input_dims(s, f, 1, &dt);
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_empty(s, vram__dims_dense(s, source), dt);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    vram__scatter_view((vram_graph *)0, f->node, g.d, stride, size);
+    to[1] = vram__tensor_view(s, g, vram__dims_in(s, source->ndim, source->v, stride));
+  }
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
@@ -21987,6 +22431,15 @@ VRAM__OP(index_fill, "", 2, 2, index_add, SAME, none, index_add_op, index_add_op
          VRAM__INDEX_FILL, 0, "dim! inplace");
 VRAM__OP(masked_scatter, "masked_scatter: x mask source", 3, 3, masked_scatter, SAME, none,
          masked_scatter, masked_scatter, each, NONE, 0, 0, "inplace");
+VRAM__OP(put, "put: x index source accumulate?", 3, 3, put, SAME, none, put, put, each, NONE, 0, 0,
+         "accumulate");
+VRAM__OP(select_scatter, "select_scatter: x src dim index", 2, 2, scatter_view, SAME, none,
+         scatter_view, scatter_view, each, NONE, VRAM__SCATTER_SELECT, 0, "dim! index");
+VRAM__OP(slice_scatter, "", 2, 2, scatter_view, SAME, none, scatter_view, scatter_view, each, NONE,
+         VRAM__SCATTER_SLICE, 0, "dim step");
+VRAM__OP(diagonal_scatter, "diagonal_scatter: x src offset? dim1 dim2", 2, 2, scatter_view, SAME,
+         none, scatter_view, scatter_view, each, NONE, VRAM__SCATTER_DIAGONAL, 0,
+         "offset dim1 dim2");
 
 /* >>ops/found    what is found in data: nonzero, unique, nms. How much there is stands in the text
    (`count`), at most all of it */
@@ -23865,6 +24318,17 @@ static int vram__shape_cdist(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
+static int vram__shape_pdist(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t pairs;
+  if (x->ndim != 2)
+    return vram__node_error(g, n, "pdist of a tensor that is not [N,M]");
+  if (VRAM__INT(n, p, 0) < 0)
+    return vram__node_error(g, n, "p must be at least 0");
+  pairs = x->v[0] > INT32_MAX ? -1 : x->v[0] * (x->v[0] - 1) / 2;
+  return vram__node_out(g, n, 0, 1, &pairs, n->in[0]->dtype);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Inputs as an op on autocast's fp32 list gets them; what it calls runs without autocast. */
@@ -24151,6 +24615,33 @@ static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
 }
 
+/* Distance.cpp, _pdist_forward: of every pair of rows */
+static void vram__forward_pdist(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram__tensor in =
+      s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  const vram__tensor c = vram__torch_contiguous(s, in);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &c, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, n->out[0].d, c.dt);
+  if (f) {
+    vram__save_tensor(s, f, c);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, in);
+}
+
+/* DistanceKernel.cu, pdist_backward_kernel_impl: each row's part for each other row, then summed */
+static void vram__backward_pdist(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const int64_t rows = x.d->v[0];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  if (VRAM__INT(f->node, p, 2 * VRAM__ONE) && VRAM__SLOTS(f)[0].g.d->numel && x.d->numel)
+    vram__tensor_release(s,
+                         vram__tensor_empty(s, vram__dims_3d(s, rows - 1, rows, x.d->v[1]), x.dt));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
@@ -24159,6 +24650,8 @@ VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each
          VRAM__OP_NUMBERS, "keepdim");
 VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0,
          VRAM__OP_FLOATS, "p");
+VRAM__OP(pdist, "pdist: x p", 1, 1, pdist, SAME, fp32, pdist, pdist, each, NONE, 0, VRAM__OP_FLOATS,
+         "p");
 
 /* >>ops/linear    the linear layer */
 
@@ -29491,7 +29984,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   if (vram__norm_has_statistics(n) &&
       (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
+       (VRAM__INT(n, counted, 1) &&
+        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER))))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
@@ -30333,7 +30827,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS | VRAM__OP_RUNNING,
-         "affine track_running_stats training momentum eps frozen weights dtype");
+         "affine track_running_stats counted training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");
@@ -33444,15 +33938,18 @@ VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, u
   return 1;
 }
 
-/* Losses of two tensors, element by element. */
-VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
+/* The first `count` inputs broadcast, element by element; the result has the dtype of the first
+   `floating` ones. */
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
+  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, count, &ndim, size) ||
       !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
     return 0;
-  return vram__loss_out(g, n, ndim, size, 2);
+  return vram__loss_out(g, n, ndim, size, floating);
 }
+
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) { return vram__loss_shape(g, n, 2, 2); }
 
 /* cosine_embedding_loss (two inputs and a target) and triplet_margin_loss: along the last axis */
 static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
@@ -33969,6 +34466,8 @@ VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *
   if (!is_map) {
     copy = vram__norm_format_copy(s, target, 0);
     vram__tensor_release(s, copy);
+    if (VRAM__SLOTS(f)[0].g.d->ndim) /* of each row */
+      vram__tensor_release(s, vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g));
   }
 }
 
@@ -34249,27 +34748,16 @@ static int vram__shape_soft_margin_loss(vram_graph *g, vram_node *n) {
 
 /* The result has the input's dtype, whatever the target's is. */
 static int vram__shape_hinge_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 1);
+  return vram__loss_shape(g, n, 2, 1);
 }
 
 /* torch.nn.functional.margin_ranking_loss: two inputs and a target of as many axes */
 static int vram__shape_ranking_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim, i;
-  if (!vram__loss_check(g, n))
-    return 0;
+  uint32_t i;
   for (i = 1; i < n->nin; i++)
     if (n->in[i]->d->ndim != n->in[0]->d->ndim)
       return vram__node_error(g, n, "inputs and a target of different numbers of axes");
-  if (!vram__loss_broadcast(g, n, 3, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 3);
+  return vram__loss_shape(g, n, 3, 3);
 }
 
 /* What margin losses of classes ask for: rows of classes, or one. Gives the classes, 0: an error.
@@ -34671,8 +35159,8 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
   const vram_dtype dt =
       vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
-  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace,
-                                 VRAM__KEY_backward_workspace};
+  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace, VRAM__KEY_backward_workspace,
+                                 VRAM__KEY_unseen};
   uint32_t ndim, i, count;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim), *saves;
   if (params < 0 || buffers < 0)
@@ -34953,16 +35441,20 @@ static uint64_t vram__custom_bytes(const vram__step *s, const vram_node *n, uint
 }
 
 /* Its workspace, and while that is there cuBLAS's where it has products. Nobody knows when it takes
-   them: the peak may be without its own workspace, and cuBLAS's may come before the results. */
-static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key,
+   them: the peak may be without its own workspace, and cuBLAS's may come before the results. What
+   its kernels may take unseen is in the upper bound. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key, int64_t cublas,
                                    uint64_t results) {
   uint64_t less;
-  const uint64_t bytes = vram__custom_bytes(s, n, key, &less);
+  const uint64_t bytes = vram__custom_bytes(s, n, key, &less),
+                 unseen = vram__custom_bytes(s, n, VRAM__KEY_unseen, &less);
   uint32_t own;
-  less = vram__sum_or_overflow(bytes, VRAM__INT(n, cublas, 0) ? results : 0);
+  less = vram__sum_or_overflow(bytes, cublas ? results : 0);
   if (s->count.custom_most < less)
     s->count.custom_most = less;
-  if (!VRAM__INT(n, cublas, 0)) {
+  if (unseen)
+    vram__upper_may_need(s, vram__sum_or_overflow(bytes, unseen) / 4);
+  if (!cublas) {
     vram__workspace_use(s, bytes);
     return;
   }
@@ -34983,6 +35475,21 @@ static void vram__custom_results(vram__step *s, const vram_node *n, vram_dtype d
     y[i] = vram__tensor_empty(s, n->out[i].d, dt);
     *bytes = vram__sum_or_overflow(*bytes, vram__dims_bytes_of(y[i].d, dt));
   }
+}
+
+/* The inputs that it saves, if under autocast it keeps casts of them instead, which are among its
+   own bytes then. */
+static uint64_t vram__custom_cast(const vram__step *s, const vram_node *n, const vram__tensor *x) {
+  uint64_t bytes = 0;
+  uint32_t i, count, numbers;
+  const int64_t *const saves = vram__node_list(n, VRAM__KEY_saves, &count);
+  const int64_t *const saved = vram__node_list(n, VRAM__KEY_saved, &numbers);
+  if (!s->o->amp || !saved || numbers != 3 || saved[2] <= saved[0])
+    return 0;
+  for (i = 0; i < count; i++)
+    if (saves[i] < n->nin)
+      bytes = vram__sum_or_overflow(bytes, vram__dims_bytes_of(x[saves[i]].d, x[saves[i]].dt));
+  return bytes;
 }
 
 /* It saves what its node says, and nothing else: bytes of its own, inputs and outputs. */
@@ -35010,7 +35517,8 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     vram__save_tensor(s, f, keep);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, saves[i] < n->nin ? x[saves[i]] : y[saves[i] - n->nin]);
-  vram__custom_workspace(s, n, VRAM__KEY_workspace, results);
+  vram__custom_workspace(s, n, VRAM__KEY_workspace, VRAM__INT(n, cublas, 0), results);
+  less = vram__sum_or_overflow(less, f ? vram__custom_cast(s, n, x) : 0);
   s->count.custom = vram__sum_or_overflow(s->count.custom, less);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -35031,7 +35539,8 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
     }
   if (!vram__node_list(f->node, key, NULL))
     key = VRAM__KEY_workspace;
-  vram__custom_workspace(s, f->node, key, results);
+  vram__custom_workspace(
+      s, f->node, key, VRAM__INT(f->node, backward_cublas, VRAM__INT(f->node, cublas, 0)), results);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -35040,8 +35549,8 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved saves workspace backward_workspace alias cublas frozen "
-         "weights");
+         "shape! dtype params buffers saved saves workspace backward_workspace unseen alias cublas "
+         "backward_cublas frozen weights");
 
 /* >>ops/table    the table of ops at run time */
 
@@ -58535,6 +59044,7 @@ typedef struct vram__llama {
   uint32_t n_outputs; /* rows of logits at most (n_outputs_max) */
   vram_dtype k_type, v_type;
   uint8_t flash_attention;
+  uint8_t transposes_v; /* in its cache */
   uint8_t offloads_kv;
 
   uint32_t ncache;
@@ -58549,11 +59059,16 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* weights.c */
 VRAM__FN void vram__llama_place(vram__llama *l);
+VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
+                                        int32_t *device, vram_error *e);
+VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* pattern.c */
@@ -59009,7 +59524,7 @@ enum {
   VRAM__LLAMA_MAX_SEQ = 256 /* LLAMA_MAX_SEQ */
 };
 
-static int vram__llama_is_quantised(vram_dtype t) {
+VRAM__FN int vram__llama_is_quantised(vram_dtype t) {
   const vram_dtype_info *const d = vram_dtype_get_info(t);
   return d && d->block_elements > 1;
 }
@@ -59059,8 +59574,10 @@ static int vram__llama_is_torn(const vram__llama *l) {
 static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
   const vram_llama_options *const o = l->options;
   const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
-  l->flash_attention = o->flash_attention != VRAM_LLAMA_OFF;
-  if ((l->row->flags & VRAM__LLAMA_NO_FLASH) || (is_auto && vram__llama_is_torn(l)))
+  l->flash_attention =
+      o->flash_attention != VRAM_LLAMA_OFF && !(l->row->flags & VRAM__LLAMA_NO_FLASH);
+  l->transposes_v = !l->flash_attention; /* the caches are made before what follows is known */
+  if (is_auto && vram__llama_is_torn(l))
     l->flash_attention = 0;
   if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
     return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
@@ -59171,8 +59688,8 @@ static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_l
   vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
   const uint64_t rows = c->cells * c->streams,
                  k = vram__product_or_overflow(y->head_k, y->n_head_kv),
-                 v = l->flash_attention ? vram__product_or_overflow(y->head_v, y->n_head_kv)
-                                        : vram__llama_widest_v(l);
+                 v = l->transposes_v ? vram__llama_widest_v(l)
+                                     : vram__product_or_overflow(y->head_v, y->n_head_kv);
   l->layer[i].cache = (int32_t)(c - l->cache);
   c->layers++;
   c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
@@ -59656,7 +60173,7 @@ static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
 
-static int vram__llama_holds(const vram_file_tensor *t, const char *part) {
+VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part) {
   const uint32_t n = vram__text_len(part);
   uint32_t i;
   for (i = 0; i + n <= t->name_len; i++)
@@ -59696,7 +60213,7 @@ static int vram__llama_is_rope(const vram_file_tensor *t) {
 }
 
 /* ggml-cuda.cu: types of which it has no product with a matrix. */
-static int vram__llama_is_multiplied(vram_dtype type) {
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 
@@ -59760,10 +60277,8 @@ static vram_result vram__llama_overridden(const vram__llama *l, const vram_file_
 static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
                                const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
-  vram_llama_buffer *b;
-  if (is_matrix && !vram__llama_is_multiplied(t->dtype))
-    device = -1;
-  b = vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
+  vram_llama_buffer *const b =
+      vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
   b->model_bytes = vram__sum_or_overflow(
       b->model_bytes,
       vram__llama_tensor_bytes(t->dtype, columns ? t->numel / columns : 0, columns, device >= 0));
@@ -59793,23 +60308,35 @@ static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
     vram__llama_weight(l, r, t, -1, 1);
 }
 
+/* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
+VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
+                                        int32_t *device, vram_error *e) {
+  const int32_t block = vram__llama_block_of(l, t);
+  *device = l->output_device;
+  if (block >= 0)
+    *device = l->layer[block].device;
+  else if (vram__llama_is_input(t))
+    *device = l->input_device;
+  else if (vram__llama_is_first(l, t))
+    *device = l->layer[0].device;
+  if (vram__llama_overridden(l, t, device, e))
+    return VRAM_ERR_SYNTAX;
+  if (vram__llama_is_matrix(t) && !vram__llama_is_multiplied(t->dtype))
+    *device = -1;
+  return VRAM_OK;
+}
+
 static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r,
                                       const vram_file_tensor *t, vram_error *e) {
   const int32_t block = vram__llama_block_of(l, t);
-  int32_t device = l->output_device;
+  int32_t device;
+  if (block >= 0 && l->layer[block].is_nextn)
+    return VRAM_OK;
   if (vram__llama_is_rope(t)) {
     vram__llama_rope(l, r, t);
     return VRAM_OK;
   }
-  if (block >= 0) {
-    if (l->layer[block].is_nextn)
-      return VRAM_OK;
-    device = l->layer[block].device;
-  } else if (vram__llama_is_input(t))
-    device = l->input_device;
-  else if (vram__llama_is_first(l, t))
-    device = l->layer[0].device;
-  if (vram__llama_overridden(l, t, &device, e))
+  if (vram__llama_device(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
@@ -59835,7 +60362,8 @@ VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report
 enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
-  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1
+  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
+  VRAM__GRAPH_INPUTS = 32
 };
 
 /* What a tensor is to the allocator. */
@@ -59845,19 +60373,25 @@ enum {
                                before its last use */
   VRAM__NODE_OUTPUT = 4u,   /* is never freed */
   VRAM__NODE_FOREIGN = 8u,  /* a weight or a cache: in a buffer of its own */
-  VRAM__NODE_IS_PLACED = 16u
+  VRAM__NODE_IS_PLACED = 16u,
+  VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
+  VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
+  VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
+                                  has all from `view` on */
 };
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
+  uint64_t room; /* bytes more on a device */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
   int32_t copy; /* its first copy on another device, and a copy's next; -1: none */
+  int32_t user; /* by which it was reached (vram__build_expand); -1: none */
   uint32_t nchild, nview;
   uint16_t flags;
-  uint8_t nsource;
-  int8_t buffer; /* -1: that of its neighbours */
+  uint8_t nsource, nvisited; /* the latter: of the sources */
+  int8_t buffer;             /* -1: that of its neighbours */
 } vram__graph_node;
 
 /* Free memory of one buffer, sorted by offset; the last block has no end. */
@@ -59870,8 +60404,11 @@ typedef struct vram__graph_heap {
 typedef struct vram__graph {
   vram__graph_node *node;
   int32_t *order; /* nodes as they are computed; inputs and weights are in none */
+  int32_t input[VRAM__GRAPH_INPUTS]; /* as they were reached */
+  uint32_t ninput;
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
+  uint8_t is_pipeline;    /* several batches at a time */
   uint8_t is_full;        /* the memory was too small */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
@@ -59884,6 +60421,85 @@ VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
 VRAM__FN void vram__graph_split(vram__graph *g);
+
+/* ---- the worst graph of an architecture ----
+   Built as llama.cpp builds it, line by line: nodes first, in any order; vram__build_expand puts a
+   node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
+   expands, it is done here. */
+
+enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+
+/* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
+enum {
+  VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
+  VRAM__BUILD_SCALE_Q = 2u,
+  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
+  VRAM__BUILD_NO_ROPE = 8u,          /* positions by a table, or none */
+  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
+  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
+  VRAM__BUILD_LATE_SOFTMAX = 64u,    /* over the chosen experts */
+  VRAM__BUILD_NORM_EXPERTS = 128u,   /* weights of the chosen experts add up to 1 */
+  VRAM__BUILD_RESIDUAL_FIRST = 256u, /* behind the feed-forward: the sum takes over its place */
+  VRAM__BUILD_INPUT_FIRST = 512u,    /* behind attention: the sum takes over the input's place */
+  VRAM__BUILD_MEAN = 1024u,          /* LayerNorm, which is never in place */
+  VRAM__BUILD_RELU_SQUARED = 2048u,
+  VRAM__BUILD_ROWS_NORM = 4096u /* output rows are chosen behind the output's norm */
+};
+
+typedef struct vram__build {
+  const vram__llama *m;
+  vram__graph *g;
+  uint64_t tokens, outputs;
+  uint32_t flags;
+  uint32_t il;
+  int32_t device; /* of the layer's weights: number of a buffer */
+  int32_t host;
+  int32_t positions, out_ids;
+  int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
+  int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
+  int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
+  int32_t mask[VRAM_LLAMA_MAX_CACHES];
+  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
+  uint8_t pins_attention;               /* to the host */
+} vram__build;
+
+/* graph_node.c */
+VRAM__FN vram__graph_node *vram__build_at(vram__build *b, int32_t i);
+VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source);
+VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
+VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
+VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
+VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
+VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows);
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name);
+VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
+VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
+VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
+VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
+VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
+
+/* graph_attention.c */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
+
+/* graph_experts.c */
+VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width);
+VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
+
+/* graph_state.c */
+VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_build.c */
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
@@ -59933,29 +60549,37 @@ VRAM__FN uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes) {
   return at;
 }
 
-/* Gives back what was taken, and joins it with its neighbours. 0: there are too many blocks. */
+/* Joins a block with the one behind it, if they touch. */
+static void vram__heap_join(vram__graph_heap *h, uint32_t at) {
+  if (at + 1 >= h->n || h->offset[at] + h->bytes[at] != h->offset[at + 1])
+    return;
+  h->bytes[at] += h->bytes[at + 1];
+  vram__heap_remove(h, at + 1);
+}
+
+/* Gives back what was taken, and joins it with its neighbours, as ggml_dyn_tallocr_free_bytes does:
+   what has no bytes may become a block that keeps others apart. 0: there are too many blocks. */
 VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes) {
   uint32_t at = 0;
   bytes = vram__round_up_u64(bytes, h->alignment);
-  if (!bytes)
-    return 1;
-  while (at < h->n && h->offset[at] < offset)
-    at++;
-  if (at && h->offset[at - 1] + h->bytes[at - 1] == offset) {
-    h->bytes[at - 1] += bytes;
-    if (at < h->n && offset + bytes == h->offset[at]) {
-      h->bytes[at - 1] += h->bytes[at];
-      vram__heap_remove(h, at);
+  for (uint32_t i = 0; i < h->n; i++) {
+    if (h->offset[i] + h->bytes[i] == offset) {
+      h->bytes[i] += bytes;
+      vram__heap_join(h, i);
+      return 1;
     }
-    return 1;
-  }
-  if (at < h->n && offset + bytes == h->offset[at]) {
-    h->offset[at] = offset;
-    h->bytes[at] += bytes;
-    return 1;
+    if (offset + bytes == h->offset[i]) {
+      h->offset[i] = offset;
+      h->bytes[i] += bytes;
+      if (i)
+        vram__heap_join(h, i - 1);
+      return 1;
+    }
   }
   if (h->n == VRAM__GRAPH_BLOCKS)
     return 0;
+  while (at < h->n && h->offset[at] < offset)
+    at++;
   for (uint32_t i = h->n++; i > at; i--) {
     h->offset[i] = h->offset[i - 1];
     h->bytes[i] = h->bytes[i - 1];
@@ -59993,7 +60617,7 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
     uint64_t has = vram__round_up_u64(n->bytes, h->alignment);
     n->offset = s->offset;
     s->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
-    return vram__heap_give(h, n->offset + has, had - has);
+    return had == has || vram__heap_give(h, n->offset + has, had - has);
   }
   n->offset = vram__heap_take(h, n->bytes);
   return n->offset != VRAM_OVERFLOW;
@@ -60033,8 +60657,12 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
     for (uint32_t k = 0; k < n->nsource; k++)
       g->node[n->source[k]].nchild++;
   }
-  for (uint32_t i = 0; i < g->nnode; i++)
-    if ((g->node[i].flags & VRAM__NODE_INPUT) && !vram__graph_place_node(g, (int32_t)i))
+  for (uint32_t i = 0; i < g->ninput; i++)
+    if (!vram__graph_place_node(g, g->input[i]))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
+    if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
+        !vram__graph_place_node(g, (int32_t)i))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
@@ -60042,10 +60670,27 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
   return 1;
 }
 
-/* >>llama/graph_split    ggml's scheduler: which device computes what, and what is copied there */
+/* >>llama/graph_split    ggml's scheduler: which device computes what, and what is copied there
+   ggml/src/ggml-backend.cpp: ggml_backend_sched_split_graph. The builder does its first pass: nodes
+   with a weight are computed where it lies, or on a device that takes their work off the host. */
 
-/* Nodes without weights are computed where their neighbours are: devices reach first down and then
-   up the graph, the host takes what is left (ggml-backend.cpp: ggml_backend_sched_split_graph). */
+enum {
+  VRAM__SPLIT_INPUTS = 30, /* GGML_SCHED_MAX_SPLIT_INPUTS */
+  VRAM__SPLIT_COPIES = 4   /* GGML_SCHED_MAX_COPIES */
+};
+
+typedef struct vram__split {
+  vram__graph *g;
+  int32_t *order; /* of the whole graph, copies included */
+  uint32_t norder;
+  uint32_t first; /* where the split begins in the graph's order */
+  uint32_t ninput;
+  int32_t input[VRAM__SPLIT_INPUTS + VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int8_t buffer;
+} vram__split;
+
+/* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
+   down and then up the graph, the host takes what is left. */
 static void vram__graph_spread(vram__graph *g) {
   int8_t host = (int8_t)(g->nbuffer - 1), at;
   for (int pass = 0; pass < 4; pass++) {
@@ -60068,145 +60713,150 @@ static void vram__graph_spread(vram__graph *g) {
   }
 }
 
-static int32_t vram__graph_append(vram__graph *g, int32_t of) {
+/* A tensor of the same size, with a place of its own. -1: no room. */
+static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uint16_t flags) {
   vram__graph_node *n = g->node + g->nnode;
+  const vram__graph_node *from = g->node + of;
   if (g->nnode == g->cap) {
     g->is_full = 1;
     return -1;
   }
-  *n = g->node[of];
+  *n = *from;
+  if (from->view < 0 && !(from->flags & VRAM__NODE_FOREIGN))
+    n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
-  n->flags = 0;
+  n->buffer = buffer;
+  n->flags = flags;
   return (int32_t)g->nnode++;
 }
 
-/* The copy of a tensor on a device. Where there is none yet, one is made when the split begins,
-   which is the place `at` in `order`. */
-static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_t *order,
-                                uint32_t *norder) {
-  int32_t c, v;
-  for (c = g->node[i].copy; c >= 0; c = g->node[c].copy)
-    if (g->node[c].buffer == buffer)
-      return c;
-  c = vram__graph_append(g, i);
+/* Views lie where that lies of which they are views. */
+static int8_t vram__graph_where(const vram__graph *g, int32_t i) {
+  const vram__graph_node *n = g->node + i;
+  return n->view >= 0 ? g->node[n->view].buffer : n->buffer;
+}
+
+/* The copy of a tensor in a buffer; -1: there is none yet. */
+static int32_t vram__graph_copied(const vram__graph *g, int32_t i, int8_t buffer) {
+  for (i = g->node[i].copy; i >= 0 && g->node[i].buffer != buffer; i = g->node[i].copy)
+    ;
+  return i;
+}
+
+/* A source that another buffer has is replaced by its copy, made when the split begins. In a
+   pipeline there are several of it, which live as long as the graph. */
+static int32_t vram__split_copy(vram__split *s, int32_t i) {
+  vram__graph *g = s->g;
+  uint16_t flags = g->is_pipeline ? VRAM__NODE_INPUT | VRAM__NODE_OUTPUT : 0;
+  int32_t c = vram__graph_copied(g, i, s->buffer);
+  if (c >= 0)
+    return c;
+  if (s->ninput == sizeof s->input / sizeof *s->input) {
+    g->is_full = 1;
+    return i;
+  }
+  c = vram__graph_append(g, i, s->buffer, flags);
   if (c < 0)
-    return -1;
-  g->node[c].buffer = buffer;
+    return i;
   g->node[c].copy = g->node[i].copy;
   g->node[i].copy = c;
-  /* A view of what is copied keeps it until then. */
-  v = vram__graph_append(g, i);
-  if (v < 0)
-    return -1;
-  g->node[v].view = g->node[i].view >= 0 ? g->node[i].view : i;
-  g->node[v].source[0] = i;
-  g->node[v].nsource = 1;
-  order[(*norder)++] = v;
-  order[(*norder)++] = c;
+  for (int k = 1; g->is_pipeline && k < VRAM__SPLIT_COPIES; k++)
+    vram__graph_append(g, i, s->buffer, flags);
+  s->input[s->ninput++] = i;
   return c;
 }
 
-/* Is a source to be copied for a node? Views go with what they are views of. */
-static int vram__graph_is_elsewhere(const vram__graph *g, int32_t source, int8_t buffer) {
-  const vram__graph_node *s = g->node + source;
-  int8_t at = (int8_t)(s->view >= 0 ? g->node[s->view].buffer : s->buffer);
-  return at != buffer;
-}
-
-/* One split: copies first, then the nodes from `first` to `end`. */
-static void vram__graph_emit(vram__graph *g, uint32_t first, uint32_t end, int32_t *order,
-                             uint32_t *norder) {
-  for (uint32_t i = first; i < end && !g->is_full; i++) {
-    uint32_t at = (uint32_t)g->order[i];
-    if (g->node[at].view >= 0)
+/* Does a node begin a split of its own? With a weight that is copied, so that the one before it
+   gives way; with one input too many. */
+static int vram__split_is_over(const vram__split *s, const vram__graph_node *n) {
+  for (uint32_t k = 0; s->ninput && k < n->nsource; k++) {
+    if (vram__graph_where(s->g, n->source[k]) == s->buffer)
       continue;
-    for (uint32_t k = 0; k < g->node[at].nsource; k++) {
-      int32_t s = g->node[at].source[k];
-      if (!vram__graph_is_elsewhere(g, s, g->node[at].buffer))
-        continue;
-      s = vram__graph_copy(g, s, g->node[at].buffer, order, norder);
-      if (s >= 0)
-        g->node[at].source[k] = s;
-    }
+    if (s->g->node[n->source[k]].flags & VRAM__NODE_WEIGHT)
+      return 1;
+    if (s->ninput >= VRAM__SPLIT_INPUTS && vram__graph_copied(s->g, n->source[k], s->buffer) < 0)
+      return 1;
   }
-  for (uint32_t i = first; i < end; i++)
-    order[(*norder)++] = g->order[i];
+  return 0;
 }
 
-/* Gives every node its device and puts the copies between them. The order has room for as many
-   again behind it. */
+/* What fused kernels read lives until the last of them (ggml_backend_cuda_graph_optimize): where a
+   device computes all of them in one split. */
+static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint32_t at) {
+  while (at > s->first && s->g->order[at] != n->view)
+    at--;
+  if (s->g->order[at] != n->view || s->buffer == (int8_t)(s->g->nbuffer - 1))
+    return 0;
+  n->view = -1;
+  n->flags |= VRAM__NODE_FOREIGN;
+  return 1;
+}
+
+/* The split ends before the node `end`: its copies, each behind what keeps its source until then,
+   and its nodes. */
+static void vram__split_end(vram__split *s, uint32_t end) {
+  vram__graph *g = s->g;
+  for (uint32_t k = 0; k < s->ninput; k++) {
+    int32_t keep = vram__graph_append(g, s->input[k], s->buffer, VRAM__NODE_FOREIGN);
+    if (keep < 0)
+      return;
+    g->node[keep].source[g->node[keep].nsource++] = s->input[k];
+    s->order[s->norder++] = keep;
+    s->order[s->norder++] = vram__graph_copied(g, s->input[k], s->buffer);
+  }
+  for (uint32_t i = s->first; i < end; i++) {
+    vram__graph_node *n = g->node + g->order[i];
+    if (!(n->flags & VRAM__NODE_FUSED) || vram__split_is_fused(s, n, i))
+      s->order[s->norder++] = g->order[i];
+  }
+  s->first = end;
+  s->ninput = 0;
+}
+
+/* Inputs of a pipeline: so many of each, and none is freed. */
+static void vram__graph_multiply(vram__graph *g) {
+  for (uint32_t i = 0; i < g->ninput; i++) {
+    vram__graph_node *n = g->node + g->input[i];
+    n->flags |= VRAM__NODE_OUTPUT;
+    for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
+      vram__graph_append(g, g->input[i], n->buffer, n->flags);
+  }
+}
+
+/* Gives every node its device and puts the copies between them (pass 5). The order has room for as
+   many again behind it, twice. */
 VRAM__FN void vram__graph_split(vram__graph *g) {
-  int32_t *order = g->order + g->cap;
-  uint32_t norder = 0, first = 0;
-  int8_t at = -1;
+  vram__split s;
+  vram__memory_zero(&s, sizeof s);
+  s.g = g;
+  s.order = g->order + g->cap;
+  s.buffer = -1;
   vram__graph_spread(g);
-  for (uint32_t i = 0; i < g->norder; i++) {
-    const vram__graph_node *n = g->node + g->order[i];
+  if (g->is_pipeline)
+    vram__graph_multiply(g);
+  for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
+    vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
       continue;
-    if (n->buffer != at) { /* another device begins a split */
-      vram__graph_emit(g, first, i, order, &norder);
-      first = i;
-      at = n->buffer;
-    }
+    if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
+      vram__split_end(&s, i);
+    s.buffer = n->buffer;
+    for (uint32_t k = 0; k < n->nsource; k++)
+      if (vram__graph_where(g, n->source[k]) != s.buffer)
+        n->source[k] = vram__split_copy(&s, n->source[k]);
   }
-  vram__graph_emit(g, first, g->norder, order, &norder);
-  g->order = order;
-  g->norder = norder;
+  vram__split_end(&s, g->norder);
+  g->order = s.order;
+  g->norder = s.norder;
+  for (uint32_t i = 0; i < g->nnode; i++)
+    if (g->node[i].buffer != (int8_t)(g->nbuffer - 1))
+      g->node[i].bytes = vram__sum_or_overflow(g->node[i].bytes, g->node[i].room);
 }
 
-/* >>llama/graph_build    the worst graph of an architecture: nodes in llama.cpp's order */
+/* >>llama/graph_node    tensors of a graph, what they are computed from, and their order */
 
-/* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
-enum {
-  VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
-  VRAM__BUILD_SCALE_Q = 2u,
-  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
-  VRAM__BUILD_PARALLEL = 8u,         /* feed-forward beside attention: command-r */
-  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
-  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
-  VRAM__BUILD_SIGMOID = 64u,         /* of the router, instead of softmax */
-  VRAM__BUILD_LATE_SOFTMAX = 128u,   /* over the chosen experts */
-  VRAM__BUILD_AT_LEAST = 1024u,      /* some contexts need up to 8 % more than this graph */
-  VRAM__BUILD_RESIDUAL_FIRST = 512u, /* takes over the residual's place, not the result's */
-  VRAM__BUILD_NORM_EXPERTS = 256u    /* weights of the chosen experts add up to 1 */
-};
-
-typedef struct vram__build_row {
-  const char *name;
-  uint32_t flags;
-} vram__build_row;
-
-static const vram__build_row vram__build_rows[] = {
-    {"llama", VRAM__BUILD_NORM_EXPERTS},
-    {"qwen2", 0},
-    {"qwen3", 0},
-    {"qwen3moe", VRAM__BUILD_NORM_EXPERTS},
-    {"phi3", VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST},
-    {"gpt2", 0},
-    {"gemma2", VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_CAP_SCORES |
-                   VRAM__BUILD_SCALE_LOGITS},
-    {"gemma3", VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"gpt-oss", VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX | VRAM__BUILD_AT_LEAST},
-    {"glm4moe", VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_EXPERTS},
-    {"command-r", VRAM__BUILD_PARALLEL | VRAM__BUILD_SCALE_LOGITS},
-};
-
-typedef struct vram__build {
-  const vram__llama *m;
-  vram__graph *g;
-  uint64_t tokens, outputs;
-  uint64_t rows; /* of activations: tokens, outputs behind the last layer's attention */
-  uint32_t flags;
-  uint32_t il;
-  int32_t device; /* of the layer's weights: number of a buffer */
-  int32_t host;
-  int32_t positions, out_ids;
-  int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
-  int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
-  int32_t mask[VRAM_LLAMA_MAX_CACHES];
-} vram__build;
+VRAM__FN vram__graph_node *vram__build_at(vram__build *b, int32_t i) { return b->g->node + i; }
 
 /* A tensor, not yet in the order. */
 static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2) {
@@ -60217,7 +60867,7 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
     return 0;
   }
   vram__memory_zero(n, sizeof *n);
-  n->view = n->copy = -1;
+  n->view = n->copy = n->user = -1;
   n->buffer = -1;
   n->ne[0] = n0;
   n->ne[1] = n1;
@@ -60227,31 +60877,59 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
   return (int32_t)g->nnode++;
 }
 
-static void vram__build_source(vram__build *b, int32_t node, int32_t source) {
+VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
   vram__graph_node *n = b->g->node + node;
-  if (source >= 0 && n->nsource < VRAM__GRAPH_SOURCES)
+  if (source < 0)
+    return;
+  if (n->nsource == VRAM__GRAPH_SOURCES)
+    b->g->is_full = 1;
+  else
     n->source[n->nsource++] = source;
 }
 
 static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
-  if (g->norder == g->cap)
+  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
     g->is_full = 1;
+  else if (is_input)
+    g->input[g->ninput++] = node;
   else
     g->order[g->norder++] = node;
 }
 
-static int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a) {
+/* A node and all that it is computed from, sources first, the first source first
+   (ggml_build_forward_expand). Nodes that are not there yet lead back to their users. */
+VRAM__FN void vram__build_expand(vram__build *b, int32_t node) {
+  vram__graph_node *all = b->g->node;
+  if (all[node].flags & VRAM__NODE_IS_VISITED)
+    return;
+  all[node].flags |= VRAM__NODE_IS_VISITED;
+  while (node >= 0) {
+    vram__graph_node *n = all + node;
+    if (n->nvisited < n->nsource) {
+      int32_t s = n->source[n->nvisited++];
+      if (all[s].flags & VRAM__NODE_IS_VISITED)
+        continue;
+      all[s].flags |= VRAM__NODE_IS_VISITED;
+      all[s].user = node;
+      node = s;
+      continue;
+    }
+    vram__build_put(b, node);
+    node = n->user;
+  }
+}
+
+VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2,
+                                  int32_t a) {
   int32_t i = vram__build_tensor(b, n0, n1, n2);
   vram__build_source(b, i, a);
-  vram__build_put(b, i);
   return i;
 }
 
-static vram__graph_node *vram__build_at(vram__build *b, int32_t i) { return b->g->node + i; }
-
 /* An element-wise op on a (and c, if it is not -1), of a's shape. */
-static int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
+VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
   const vram__graph_node *s = vram__build_at(b, a);
   int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], a);
   vram__build_source(b, i, c);
@@ -60259,15 +60937,24 @@ static int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
   return i;
 }
 
-/* A part or another shape of a. */
-static int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2) {
-  int32_t base = vram__build_at(b, a)->view >= 0 ? vram__build_at(b, a)->view : a;
+/* A part or another shape of a; a part's bytes are those from its first row to its last. */
+VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                  uint64_t n2) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  const uint64_t all =
+      vram__product_or_overflow(vram__product_or_overflow(s->ne[0], s->ne[1]), s->ne[2] * 4);
+  const uint64_t rows = vram__product_or_overflow(n1, n2);
   int32_t i = vram__build_node(b, n0, n1, n2, a);
-  vram__build_at(b, i)->view = base;
+  vram__graph_node *n = vram__build_at(b, i);
+  n->view = s->view >= 0 ? s->view : a;
+  if (n->bytes == all)
+    n->bytes = s->bytes;
+  else if (rows)
+    n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
   return i;
 }
 
-static int32_t vram__build_input(vram__build *b, uint64_t bytes) {
+VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes) {
   int32_t i = vram__build_tensor(b, 1, 1, 1);
   vram__build_at(b, i)->bytes = bytes;
   vram__build_at(b, i)->buffer = (int8_t)b->host;
@@ -60275,9 +60962,42 @@ static int32_t vram__build_input(vram__build *b, uint64_t bytes) {
   return i;
 }
 
+/* a is written to what lies in a buffer of its own: a cache or a state. */
+VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_source(b, i, index);
+  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
+  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  vram__build_expand(b, i);
+}
+
+/* A part of a cache or state: so many rows of it. */
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows) {
+  int32_t i = vram__build_tensor(b, 1, 1, 1), v;
+  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN | VRAM__NODE_IS_VISITED;
+  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  v = vram__build_view(b, i, 1, 1, 1);
+  vram_dtype_rows_bytes(type, rows, columns, &vram__build_at(b, v)->bytes);
+  if (vram__llama_is_quantised(type))
+    vram__build_at(b, v)->room =
+        vram__llama_tensor_bytes(type, rows, columns, 1) - vram__build_at(b, v)->bytes;
+  return v;
+}
+
+/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
+   here, a and what is added. */
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_at(b, i)->view = first;
+  vram__build_at(b, i)->flags = VRAM__NODE_FUSED | VRAM__NODE_IS_VISITED;
+  vram__build_put(b, i);
+  return i;
+}
+
 /* ---- weights ---- */
 
-static const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
+VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
   char text[64];
   uint32_t n = 0;
   vram__text_puts(text, sizeof text, &n, "blk.");
@@ -60287,49 +61007,130 @@ static const vram_file_tensor *vram__build_weight(const vram__build *b, const ch
   return vram_file_find(b->m->file, text, n);
 }
 
-static const vram_file_tensor *vram__build_global(const vram__build *b, const char *name) {
+VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name) {
   return vram_file_find(b->m->file, name, vram__text_len(name));
 }
 
-/* A node with a weight is computed where the weight lies. */
-static int32_t vram__build_with(vram__build *b, int32_t node) {
-  vram__build_at(b, node)->buffer = (int8_t)b->device;
-  return node;
-}
-
-static uint64_t vram__build_width(const vram_file_tensor *t) {
+VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-static int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
-  return vram__build_weight(b, name) ? vram__build_with(b, vram__build_map(b, a, -1)) : a;
+/* A weight in a buffer. */
+static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
+  const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
+  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  vram__graph_node *n = vram__build_at(b, i);
+  vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
+  n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
+  n->buffer = (int8_t)buffer;
+  n->flags = VRAM__NODE_FOREIGN | VRAM__NODE_WEIGHT | VRAM__NODE_IS_VISITED;
+  return i;
+}
+
+/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
+static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
+  if (t->ndim < 3)
+    return vram__product_or_overflow(n->ne[1], n->ne[2]);
+  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
+}
+
+/* The buffer of a weight. */
+static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
+  int32_t device;
+  vram_error e;
+  if (b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn && /* the output's matrix */
+      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
+    return b->host;
+  return device;
+}
+
+/* A source that does not say where a node is computed. */
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  if (t)
+    vram__build_source(b, node, vram__build_leaf(b, t, vram__build_where(b, t)));
+}
+
+/* A node with a weight is computed where the weight lies, or by a device that takes work off the
+   host: the first one. t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram_llama_options *o = b->m->options;
+  vram__graph_node *n = vram__build_at(b, node);
+  if (!t) {
+    n->buffer = (int8_t)b->device;
+    return node;
+  }
+  n->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+      vram__llama_is_multiplied(t->dtype))
+    n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
+  return node;
+}
+
+VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
+  return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
 }
 
 /* Matrix times a, and a bias if the layer has one. */
-static int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias) {
+VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias) {
   const vram_file_tensor *t = vram__build_weight(b, name);
+  const uint64_t *ne = vram__build_at(b, a)->ne;
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(
-      b, vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, a));
+  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  vram__build_source(b, i, a);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
 /* A norm, its weight and bias. NORM is never in place, RMS_NORM may be. */
-static int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias) {
+VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
   int32_t i;
-  int is_mean = vram__build_global(b, "output_norm.bias") || (b->flags & VRAM__BUILD_PARALLEL);
-  if (!vram__build_weight(b, name))
+  if (!t)
     return a;
   i = vram__build_map(b, a, -1);
-  if (is_mean)
+  if (b->flags & VRAM__BUILD_MEAN)
     vram__build_at(b, i)->flags = 0;
-  i = vram__build_with(b, vram__build_map(b, i, -1));
+  i = vram__build_with(b, vram__build_map(b, i, -1), t);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
-/* ---- attention ---- */
+/* The rows of which logits are wanted. */
+VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
+  int32_t i;
+  if (b->out_ids < 0)
+    b->out_ids = vram__build_input(b, b->outputs * 4);
+  i = vram__build_node(b, vram__build_at(b, x)->ne[0], b->outputs, 1, x);
+  vram__build_source(b, i, b->out_ids);
+  return i;
+}
+
+/* Factors of rope, where the layer's weights are; -1: the model has none. */
+static int32_t vram__build_factors(vram__build *b) {
+  const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
+  if (!t)
+    t = vram__build_global(b, "rope_factors_long.weight");
+  if (t && b->factors[b->device] < 0)
+    b->factors[b->device] = vram__build_leaf(b, t, b->device);
+  return b->factors[b->device];
+}
+
+VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
+  int32_t i;
+  if (b->positions < 0)
+    b->positions = vram__build_input(b, b->tokens * 4);
+  i = vram__build_map(b, a, b->positions);
+  vram__build_source(b, i, vram__build_factors(b));
+  return i;
+}
+
+/* >>llama/graph_attention    attention over a cache, over a latent one, and without any
+   (llama.cpp: llama-graph.cpp, build_attn and build_attn_mha; llama-kv-cache.cpp) */
 
 /* Q, K or V with heads apart; its own norm; rotated. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const char *norm) {
@@ -60338,14 +61139,8 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const 
   return norm ? vram__build_norm(b, i, norm, NULL) : i;
 }
 
-static int32_t vram__build_rope(vram__build *b, int32_t a) {
-  if (b->positions < 0)
-    b->positions = vram__build_input(b, b->tokens * 4);
-  return vram__build_map(b, a, b->positions);
-}
-
-/* llama-kv-cache.cpp: values of a quantised cache are rotated first, by a Hadamard matrix of the
-   largest power of two that divides a head (K), of 64 (V). */
+/* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
+   that divides a head (K), of 64 (V). */
 static int32_t vram__build_rotation(vram__build *b, vram_dtype type, uint64_t head, int is_v) {
   uint64_t n = 64;
   const vram_dtype_info *info = vram_dtype_get_info(type);
@@ -60364,7 +61159,9 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__build_at(b, rotation)->bytes / 4;
   for (all = 64; all * all < n; all *= 2)
     ;
-  n = vram__build_at(b, a)->bytes / 4;
+  n = vram__product_or_overflow(
+      vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
+      vram__build_at(b, a)->ne[2]);
   v = vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
@@ -60375,187 +61172,341 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
 static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   const vram__graph_node *n = vram__build_at(b, a);
   int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
-  int32_t i = vram__build_node(b, 1, 1, 1, v);
-  vram__build_source(b, i, index);
-  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
-  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  vram__build_foreign(b, v, index);
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). */
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
+   f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
                                        uint64_t cells) {
   uint64_t bytes = 0;
-  if (b->device == b->host)
-    return 0;
   cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
-  if (b->m->k_type != VRAM_F16)
+  if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
     bytes = vram__product_or_overflow(cells, y->head_k);
-  if (b->m->v_type != VRAM_F16)
+  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 && !b->m->head_k_mla)
     bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
   return bytes;
 }
 
-/* Softmax over all scores, then V: without flash attention. */
-static int32_t vram__build_scores(vram__build *b, int32_t q, int32_t mask) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  const vram_llama_cache *c = b->m->cache + y->cache;
-  int32_t i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
-  i = vram__build_node(b, c->cells, b->tokens, y->n_head, i);
+/* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+  const uint64_t heads = b->m->layer[b->il].n_head_kv;
+  int32_t i = vram__build_cached(b, type, head, vram__product_or_overflow(cells, heads));
+  if (type != VRAM_F32 || !b->m->flash_attention)
+    return i;
+  i = vram__build_node(b, head, cells, heads, i);
+  vram__build_at(b, i)->bytes /= 2;
+  return i;
+}
+
+/* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
+   or one that was made for flash attention. */
+static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
+                                      uint64_t cells) {
+  const vram_dtype_info *info = vram_dtype_get_info(type);
+  int32_t i = vram__build_cached(b, type, head, cells);
+  i = vram__build_node(b, cells, head, 1, i);
+  vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
+  return i;
+}
+
+/* Softmax over all scores, then V: without flash attention. v: a node to be multiplied with, or
+   -1; k too. `decompress`: a weight that takes the result of each head apart. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask;
+  uint64_t head_k, head_v, n_head, cells;
+  const char *decompress;
+} vram__build_heads;
+
+/* V's result of each head through a matrix of that head. */
+static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__build_heads *h) {
+  const vram_file_tensor *t = h->decompress ? vram__build_weight(b, h->decompress) : NULL;
+  int32_t i;
+  if (!t)
+    return a;
+  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, a);
+  return i;
+}
+
+static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+  int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
+  i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
+  vram__build_source(b, i, q);
   if (b->flags & VRAM__BUILD_CAP_SCORES)
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
-  i = vram__build_map(b, i, mask);
-  i = vram__build_node(b, y->head_v, b->tokens, y->n_head, i);
-  i = vram__build_view(b, i, y->head_v, y->n_head, b->tokens);
-  return vram__build_node(b, (uint64_t)y->head_v * y->n_head, b->tokens, 1, i);
+  i = vram__build_map(b, i, h->mask);
+  q = i;
+  i = vram__build_node(b, h->head_v, b->tokens, h->n_head, h->v);
+  vram__build_source(b, i, q);
+  i = vram__build_decompress(b, i, h);
+  q = vram__build_view(b, i, vram__build_at(b, i)->ne[0], h->n_head, b->tokens);
+  i = vram__build_node(b, vram__build_at(b, i)->ne[0] * h->n_head, b->tokens, 1, q);
+  if (b->pins_attention) /* and with it all from the cache on */
+    vram__build_at(b, i)->buffer = (int8_t)b->host;
+  return i;
 }
 
-static int32_t vram__build_attend(vram__build *b, int32_t q) {
+static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
+  int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
+  k = i;
+  i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
+  vram__build_source(b, i, h->k);
+  vram__build_source(b, i, h->v);
+  vram__build_source(b, i, h->mask);
+  vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
+  vram__build_at(b, i)->room = room;
+  if (h->decompress) {
+    i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
+    i = vram__build_decompress(b, i, h);
+    k = vram__build_view(b, i, vram__build_at(b, i)->ne[0], h->n_head, b->tokens);
+    i = vram__build_node(b, vram__build_at(b, i)->ne[0], h->n_head, b->tokens, k);
+  }
+  return vram__build_view(b, i, vram__build_at(b, i)->ne[0] * h->n_head, b->tokens, 1);
+}
+
+/* The mask of a cache, or among the tokens alone. */
+static int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
+  if (b->mask[cache] < 0)
+    b->mask[cache] = vram__build_input(
+        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), cells));
+  return b->mask[cache];
+}
+
+static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
-  int32_t i, mask = b->mask[y->cache];
-  if (mask < 0) {
-    mask = vram__build_input(
-        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), c->cells));
-    b->mask[y->cache] = mask;
-  }
-  if (!b->m->flash_attention)
-    return vram__build_scores(b, q, mask);
-  i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
-  i = vram__build_node(b, y->head_v, y->n_head, b->tokens, i);
-  vram__build_source(b, i, mask);
-  vram__build_at(b, i)->bytes = vram__sum_or_overflow(
-      vram__build_at(b, i)->bytes,
-      vram__build_flash_room(b, y, vram__product_or_overflow(c->cells, c->streams)));
-  return vram__build_view(b, i, (uint64_t)y->head_v * y->n_head, b->tokens, 1);
+  const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
+  vram__build_heads h;
+  vram_dtype type;
+  int32_t i;
+  h.q = q;
+  h.mask = vram__build_mask(b, y->cache, c->cells);
+  h.head_k = y->head_k;
+  h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
+  h.n_head = y->n_head;
+  h.cells = c->cells;
+  h.decompress = decompress;
+  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
+  type = decompress ? b->m->k_type : b->m->v_type;
+  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, type, h.head_v,
+                                 vram__product_or_overflow(cells, y->n_head_kv));
+  else
+    h.v = vram__build_kv(b, type, h.head_v, cells);
+  i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
+                            : vram__build_scores(b, &h);
+  vram__build_expand(b, i);
+  return i;
 }
+
+/* ---- Q, K and V ---- */
 
 typedef struct vram__build_qkv {
   int32_t q, k, v;
 } vram__build_qkv;
 
-static int vram__build_has_rope(const vram__build *b) {
-  return !vram__build_global(b, "position_embd.weight");
+static int32_t vram__build_turn(vram__build *b, int32_t a) {
+  return b->flags & VRAM__BUILD_NO_ROPE ? a : vram__build_rope(b, a);
 }
 
-static int32_t vram__build_query(vram__build *b, int32_t q) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  q = vram__build_head(b, q, y->head_k, "attn_q_norm.weight");
-  if (vram__build_has_rope(b))
-    q = vram__build_rope(b, q);
-  if (b->flags & VRAM__BUILD_SCALE_Q)
-    q = vram__build_map(b, q, -1);
-  return vram__build_rotate(b, q, b->k_rotation[y->cache]);
-}
-
-static int32_t vram__build_key(vram__build *b, int32_t k) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  k = vram__build_head(b, k, y->head_k, "attn_k_norm.weight");
-  if (vram__build_has_rope(b))
-    k = vram__build_rope(b, k);
-  return vram__build_rotate(b, k, b->k_rotation[y->cache]);
-}
-
-static int32_t vram__build_value(vram__build *b, int32_t v) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  if (b->v_rotation[y->cache] < 0)
-    b->v_rotation[y->cache] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
-  return vram__build_rotate(b, vram__build_head(b, v, y->head_v, NULL), b->v_rotation[y->cache]);
-}
-
-/* Q, K and V in the order in which llama.cpp expands them: V before K, but not where some layers
-   slide (llm_graph_context::build_attn). */
-static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
+/* The products, one by one or in one. */
+static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a;
-  if (b->k_rotation[y->cache] < 0)
-    b->k_rotation[y->cache] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
   if (vram__build_weight(b, "attn_qkv.weight")) {
-    uint64_t nq = (uint64_t)y->n_head * y->head_k, nk = (uint64_t)y->n_head_kv * y->head_k;
     x = vram__build_linear(b, x, "attn_qkv.weight", "attn_qkv.bias");
-    a.q = vram__build_query(b, vram__build_view(b, x, nq, b->tokens, 1));
+    a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
+    a.k = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_k, b->tokens, 1);
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
-    a.k = vram__build_key(b, vram__build_view(b, x, nk, b->tokens, 1));
-    if (!b->m->flash_attention) /* V is stored by element: made contiguous first */
-      a.v = vram__build_node(b, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1, a.v);
-    a.v = vram__build_value(b, a.v);
-    return a;
+  } else {
+    a.q = vram__build_linear(b, x, "attn_q.weight", "attn_q.bias");
+    a.k = vram__build_linear(b, x, "attn_k.weight", "attn_k.bias");
+    a.v = vram__build_linear(b, x, "attn_v.weight", "attn_v.bias");
   }
-  a.q = vram__build_query(b, vram__build_linear(b, x, "attn_q.weight", "attn_q.bias"));
-  if (b->m->ncache > 1)
-    a.k = vram__build_key(b, vram__build_linear(b, x, "attn_k.weight", "attn_k.bias"));
-  a.v = vram__build_value(b, vram__build_linear(b, x, "attn_v.weight", "attn_v.bias"));
-  if (b->m->ncache <= 1)
-    a.k = vram__build_key(b, vram__build_linear(b, x, "attn_k.weight", "attn_k.bias"));
   return a;
 }
 
-/* Attention up to the output's matrix. */
-static int32_t vram__build_attention(vram__build *b, int32_t x) {
+static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
-  uint64_t v_rows = b->m->flash_attention ? 1 : (uint64_t)y->n_head_kv * y->head_v;
-  vram__build_qkv a = vram__build_project(b, x);
-  if (b->k_index[y->cache] < 0) {
-    b->k_index[y->cache] = vram__build_input(b, b->tokens * 8);
-    b->v_index[y->cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, v_rows));
-  }
-  vram__build_store(b, a.k, b->k_index[y->cache]);
-  vram__build_store(b, a.v, b->v_index[y->cache]);
-  return vram__build_attend(b, a.q);
+  vram__build_qkv a = vram__build_products(b, x);
+  a.q = vram__build_turn(b, vram__build_head(b, a.q, y->head_k, "attn_q_norm.weight"));
+  a.k = vram__build_turn(b, vram__build_head(b, a.k, y->head_k, "attn_k_norm.weight"));
+  a.v = vram__build_head(b, a.v, y->head_v, NULL);
+  if (b->flags & VRAM__BUILD_SCALE_Q)
+    a.q = vram__build_map(b, a.q, -1);
+  return a;
 }
 
-/* Attention's result through the output's matrix, rotated back before. */
-static int32_t vram__build_output(vram__build *b, int32_t x) {
+/* Inputs that say in which cells the tokens go. A transposed V has a number for each element. */
+static void vram__build_indices(vram__build *b, int32_t cache) {
+  uint64_t most = 1;
+  if (b->k_index[cache] >= 0)
+    return;
+  b->k_index[cache] = vram__build_input(b, b->tokens * 8);
+  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
+    const vram__llama_layer *y = b->m->layer + i;
+    uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
+    most = n > most ? n : most;
+  }
+  b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
+}
+
+/* Attention over a cache, and the output's matrix. V comes before K, but not where some layers
+   slide. */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
-  x = vram__build_rotate(b, x, b->v_rotation[y->cache]);
+  const int32_t c = y->cache;
+  vram__build_qkv a = vram__build_project(b, x);
+  if (b->k_rotation[c] < 0)
+    b->k_rotation[c] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
+  if (b->v_rotation[c] < 0)
+    b->v_rotation[c] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
+  vram__build_indices(b, c);
+  a.q = vram__build_rotate(b, a.q, b->k_rotation[c]);
+  a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
+  a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  vram__build_expand(b, a.q);
+  if (b->m->n_swa)
+    vram__build_expand(b, a.k);
+  vram__build_expand(b, a.v);
+  vram__build_expand(b, a.k);
+  vram__build_store(b, a.k, b->k_index[c]);
+  vram__build_store(b, a.v, b->v_index[c]);
+  x = vram__build_attend(b, a.q, NULL);
+  x = vram__build_rotate(b, x, b->v_rotation[c]);
   return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
 }
 
-/* ---- feed forward ---- */
+/* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
 
-static int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+/* Q's part without positions in the latent space, behind it the part that is turned. */
+static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
+  const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
+  const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
+  int32_t q = x, i, v;
+  if (vram__build_weight(b, "attn_q.weight"))
+    q = vram__build_linear(b, q, "attn_q.weight", NULL);
+  else {
+    q = vram__build_linear(b, q, "attn_q_a.weight", NULL);
+    q = vram__build_norm(b, q, "attn_q_a_norm.weight", NULL);
+    q = vram__build_linear(b, q, "attn_q_b.weight", NULL);
+  }
+  v = vram__build_view(b, q, plain, b->tokens, heads);
+  i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
+  i = vram__build_view(b, i, rank, heads, b->tokens);
+  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  i = vram__build_node(b, rank + turned, heads, b->tokens, i);
+  vram__build_source(b, i, v);
+  return i;
+}
+
+VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
+  const uint64_t rank = b->m->n_lora_kv, turned = b->m->layer[b->il].n_rot;
+  const int32_t c = b->m->layer[b->il].cache;
+  int32_t q = vram__build_latent_q(b, x), all, k, v;
+  all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
+  v = vram__build_view(b, all, rank, b->tokens, 1);
+  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
+  v = vram__build_view(b, v, rank, 1, b->tokens);
+  all = vram__build_node(b, rank + turned, 1, b->tokens, v);
+  vram__build_source(b, all, k);
+  if (b->k_index[c] < 0)
+    b->k_index[c] = vram__build_input(b, b->tokens * 8);
+  vram__build_expand(b, q);
+  vram__build_expand(b, v);
+  vram__build_expand(b, all);
+  vram__build_store(b, all, b->k_index[c]);
+  x = vram__build_attend(b, q, "attn_v_b.weight");
+  return vram__build_linear(b, x, "attn_output.weight", NULL);
+}
+
+/* ---- without a cache: encoders ---- */
+
+/* K or V as a product needs it: in f16 for flash attention, V transposed else. */
+static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v) {
+  const uint64_t head = vram__build_at(b, a)->ne[0], heads = vram__build_at(b, a)->ne[1];
+  int32_t i = vram__build_view(b, a, head, b->tokens, heads);
+  if (!b->m->flash_attention && !is_v)
+    return i;
+  i = vram__build_node(b, head, b->tokens, heads, i);
+  if (b->m->flash_attention)
+    vram__build_at(b, i)->bytes /= 2;
+  return i;
+}
+
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a = vram__build_project(b, x);
+  vram__build_heads h;
+  vram__build_expand(b, a.q);
+  vram__build_expand(b, a.k);
+  vram__build_expand(b, a.v);
+  h.q = a.q;
+  h.k = vram__build_turned(b, a.k, 0);
+  h.v = vram__build_turned(b, a.v, 1);
+  h.mask = vram__build_mask(b, 0, b->tokens);
+  h.head_k = y->head_k;
+  h.head_v = y->head_v;
+  h.n_head = y->n_head;
+  h.cells = b->tokens;
+  h.decompress = NULL;
+  x = b->m->flash_attention ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
+  vram__build_expand(b, x);
+  return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
+}
+
+/* >>llama/graph_experts    feed-forward: dense, of experts, shared
+   (llama.cpp: llama-graph.cpp, build_ffn and build_moe_ffn) */
+
+VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
   const vram__graph_node *n = vram__build_at(b, gate);
   int32_t i = vram__build_node(b, width, n->ne[1], n->ne[2], gate);
   vram__build_source(b, i, up);
   return i;
 }
 
-static int32_t vram__build_dense(vram__build *b, int32_t x) {
-  int32_t up, gate;
-  if (vram__build_weight(b, "ffn_gate.weight")) {
+/* Between the two matrices: the gate's product, or one function of each element, or of two. */
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+  if (gate >= 0)
+    return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
+  if (vram__build_at(b, up)->ne[0] == 2 * width)
+    return vram__build_glu(b, up, -1, width);
+  up = vram__build_map(b, up, -1);
+  return b->flags & VRAM__BUILD_RELU_SQUARED ? vram__build_map(b, up, -1) : up;
+}
+
+VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
+  const vram_file_tensor *down = vram__build_weight(b, "ffn_down.weight");
+  int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
+  if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-    up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias");
-    up = vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
-  } else {
-    const vram_file_tensor *down = vram__build_weight(b, "ffn_down.weight");
-    up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias");
-    if (down && vram__build_at(b, up)->ne[0] == 2 * (uint64_t)down->size[down->ndim - 1])
-      up = vram__build_glu(b, up, -1, vram__build_at(b, up)->ne[0] / 2);
-    else
-      up = vram__build_map(b, up, -1);
-  }
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum;
+  int32_t logits, probs, biased, chosen, weights, sum, clamped;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
-  if (b->device == b->host || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
+  int32_t i;
+  if (b->flags & VRAM__BUILD_LATE_SOFTMAX)
     return;
-  vram__build_source(b, last, r->logits);
+  i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
-    vram__build_source(b, last, r->probs);
+    vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
-    vram__build_source(b, last, r->biased);
+    vram__build_source(b, i, r->biased);
   if (r->weights != last)
-    vram__build_source(b, last, r->weights);
-  if (r->sum >= 0)
-    vram__build_source(b, last, r->sum);
+    vram__build_source(b, i, r->weights);
+  vram__build_source(b, i, r->sum);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -60568,11 +61519,10 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
-  r.chosen = vram__build_node(b, experts, rows, 1, r.biased);
+  r.chosen = vram__build_view(b, vram__build_node(b, experts, rows, 1, r.biased), used, rows, 1);
   i = vram__build_view(b, r.probs, 1, experts, rows);
-  view = vram__build_view(b, r.chosen, used, rows, 1);
   r.weights = vram__build_node(b, 1, used, rows, i);
-  vram__build_source(b, r.weights, view);
+  vram__build_source(b, r.weights, r.chosen);
   i = r.weights;
   if (b->flags & VRAM__BUILD_LATE_SOFTMAX) {
     i = vram__build_map(b, vram__build_view(b, i, used, rows, 1), -1);
@@ -60582,6 +61532,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
     i = vram__build_map(b, r.sum, -1);
     i = vram__build_map(b, view, i);
   }
+  vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
   return r;
@@ -60592,148 +61543,423 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
   const vram_file_tensor *t = vram__build_weight(b, name);
   int32_t i;
   if (!t)
-    return x;
-  i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, b->rows, x);
+    return -1;
+  i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
+                       -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
-  vram__build_with(b, i);
-  return bias ? vram__build_bias(b, i, bias) : i;
+  if (!vram__build_weight(b, bias))
+    return i;
+  i = vram__build_bias(b, i, bias);
+  vram__build_source(b, i, chosen);
+  return i;
 }
 
-/* The experts' results, weighted and added up (llm_graph_context::build_moe_ffn). */
-static int32_t vram__build_moe(vram__build *b, int32_t x) {
+/* The weighted results of the experts, added up one by one. */
+static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, uint64_t rows) {
+  int32_t views[VRAM__BUILD_EXPERTS], sum;
   const uint32_t used = b->m->n_expert_used;
-  const uint64_t width = vram__build_at(b, x)->ne[0];
-  vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, b->rows);
-  int32_t gate, up, down, sum, part;
-  gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
-  up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
-  up = vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
-  down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
-  r.weights = vram__build_view(b, r.weights, 1, used, b->rows);
-  part = vram__build_map(b, down, r.weights);
-  if (used < 2 || used > 64)
-    return vram__build_view(b, part, width, b->rows, 1);
-  {
-    int32_t views[64];
-    for (uint32_t k = 0; k < used; k++)
-      views[k] = vram__build_view(b, part, width, b->rows, 1);
-    sum = views[0];
-    for (uint32_t k = 1; k < used; k++)
-      sum = vram__build_map(b, sum, views[k]);
+  sum = views[0] = vram__build_view(b, all, width, rows, 1);
+  vram__build_expand(b, sum);
+  for (uint32_t k = 1; k < used; k++) {
+    views[k] = vram__build_view(b, all, width, rows, 1);
+    vram__build_expand(b, views[k]);
   }
-  if (b->device != b->host) { /* fused as well: both live until the last sum */
-    vram__build_source(b, sum, down);
-    vram__build_source(b, sum, r.weights);
+  if (used == 1)
+    return vram__build_node(b, width, rows, 1, sum);
+  for (uint32_t k = 1; k < used; k++) {
+    sum = vram__build_map(b, sum, views[k]);
+    vram__build_expand(b, sum);
   }
   return sum;
 }
 
-static int32_t vram__build_forward(vram__build *b, int32_t x) {
-  int32_t sum, shared, gate;
+static int32_t vram__build_moe(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  vram__build_router r = vram__build_route(b, x);
+  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, part, sum;
+  up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
+  gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
+  up = vram__build_between(b, gate, up, 0);
+  down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
+  r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
+  part = vram__build_map(b, down, r.weights);
+  vram__build_expand(b, part);
+  sum = vram__build_add_up(b, part, width, rows);
+  if (b->m->n_expert_used > 1) /* fused as well: both live until the last sum */
+    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
+  return sum;
+}
+
+/* What a layer has of these. */
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
+  int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
   sum = vram__build_moe(b, x);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
     return sum;
-  gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
-  shared = vram__build_glu(b, gate, shared, vram__build_at(b, shared)->ne[0]);
+  if (vram__build_weight(b, "ffn_gate_shexp.weight"))
+    gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
+  shared = vram__build_between(b, gate, shared, 0);
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   return vram__build_map(b, sum, shared);
 }
 
+/* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
+   (llama.cpp: src/models/mamba-base.cpp, lfm2.cpp; llama-graph.cpp, build_rs) */
+
+/* The rows of the sequences that are computed, and those (none, in the worst graph) that are only
+   kept. */
+static void vram__build_states(vram__build *b) {
+  int32_t all;
+  if (b->states >= 0)
+    return;
+  all = vram__build_input(b, (uint64_t)b->m->n_seq * 4);
+  b->states = vram__build_view(b, all, b->m->n_seq, 1, 1);
+  b->states_extra = vram__build_view(b, all, 0, 1, 1);
+}
+
+/* The states of a layer. One of them is cleared first. */
+static int32_t vram__build_clear(vram__build *b, uint64_t width) {
+  int32_t all = vram__build_cached(b, VRAM_F32, width, b->m->n_seq);
+  vram__build_foreign(b, all, -1);
+  return all;
+}
+
+/* Rows that are only kept are copied behind the result, which is computed first. */
+static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64_t width) {
+  int32_t i;
+  vram__build_expand(b, result);
+  i = vram__build_node(b, width, 0, 1, all);
+  vram__build_source(b, i, b->states_extra);
+  vram__build_foreign(b, i, -1);
+}
+
+/* The state of a convolution, the new columns behind it; the last columns are the next state. */
+static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
+  int32_t all, state, i;
+  vram__build_states(b);
+  all = vram__build_clear(b, b->m->n_embd_r);
+  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
+  vram__build_source(b, state, b->states);
+  vram__build_keep(b, state, all, b->m->n_embd_r);
+  state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
+  x = vram__build_view(b, x, tokens, width, b->m->n_seq);
+  i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
+  vram__build_source(b, i, x);
+  vram__build_foreign(b, vram__build_view(b, i, kernel - 1, width, b->m->n_seq), -1);
+  return i;
+}
+
+/* Convolution, its bias, SiLU: [width, tokens of a sequence, sequences]. */
+static int32_t vram__build_convolve(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, x)->ne[0];
+  int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
+  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+                       vram__build_weight(b, "ssm_conv1d.weight"));
+  i = vram__build_bias(b, i, "ssm_conv1d.bias");
+  return vram__build_map(b, i, -1);
+}
+
+/* What a scan is computed from. */
+typedef struct vram__build_scanned {
+  int32_t x, dt, b, c;
+} vram__build_scanned;
+
+/* The scan's outputs, behind them the states, which are stored. */
+static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
+  const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
+  const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
+  const uint64_t outputs =
+      vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
+  const int32_t all = vram__build_clear(b, b->m->n_embd_s);
+  int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
+          y;
+  vram__build_source(b, i, s->x);
+  vram__build_source(b, i, s->dt);
+  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  vram__build_source(b, i, s->b);
+  vram__build_source(b, i, s->c);
+  vram__build_source(b, i, b->states);
+  vram__build_keep(b, i, all, b->m->n_embd_s);
+  vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
+  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
+  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
+  return y;
+}
+
+/* The outputs, x times D added, times SiLU of z. */
+static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z) {
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  y = vram__build_map(b, y, x);
+  z = vram__build_node(b, b->m->ssm_d_inner, b->tokens / b->m->n_seq, b->m->n_seq, z);
+  return vram__build_glu(b, z, y, b->m->ssm_d_inner);
+}
+
+static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
+  return vram__build_view(b, a, width, b->tokens / b->m->n_seq, b->m->n_seq);
+}
+
+VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state;
+  int32_t xz, z, all;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  xz = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  z = vram__build_slice(b, xz, inner);
+  x = vram__build_convolve(b, vram__build_slice(b, xz, inner));
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
+  s.b = vram__build_slice(b, all, state);
+  s.c = vram__build_slice(b, all, state);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm.weight", NULL);
+  s.b = vram__build_norm(b, s.b, "ssm_b_norm.weight", NULL);
+  s.c = vram__build_norm(b, s.c, "ssm_c_norm.weight", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_slice(b, x, inner);
+  x = vram__build_gate(b, vram__build_scan(b, &s), x, z);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner;
+  const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  z = vram__build_slice(b, all, inner);
+  s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
+  x = vram__build_convolve(b, vram__build_slice(b, all, inner + 2 * shared));
+  s.x = vram__build_slice(b, x, inner);
+  s.b = vram__build_slice(b, x, shared);
+  s.c = vram__build_slice(b, x, shared);
+  s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
+  s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  if (vram__build_weight(b, "ssm_norm.weight"))
+    x = vram__build_norm(b, vram__build_slice(b, x, inner), "ssm_norm.weight", NULL);
+  x = vram__build_view(b, x, inner, b->tokens, 1);
+  return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, x)->ne[0];
+  int32_t all, i, c;
+  x = vram__build_slice(b, x, width);
+  all = vram__build_linear(b, x, "shortconv.in_proj.weight", NULL);
+  c = vram__build_slice(b, all, width);
+  x = vram__build_slice(b, all, width);
+  i = vram__build_map(b, vram__build_slice(b, all, width), x);
+  i = vram__build_columns(b, i, b->m->shortconv_l_cache);
+  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+                       vram__build_weight(b, "shortconv.conv.weight"));
+  i = vram__build_map(b, c, i);
+  i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
+  return vram__build_view(b, i, width, b->tokens, 1);
+}
+
+/* >>llama/graph_build    the worst graph of an architecture: its layers, from the embeddings to
+   the logits (llama.cpp: src/models) */
+
+typedef int32_t (*vram__build_part)(vram__build *b, int32_t x);
+typedef int32_t (*vram__build_layer)(vram__build *b, int32_t x, int is_last);
+
+typedef struct vram__build_row {
+  const char *name;
+  vram__build_layer layer;
+  vram__build_part state; /* what a recurrent layer has in place of attention */
+  uint32_t flags;
+} vram__build_row;
+
 /* ---- layers ---- */
 
-static int32_t vram__build_rows_of(vram__build *b, int32_t x) {
-  int32_t i;
-  if (b->out_ids < 0)
-    b->out_ids = vram__build_input(b, b->outputs * 4);
-  i = vram__build_node(b, vram__build_at(b, x)->ne[0], b->outputs, 1, x);
-  vram__build_source(b, i, b->out_ids);
-  return i;
+static const vram__build_row *vram__build_row_of(const vram__llama *m);
+
+/* What makes one token of others: attention, or a state. */
+static int32_t vram__build_mix(vram__build *b, int32_t x) {
+  const vram__llama *m = b->m;
+  if (m->layer[b->il].is_recurrent)
+    return vram__build_row_of(m)->state(b, x);
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+    return vram__build_encode(b, x);
+  return m->head_k_mla ? vram__build_latent(b, x) : vram__build_attention(b, x);
+}
+
+/* A sum that takes over the place of the first if it may, of the second else. */
+static int32_t vram__build_add(vram__build *b, int32_t x, int32_t y, int is_second_first) {
+  return is_second_first ? vram__build_map(b, y, x) : vram__build_map(b, x, y);
+}
+
+static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
+  int is_before = vram__build_weight(b, "ffn_norm.weight") != NULL;
+  int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  i = vram__build_mix(b, i);
+  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (is_before)
+    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
+  x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
+  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
+                       is_before ? "ffn_norm.bias" : NULL);
+  i = vram__build_forward(b, i);
+  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
+  if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
+    return i;
+  vram__build_at(b, i)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
+  return vram__build_rows_of(b, i);
 }
 
 /* command-r: the layer's input goes to both, and all three are added. */
 static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   int32_t norm = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  int32_t attention = vram__build_attention(b, norm), i = norm;
+  int32_t i = vram__build_mix(b, norm);
   if (is_last) {
     i = vram__build_rows_of(b, i);
-    b->rows = b->outputs;
-  }
-  i = vram__build_dense(b, i);
-  if (is_last)
     x = vram__build_rows_of(b, x);
-  i = vram__build_map(b, i, x);
-  attention = vram__build_output(b, attention);
-  if (is_last)
-    attention = vram__build_rows_of(b, attention);
-  return vram__build_map(b, i, attention);
+    norm = vram__build_rows_of(b, norm);
+  }
+  norm = vram__build_forward(b, norm);
+  return vram__build_map(b, vram__build_map(b, norm, x), i);
 }
 
-static int32_t vram__build_layer(vram__build *b, int32_t x, int is_last) {
-  int is_before = vram__build_weight(b, "ffn_norm.weight") != NULL;
-  int32_t i;
-  if (b->flags & VRAM__BUILD_PARALLEL)
-    return vram__build_parallel(b, x, is_last);
-  i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
-  i = vram__build_attention(b, i);
-  i = vram__build_output(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+/* Attention, a state or a feed-forward, one of them a layer: mamba, nemotron_h. */
+static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
+  int is_forward =
+      vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
+  int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  i = is_forward ? vram__build_forward(b, i) : vram__build_mix(b, i);
+  if (is_last && !(b->flags & VRAM__BUILD_ROWS_NORM)) {
     i = vram__build_rows_of(b, i);
-    b->rows = b->outputs;
-    if (!is_before || !vram__build_weight(b, "post_attention_norm.weight"))
-      x = vram__build_rows_of(b, x);
+    x = vram__build_rows_of(b, x);
   }
-  if (is_before && vram__build_weight(b, "post_attention_norm.weight")) {
-    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
-    if (is_last)
-      x = vram__build_rows_of(b, x);
-  }
-  x = vram__build_map(b, i, x);
-  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
-                       is_before ? "ffn_norm.bias" : NULL);
-  i = vram__build_forward(b, i);
-  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
-  i = b->flags & VRAM__BUILD_RESIDUAL_FIRST ? vram__build_map(b, x, i) : vram__build_map(b, i, x);
-  if (is_last && (b->flags & VRAM__BUILD_ROWS_LAST))
+  return vram__build_map(b, i, x);
+}
+
+/* bert: norms behind the sums. */
+static int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, x);
+  if (is_last) {
     i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  x = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
+  i = vram__build_forward(b, x);
+  i = vram__build_map(b, i, x);
+  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
+}
+
+static const vram__build_row vram__build_rows[] = {
+    {"llama", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"qwen2", vram__build_plain, NULL, 0},
+    {"qwen3", vram__build_plain, NULL, 0},
+    {"qwen3moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"phi3", vram__build_plain, NULL, VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST},
+    {"gpt2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"gemma2", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_CAP_SCORES |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
+    {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
+    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2", vram__build_plain, NULL, 0},
+    {"mamba", vram__build_single, vram__build_mamba, 0},
+    {"mamba2", vram__build_single, vram__build_mamba2, 0},
+    {"jamba", vram__build_plain, vram__build_mamba,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
+    {"nemotron_h", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM},
+    {"lfm2", vram__build_plain, vram__build_shortconv,
+     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
+    {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+};
+
+/* NULL: no rule builds this graph. */
+static const vram__build_row *vram__build_row_of(const vram__llama *m) {
+  for (uint32_t i = 0; i < sizeof vram__build_rows / sizeof *vram__build_rows; i++)
+    if (vram__text_is(m->arch, m->arch_len, vram__build_rows[i].name))
+      return vram__build_rows + i;
+  return NULL;
+}
+
+/* ---- embeddings and logits ---- */
+
+/* A row of a table that lies on the host: of words, of positions. */
+static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+  vram__build_at(b, i)->buffer = (int8_t)b->host;
   return i;
+}
+
+/* bert: a norm behind the embeddings, which have a row of types. */
+static int32_t vram__build_typed(vram__build *b, int32_t x) {
+  int32_t i;
+  if (vram__build_global(b, "token_types.weight")) {
+    i = vram__build_node(b, b->m->n_embd, 1, 1, -1);
+    vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN | VRAM__NODE_IS_VISITED;
+    vram__build_at(b, i)->buffer = (int8_t)b->host;
+    x = vram__build_map(b, x, i);
+  }
+  if (b->positions >= 0)
+    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
+  x = vram__build_map(b, x, -1);
+  vram__build_at(b, x)->flags = 0;
+  x = vram__build_with(b, vram__build_map(b, x, -1),
+                       vram__build_global(b, "token_embd_norm.weight"));
+  return vram__build_with(b, vram__build_map(b, x, -1),
+                          vram__build_global(b, "token_embd_norm.bias"));
 }
 
 /* Token embeddings are looked up on the host. */
 static int32_t vram__build_embed(vram__build *b) {
-  const uint64_t width = b->m->n_embd;
-  int32_t tokens = vram__build_input(b, b->tokens * 4), i, p;
-  vram__build_input(
-      b, vram__product_or_overflow(b->tokens * 4, width)); /* embeddings in place of tokens */
-  i = vram__build_node(b, width, b->tokens, 1, tokens);
-  vram__build_at(b, i)->buffer = (int8_t)b->host;
+  int32_t tokens = vram__build_input(b, b->tokens * 4), i;
+  int32_t instead = vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd));
+  i = vram__build_look_up(b, tokens);
+  vram__build_expand(b, i);
+  vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
-  if (!vram__build_has_rope(b)) {
+  if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
-    p = vram__build_node(b, width, b->tokens, 1, b->positions);
-    vram__build_at(b, p)->buffer = (int8_t)b->host;
-    i = vram__build_map(b, i, p);
-  }
+  if (vram__build_row_of(b->m)->layer == vram__build_behind)
+    return vram__build_typed(b, i);
+  if (b->positions >= 0)
+    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
   return i;
 }
 
-static void vram__build_head_of(vram__build *b, int32_t x) {
-  int is_mean = vram__build_global(b, "output_norm.bias") || (b->flags & VRAM__BUILD_PARALLEL);
+static int32_t vram__build_logits(vram__build *b, int32_t x) {
+  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
-  if (is_mean)
+  if (b->flags & VRAM__BUILD_MEAN)
     vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1));
-  if (vram__build_global(b, "output_norm.bias"))
-    x = vram__build_with(b, vram__build_map(b, x, -1));
-  x = vram__build_with(b, vram__build_node(b, b->m->n_vocab, b->outputs, 1, x));
-  if (b->flags & VRAM__BUILD_SCALE_LOGITS)
-    x = vram__build_map(b, x, -1);
-  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_global(b, "output_norm.weight"));
+  if (bias)
+    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
+  if (b->flags & VRAM__BUILD_ROWS_NORM) {
+    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
+  vram__build_with(b, i,
+                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
+  vram__build_source(b, i, x);
+  x = i;
+  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
 }
 
 static void vram__build_all(vram__build *b) {
@@ -60742,59 +61968,90 @@ static void vram__build_all(vram__build *b) {
   int32_t x = vram__build_embed(b);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
-    x = vram__build_layer(b, x, b->il + 1 == n);
+    x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
-  vram__build_head_of(b, x);
+  if (!(m->row->flags & VRAM__LLAMA_NO_OUTPUT))
+    x = vram__build_logits(b, x);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  vram__build_expand(b, x);
 }
 
 /* ---- entry ---- */
 
+/* Is this layer one that is built here? */
+static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
+  const vram__llama_layer *y = m->layer + i;
+  if (y->is_recurrent)
+    return vram__build_row_of(m)->state != NULL;
+  if (y->cache < 0)
+    return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
+  return y->head_k && y->head_v;
+}
+
+/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
+   here. */
+static int vram__build_is_moved(const vram__llama *m) {
+  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
+                                      "token_types.weight"};
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
+    int32_t device = -1;
+    vram_error e;
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+      return 1;
+  }
+  return 0;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
-  const uint32_t n = (uint32_t)(sizeof vram__build_rows / sizeof *vram__build_rows);
-  const vram_file_tensor *t;
+  const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  for (i = 0; i < n && !vram__text_is(m->arch, m->arch_len, vram__build_rows[i].name); i++)
-    ;
-  if (i == n || !m->offloads_kv || m->ndevice > 1)
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
+      vram__build_is_moved(m))
     return 0;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (m->ndevice && (t->dtype == VRAM_TQ1_0 || t->dtype == VRAM_TQ2_0))
-      return 0; /* computed on the host, layer by layer */
-  b->m = m;
-  b->flags = vram__build_rows[i].flags;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if (m->layer[i].cache < 0 || !m->layer[i].head_k || !m->layer[i].head_v ||
-        /* the kernel for f32 caches without shared heads takes other room */
-        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv) ||
-        (m->ndevice && m->layer[i].device < 0))
+    if (!vram__build_has_layer(m, i))
       return 0;
+  b->m = m;
+  b->flags = row->flags;
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
-  b->rows = b->tokens;
   b->host = (int32_t)m->ndevice;
-  b->positions = b->out_ids = -1;
+  for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
+    b->factors[i] = -1;
+  b->positions = b->out_ids = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
 }
 
+/* llama_context::llama_context: several batches at a time on several devices, if they have all. */
+static uint8_t vram__build_is_pipeline(const vram__llama *m) {
+  const vram_llama_options *o = m->options;
+  return m->ndevice > 1 && m->n_gpu_layers > m->n_layer && o->split == VRAM_LLAMA_SPLIT_LAYER &&
+         m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
+}
+
 /* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
-                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
   vram__build b;
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
   vram__memory_zero(&b, sizeof b);
   if (bytes < before || !vram__build_begin(&b, m))
     return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
   g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
+  g->is_pipeline = vram__build_is_pipeline(m);
   b.g = g;
   vram__build_all(&b);
   if (g->is_full)
@@ -60808,7 +62065,26 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.flags & VRAM__BUILD_AT_LEAST ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return VRAM_LLAMA_EXACT;
+}
+
+/* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
+   host, but forgets that where it only measures (ggml_backend_sched_reserve_size). What both need
+   is sure. */
+static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
+                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  uint64_t pinned[VRAM__GRAPH_BUFFERS];
+  vram_llama_known known = vram__build_peaks(m, memory, bytes, 0, compute);
+  if (m->offloads_kv || m->flash_attention || !m->ndevice || !known)
+    return known;
+  if (!vram__build_peaks(m, memory, bytes, 1, pinned))
+    return VRAM_LLAMA_UNKNOWN;
+  for (uint32_t i = 0; i <= m->ndevice; i++)
+    if (pinned[i] != compute[i]) {
+      known = VRAM_LLAMA_FLOOR;
+      compute[i] = pinned[i] < compute[i] ? pinned[i] : compute[i];
+    }
+  return known;
 }
 
 /* Logits and what they are computed from: what the last device needs at least. */
@@ -60818,6 +62094,8 @@ static uint64_t vram__build_floor(const vram__llama *m) {
     rows = m->n_outputs;
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
     return 0;
+  if (m->ndevice && (m->output_device < 0 || m->options->noverride_tensor))
+    return 0; /* a device may compute what the host has */
   return vram__product_or_overflow(rows * 4, (uint64_t)m->n_vocab + m->n_embd);
 }
 
@@ -60855,7 +62133,8 @@ VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint6
   const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
   const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
   uint64_t bytes, padding = 0;
-  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  if (vram_dtype_rows_bytes(type, rows, columns, &bytes))
+    return VRAM_OVERFLOW;
   if (is_on_gpu && d->block_elements > 1 && over)
     vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
   bytes = vram__sum_or_overflow(bytes, padding);
