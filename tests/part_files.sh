@@ -213,3 +213,47 @@ if have python3; then
   same "no terminal, no line" /dev/null $work/err
 else skip "no python3: no terminal"; fi
 
+
+# ONNX models as text: shapes of every value that onnx's own inference knows, elements of weights
+# (tests/onnx_check.py wrote them), at the sizes set and, by the text alone, at others
+for model in tests/golden/onnx/*.onnx; do
+  golden=${model%.onnx}.txt
+  dims=$(sed -n 's/^dims //p' "$golden" | sed 's/[^ ]*=/--dim &/g')
+  compare_onnx() { # compare_onnx WHAT FILE: the shapes of a CSV
+    awk -v lines="$golden" '
+      BEGIN {
+        while ((getline line <lines) > 0) {
+          split(line, w, " ")
+          if (w[1] == "elements") { least = w[2]; most = w[2] + w[3] } else shape[w[1]] = w[2]
+        }
+      }
+      NR > 1 {
+        name = $0; sub(/,.*/, "", name)
+        size = $0; sub(/^[^"]*"/, "", size); rest = size; sub(/".*/, "", size)
+        sub(/^[^"]*",/, "", rest); split(rest, f, ","); params += f[2]
+        if ($0 ~ /,batch_norm,/) { split(size, axis, /[][,]/); params += 2 * axis[3] }
+        if (!(name in shape)) next
+        compared++
+        if (shape[name] != size) { print name " is " size ", onnx has " shape[name]; bad = 1 }
+      }
+      END {
+        if (compared < 10) print "only " compared + 0 " shapes compared"
+        if (params < least || params > most) print params " elements, onnx has " least
+      }' "$2" >$work/found
+    if [ -s $work/found ]; then
+      bad "$1: $(head -3 $work/found)"
+    else ok; fi
+  }
+  cell "$model: estimate" ./vram estimate "$model" $dims --csv --no-table >/dev/null
+  ./vram estimate "$model" $dims --csv >$work/onnx.csv
+  compare_onnx "$model" $work/onnx.csv
+  other=$(echo "$dims" | sed 's/=[0-9]*/=32/g; s/batch=32/batch=1/; s/h=32/h=32/')
+  cell "$model: convert" ./vram convert "$model" $other -o $work/onnx.vram
+  ./vram estimate $work/onnx.vram $dims --csv >$work/onnx.csv
+  compare_onnx "$model as text" $work/onnx.csv
+done
+head -c 3000 tests/golden/onnx/unet.onnx >$work/short.onnx
+wrong 2 "short.onnx: offset" ./vram convert $work/short.onnx
+wrong 2 "the size 'h' of input 'input' is open, expected --dim h=N" ./vram convert tests/golden/onnx/unet.onnx
+wrong 2 "no size is open under the name 'x'" ./vram convert tests/golden/onnx/lstm.onnx --dim x=2
+wrong 2 "a file without a graph" ./vram convert tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf

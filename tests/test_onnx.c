@@ -53,9 +53,9 @@ static const struct expected {
   uint32_t part;
   int64_t first; /* of the integers that are kept; -9: none are */
 } expected[] = {
-    {"w", "f32", 4, 96, 0, -9}, {"b", "f32", 1, 8, 0, -9},   {"sh", "i64", 1, 16, 0, 0},
-    {"sr", "i64", 1, 16, 0, 1}, {"h", "f16", 1, 6, 0, -9},   {"i4", "i4", 1, 2, 0, -9},
-    {"c", "c64", 1, 8, 0, -9},  {"bl", "bool", 1, 2, 0, -9}, {"x_ext", "f32", 2, 64, 1, -9},
+    {"w", "f32", 4, 96, 0, -9}, {"b", "f32", 1, 8, 0, -9},  {"sh", "i64", 1, 16, 0, 0},
+    {"sr", "i64", 1, 16, 0, 1}, {"h", "f16", 1, 6, 0, -9},  {"i4", "i4", 1, 2, 0, -9},
+    {"c", "c64", 1, 8, 0, -9},  {"bl", "bool", 1, 2, 0, 1}, {"x_ext", "f32", 2, 64, 1, -9},
 };
 
 static void tensors(void) {
@@ -108,6 +108,72 @@ static void sound(int by_ranges) {
   CHECK(v && v->number.i == 21 && file.version == 10);
 }
 
+/* ---- as text ---- */
+
+static char text[1 << 16];
+static size_t text_len;
+
+static int keep(void *user, const char *bytes, size_t n) {
+  (void)user;
+  if (n > sizeof text - 1 - text_len)
+    return 1;
+  memcpy(text + text_len, bytes, n);
+  text_len += n;
+  text[text_len] = 0;
+  return 0;
+}
+
+/* The text of the model that was read, in so many bytes exactly. */
+static vram_result write_text(const vram_dim *set, uint32_t nset, uint64_t memory) {
+  void *const mem = malloc(memory ? (size_t)memory : 1);
+  vram_sink sink;
+  vram_result r;
+  if (!mem)
+    abort();
+  sink.write = keep;
+  sink.user = NULL;
+  text_len = 0;
+  *text = 0;
+  r = vram_onnx_write(&file, set, nset, mem, memory, &sink, &error);
+  free(mem);
+  return r;
+}
+
+enum { TEXT_MEMORY = 1 << 20 };
+
+static int refuse(void *user, const char *bytes, size_t n) {
+  (void)user, (void)bytes, (void)n;
+  return 1;
+}
+
+/* A model of three layers, from the package's own writer (tests/golden/onnx). */
+static void as_text(void) {
+  const vram_dim batch = {"batch", 7}, first = {NULL, 5}, unknown = {"x", 1}, negative = {NULL, -1};
+  vram_sink sink;
+  char *mem;
+  uint64_t i;
+  EQUAL(read_model(small, sizeof small, 0, MEMORY), VRAM_OK);
+  EQUAL(write_text(&batch, 1, TEXT_MEMORY), VRAM_OK);
+  CHECK(strstr(text, "dim batch=7\n") != NULL);
+  CHECK(strstr(text, "[batch,") != NULL && strstr(text, "conv2d ") != NULL);
+  EQUAL(write_text(&first, 1, TEXT_MEMORY), VRAM_OK);
+  CHECK(strstr(text, "dim batch=5\n") != NULL);
+  EQUAL(write_text(NULL, 0, TEXT_MEMORY), VRAM_OK);
+  CHECK(strstr(text, "# batch is 1: the file leaves it open\n") != NULL);
+  EQUAL(write_text(&unknown, 1, TEXT_MEMORY), VRAM_ERR_NAME);
+  CHECK(write_text(&negative, 1, TEXT_MEMORY) != VRAM_OK && *error.text && !text_len);
+  for (i = 0; write_text(NULL, 0, i) == VRAM_ERR_MEMORY; i += 509)
+    CHECK(!text_len);
+  CHECK(i < TEXT_MEMORY && strstr(text, "output ") != NULL);
+  mem = (char *)malloc(TEXT_MEMORY);
+  if (!mem)
+    abort();
+  sink.write = refuse;
+  sink.user = NULL;
+  EQUAL(vram_onnx_write(&file, NULL, 0, mem, TEXT_MEMORY, &sink, NULL), VRAM_ERR_WRITE);
+  free(mem);
+}
+
 /* ---- damaged ---- */
 
 static void damaged(void) {
@@ -120,6 +186,7 @@ static void damaged(void) {
     data[i / 8] = (unsigned char)(data[i / 8] ^ 1 << i % 8);
     if (!read_model(data, sizeof data, 0, MEMORY)) {
       good++;
+      CHECK(!write_text(NULL, 0, TEXT_MEMORY) || (*error.text && !text_len));
       CHECK(file.part_first->expected_bytes == sizeof data);
     } else
       CHECK(*error.text);
@@ -286,6 +353,7 @@ static void messages(void) {
 int main(void) {
   sound(0);
   sound(1);
+  as_text();
   damaged();
   sizes();
   external();

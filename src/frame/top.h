@@ -46,6 +46,7 @@
      >>net       a network for a microcontroller, line by line, at run time
      >>writer    steps and ledgers as pictures, files and text
      >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite
+     >>convert   files with a graph as the text form: ONNX
    and in the implementation only
      >>text      what replaces libc        >>dims    sizes and strides
      >>rules     constants of PyTorch and the libraries that it calls

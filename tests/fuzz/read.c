@@ -1,5 +1,5 @@
 /* Bytes -> the header of a file of a model, from memory and by ranges, in memory that the last byte
-   chooses -> what llama.cpp allocates for it.
+   chooses -> what llama.cpp allocates for it; an ONNX model's text is read.
    clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/read.c \
      build/fuzz/tool.a -ldl -o build/fuzz-read */
 #include "../../vram.h"
@@ -64,6 +64,52 @@ static void run(const vram_file *f, unsigned choice) {
   free(memory);
 }
 
+typedef struct text {
+  char *bytes;
+  size_t n;
+} text;
+
+static int keep(void *user, const char *bytes, size_t n) {
+  text *const t = (text *)user;
+  t->bytes = (char *)realloc(t->bytes, t->n + n + 1);
+  MUST(t->bytes);
+  memcpy(t->bytes + t->n, bytes, n);
+  t->n += n;
+  return 0;
+}
+
+/* The text of a graph is one that the parser takes. */
+static void convert(const vram_file *f, unsigned choice) {
+  const vram_dim set[] = {{"seq", 4 + (choice & 7)}, {"h", 32}, {"w", 64}};
+  const uint64_t bytes = choice & 64 ? (uint64_t)MEMORY : choice * UINT64_C(4096);
+  void *memory = malloc((size_t)bytes + 1);
+  vram_sink sink;
+  vram_error e;
+  vram_result r;
+  text t = {NULL, 0};
+  MUST(memory);
+  sink.write = keep;
+  sink.user = &t;
+  r = vram_onnx_write(f, choice & 8 ? set : set + 1,
+                      choice & 8    ? 1
+                      : choice & 16 ? 2
+                                    : 0,
+                      memory, bytes, &sink, &e);
+  MUST(!r || (e.code == r && *e.text && !t.n));
+  if (!r) {
+    const uint64_t need = vram_graph_parse_bytes(t.bytes, t.n, NULL, 0);
+    void *const mem = need && need < 1 << 26 ? malloc((size_t)need) : NULL;
+    vram_graph g;
+    if (mem) {
+      vram_graph_init(&g, mem, need);
+      MUST(!vram_graph_parse(&g, t.bytes, t.n, NULL, 0, &e));
+    }
+    free(mem);
+  }
+  free(t.bytes);
+  free(memory);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const unsigned choice = size ? data[size - 1] : 0;
   const uint64_t small = choice & 64 ? (uint64_t)MEMORY : choice * UINT64_C(64);
@@ -86,6 +132,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_file(&f);
     if (f.format == VRAM_FILE_GGUF)
       run(&f, choice);
+    else if (f.format == VRAM_FILE_ONNX)
+      convert(&f, choice);
   }
   free(memory);
   free(exact);
