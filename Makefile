@@ -149,7 +149,7 @@ endif
 units: $(UNITS:%=$(B)/%.log)
 $(B)/impl.o: tests/impl.c vram.h
 	@mkdir -p $(B)
-	@$(UCC) -std=c99 $$(cat tests/warnings) -Wstrict-prototypes -Wmissing-prototypes $(UFLAGS) -c tests/impl.c -o $@
+	@$(UCC) -std=c99 $$(cat tests/warnings) -Wno-misleading-indentation -Wstrict-prototypes -Wmissing-prototypes $(UFLAGS) -c tests/impl.c -o $@
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h

@@ -1930,6 +1930,7 @@
 #define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
 #define vram_node_output VRAM__JOIN(VRAM_NAMESPACE, vram_node_output)
 #define vram_node_recomputed VRAM__JOIN(VRAM_NAMESPACE, vram_node_recomputed)
+#define vram_onnx_write VRAM__JOIN(VRAM_NAMESPACE, vram_onnx_write)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
@@ -2335,30 +2336,33 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(exp2) X(rpow) X(reciprocal) X(sinh) X(asin) X(acos) X(atan) X(atan2) X(cosh) X(asinh) \
   X(atanh) X(erfc) X(erfinv) X(lgamma) X(logit) X(frac) X(deg2rad) X(nan_to_num) X(hypot) \
   X(remainder) X(addcdiv) X(fmax) X(sinc) X(xlogy) X(xlog1py) X(copysign) X(heaviside) X(i0) \
-  X(digamma) X(entr) X(cross) X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) \
-  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
-  X(split) X(chunk) X(unbind) X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) \
-  X(stack) X(roll) X(flip) X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) \
-  X(type_as) X(zeros) X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(cache) X(fill) \
-  X(bernoulli) X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) \
-  X(prod) X(var) X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) \
-  X(mode) X(median) X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) \
+  X(digamma) X(entr) X(cross) X(erfcx) X(i0e) X(ndtri) X(log_ndtr) X(bessel_j0) \
+  X(modified_bessel_k1) X(bessel_j1) X(i1e) X(bessel_y1) X(mvlgamma) X(nextafter) X(sgn) \
+  X(clamp_tensor) X(reshape) X(view) X(flatten) X(unflatten) X(transpose) X(permute) X(t) \
+  X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
+  X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
+  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
+  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(cache) X(fill) X(bernoulli) \
+  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
+  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(nanmedian) X(renorm) X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) \
   X(topk) X(sort) X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) \
   X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) \
   X(take) X(scatter_add) X(scatter_reduce) X(index_add) X(index_copy) X(index_fill) \
-  X(masked_scatter) X(nonzero) X(unique) X(nms) X(randperm) X(multinomial) X(bincount) \
-  X(embedding) X(embedding_bag) X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) \
-  X(grouped_mm) X(cosine_similarity) X(pairwise_distance) X(cdist) X(linear) X(bilinear) \
-  X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) \
-  X(conv_transpose3d) X(roi_align) X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) \
-  X(tril) X(triu) X(diag) X(trace) X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) \
-  X(inv) X(solve) X(det) X(slogdet) X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) \
-  X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) \
-  X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) \
-  X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) \
-  X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) \
-  X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) \
-  X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
+  X(masked_scatter) X(put) X(select_scatter) X(slice_scatter) X(diagonal_scatter) X(nonzero) \
+  X(unique) X(nms) X(randperm) X(multinomial) X(bincount) X(embedding) X(embedding_bag) \
+  X(matmul) X(bmm) X(mm) X(mv) X(dot) X(addmm) X(baddbmm) X(grouped_mm) X(cosine_similarity) \
+  X(pairwise_distance) X(cdist) X(pdist) X(linear) X(bilinear) X(einsum) X(conv1d) X(conv2d) \
+  X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(roi_align) \
+  X(roi_pool) X(ps_roi_align) X(ps_roi_pool) X(deform_conv2d) X(tril) X(triu) X(diag) X(trace) \
+  X(block_diag) X(matrix_exp) X(cholesky) X(solve_triangular) X(inv) X(solve) X(det) X(slogdet) \
+  X(eigh) X(qr) X(svd) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) \
+  X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
+  X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) X(adaptive_max_pool3d) \
+  X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) X(fractional_max_pool3d) \
+  X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) X(pixel_shuffle) \
+  X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) X(hardtanh) \
+  X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
   X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
   X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
   X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
@@ -2407,7 +2411,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
-  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B)
+  X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
+  X(counted, B)
 
 /* clang-format on */
 
@@ -4688,8 +4693,9 @@ struct vram_file_tensor {
   uint32_t part; /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
-  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers, at most
-                          64: a shape, axes); NULL elsewhere */
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers and
+                          bools, at most 64: a shape, axes); NULL elsewhere */
+  const double *reals; /* the same of ONNX's f32, at most 64: scales, bounds */
 };
 
 typedef enum vram_value_kind {
@@ -4780,6 +4786,7 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
+  uint64_t offset; /* in the file */
   uint32_t op_len, domain_len, name_len;
 };
 
@@ -5170,6 +5177,27 @@ typedef struct vram_llama_report {
 #define VRAM_LLAMA_MEMORY (UINT64_C(1) << 22)
 VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o, void *memory,
                                 uint64_t bytes, vram_llama_report *r, vram_error *e);
+#endif
+
+/* >>convert ===================================================================================
+   Files that have a graph, as the text form. Shapes are those that the ops of the text form give;
+   what reshapes and slices need is computed from the model's constants and from shapes. Sizes that
+   a file leaves open become dims, as far as the text's sizes are products of them: the others stand
+   in the text as numbers, and a comment says so. What has no word becomes a `custom` line with the
+   shape that the file says, and a comment with its name. */
+
+#if !defined(VRAM_NO_READ) && !defined(VRAM_NO_MODEL)
+/* Writes the graph of an ONNX model that was read and finished. set: sizes for dims by the names
+   that the file gives them, a name NULL is the first one; an open size of the first axis is 1 if it
+   is not named. mem: memory that nothing else uses meanwhile. The sink is called at the end only.
+     VRAM_ERR_MEMORY       mem is too small: once more, with twice as much
+     VRAM_ERR_UNSUPPORTED  no ONNX file; an op without a word whose result has no shape in the file
+     VRAM_ERR_NAME         a value that nothing gives, a dim in `set` that the file has not
+     VRAM_ERR_SHAPE        a size that is neither known nor set
+     VRAM_ERR_WRITE        the sink has ended it */
+VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, uint32_t nset,
+                                     void *mem, uint64_t bytes, const vram_sink *sink,
+                                     vram_error *e);
 #endif
 
 #endif /* VRAM_MACROS_ONLY */
@@ -10705,14 +10733,20 @@ static int vram__parse_exponent(const char **at, const char *end, int *exponent)
   return *at != begin;
 }
 
-/* A decimal number, in units of 10^-9. */
+/* A decimal number, in units of 10^-9; `inf` is as much as there can be. */
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to) {
   const char *at = number.text, *const end = number.text + number.len;
   int minus = 0, exponent = 9, good;
   uint64_t mantissa = 0;
   if (at < end && (*at == '-' || *at == '+'))
     minus = *at++ == '-';
-  good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
+  good = vram__text_is(at, (uint32_t)(end - at), "inf");
+  if (good) {
+    at = end;
+    mantissa = (uint64_t)INT64_MAX;
+    exponent = 0;
+  } else
+    good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
   if (good && at < end && (*at == 'e' || *at == 'E')) {
     at++;
     good = vram__parse_exponent(&at, end, &exponent);
@@ -16778,6 +16812,7 @@ VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const in
 VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size);
 VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
                                   int64_t *size);
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating);
 VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 
 /* FLOPs */
@@ -17193,6 +17228,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"cosh", VRAM__CODE_UNARY, 1},
     {"erfinv", VRAM__CODE_UNARY, 1},
     {"digamma", VRAM__CODE_UNARY, 1},
+    {"special", VRAM__CODE_UNARY, 1},
     {"zeros_like", VRAM__CODE_ZEROS_LIKE, 1},
     {"scaled", VRAM__CODE_NUMBER, 1},
     {"shifted", VRAM__CODE_NUMBER, 1},
@@ -17201,6 +17237,7 @@ static const vram__recipe_word vram__recipe_words[] = {
     {"settled", VRAM__CODE_SETTLED, 1},
     {"mul", VRAM__CODE_BINARY, 2},
     {"div", VRAM__CODE_BINARY, 2},
+    {"add", VRAM__CODE_BINARY, 2},
     {"sub", VRAM__CODE_BINARY, 2},
     {"pow", VRAM__CODE_BINARY, 2},
     {"mul_rtl", VRAM__CODE_BINARY_RTL, 2},
@@ -18135,7 +18172,7 @@ VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY
 VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+VRAM__OP_POINTWISE(sign, "sign", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",
@@ -18165,6 +18202,16 @@ VRAM__OP_POINTWISE(tan, "tan", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY
                    "x0: mul(grad, shifted(powered(y)))");
 
 /* >>ops/special    further functions of one kernel: logarithms, angles, special functions */
+
+enum { VRAM__BESSEL_FIRST, VRAM__BESSEL_SCALED, VRAM__BESSEL_SECOND }; /* kinds of rows */
+
+static int vram__shape_mvlgamma(vram_graph *g, vram_node *n) {
+  const int64_t p = VRAM__INT(n, p, 0);
+  if (p < VRAM__ONE || p % VRAM__ONE || n->in[0]->d->ndim == VRAM_MAX_AXES)
+    return vram__node_error(g, n,
+                            "p must be a whole number from 1 on, of a tensor of at most 7 axes");
+  return vram__shape_same(g, n);
+}
 
 #ifndef VRAM_NO_STEP
 
@@ -18275,6 +18322,97 @@ static void vram__backward_sinc(vram__step *s, vram__grad_fn *f, vram__tensor *t
   vram__tensor_release(s, once);
 }
 
+/* A function that keeps its input and its result. */
+static void vram__forward_curve(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, vram__dims_pointwise1(s, x[0].d),
+                            vram__kind_rank(x[0].dt) >= 2
+                                ? x[0].dt
+                                : vram__step_dtype(s, vram__graph_default_dtype(s->g)));
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* sgn_backward: of real numbers a tensor of zeros that has no memory */
+static void vram__backward_sgn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (vram__is_complex(VRAM__SAVED(f)[0].dt)) {
+    to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[0], g);
+    return;
+  }
+  to[0] = vram__tensor_none();
+  to[0].d = vram__dims_contiguous(s, VRAM__SAVED(f)[0].d);
+  to[0].dt = g.dt;
+}
+
+/* FunctionsManual.cpp, i1_backward, i1e_backward, bessel_j1_backward, bessel_y1_backward: the
+   function of order 0 less the result over the input; where the input is tiny, a number. Those of
+   the second kind are infinite there, and are not asked. */
+static void vram__backward_bessel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const int kind = vram__op_at(f->kind)->kind, second = kind == VRAM__BESSEL_SECOND;
+  const uint32_t many = kind == VRAM__BESSEL_SCALED ? 5 : 3;
+  vram__tensor safe = vram__tensor_none(), tiny = safe, t[6], number, slope;
+  uint32_t n;
+  if (!second) {
+    const vram__tensor size = vram__pointwise_empty1(s, x);
+    tiny = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+    vram__tensor_release(s, size);
+    number = vram__tensor_empty(s, s->scalar, x.dt);
+    safe = vram__pointwise_empty1(s, x);
+    vram__tensor_release(s, number);
+  }
+  for (n = 0; n <= many; n++) /* that of order 0, [sign,] reciprocal, [their sum,] product, all */
+    t[n] = vram__pointwise_empty1(s, x);
+  slope = t[--n];
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  number = vram__tensor_empty(s, s->scalar, x.dt);
+  if (second)
+    tiny = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  t[0] = vram__pointwise_empty1(s, slope);
+  to[0] = vram__pointwise_empty2(s, g, t[0]);
+  vram__tensor_release(s, t[0]);
+  vram__tensor_release(s, number);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, tiny);
+}
+
+/* mvlgamma: x and each of p numbers, with one axis more */
+static vram__tensor vram__mvlgamma_sums(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t p = VRAM__INT(n, p, VRAM__ONE) / VRAM__ONE;
+  const vram__tensor numbers = vram__tensor_vector(s, p, x.dt);
+  const vram__tensor u = vram__tensor_view(s, x, vram__dims_unsqueezed(s, x.d, x.d->ndim));
+  const vram__tensor sums = vram__pointwise_empty2(s, numbers, u);
+  vram__tensor_release(s, u);
+  vram__tensor_release(s, numbers);
+  return sums;
+}
+
+static void vram__forward_mvlgamma(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram__tensor sums = vram__mvlgamma_sums(s, n, x[0]);
+  y[0] = vram__tensor_sum(s, sums, 1u << x[0].d->ndim, 0, x[0].dt);
+  vram__tensor_release(s, sums);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_mvlgamma(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0], sums = vram__mvlgamma_sums(s, f->node, x);
+  const vram__tensor slope = vram__tensor_sum(s, sums, 1u << x.d->ndim, 0, x.dt);
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, slope);
+  vram__tensor_release(s, slope);
+  vram__tensor_release(s, sums);
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(log1p, "log1p", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
@@ -18338,20 +18476,49 @@ VRAM__OP_POINTWISE(xlogy, "xlogy special_xlogy", 2, 2, bcast, FLOAT, none, NONE,
                    "x1: div(mul(grad, x0), x1); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(xlog1py, "special_xlog1py", 2, 2, bcast, FLOAT, none, NONE, 0, "",
-                   "x1: div(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
+                   "x1: div_rtl(mul(grad, x0), shifted(x1)); x0: mul(mul(grad, x1), "
                    "compare(compare_number(x1), compare_number(x0)))");
 VRAM__OP_POINTWISE(copysign, "copysign", 2, 2, bcast, FLOAT, none, NONE, 0, "",
                    "x1: nothing; x0: mul(grad, then(div(y, x0), compare_number(x0)))");
 VRAM__OP(heaviside, "heaviside: x values", 2, 2, bcast, SAME, none, heaviside, heaviside, each,
          NONE, 0, 0, "");
-VRAM__OP_POINTWISE(i0, "i0 special_i0", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace", "x0: mul(grad, powered(x0))");
+VRAM__OP_POINTWISE(i0, "i0 special_i0 special_modified_bessel_i0", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, powered(x0))");
 VRAM__OP_POINTWISE(digamma, "digamma special_digamma special_psi", 1, 1, same, FLOAT, none,
                    ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, digamma(x0))");
 VRAM__OP_POINTWISE(entr, "special_entr", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "", "x0: mul(grad, neg(shifted(log(x0))))");
 VRAM__OP_POINTWISE(cross, "linalg_cross cross: x other dim", 2, 2, bcast, SAME, none, NONE, 0,
                    "dim", "x1: mul(grad, x0); x0: mul(x1, grad)");
+VRAM__OP_POINTWISE(erfcx, "special_erfcx", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(shifted(mul(scaled(x0), y)), grad)");
+VRAM__OP_POINTWISE(i0e, "special_i0e", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, sub(special(x0), mul(sign(x0), y)))");
+VRAM__OP_POINTWISE(ndtri, "special_ndtri", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(scaled(grad), exp(scaled(powered(y))))");
+VRAM__OP_POINTWISE(log_ndtr, "special_log_ndtr", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(scaled(grad), exp(neg(add(y, scaled(powered(x0))))))");
+VRAM__OP_POINTWISE(bessel_j0, "special_bessel_j0 special_bessel_y0 special_modified_bessel_k0", 1,
+                   1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, neg(special(x0)))");
+VRAM__OP_POINTWISE(modified_bessel_k1, "special_modified_bessel_k1", 1, 1, same, FLOAT, none,
+                   ACTIVATION, VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "",
+                   "x0: mul(grad, neg(add(special(x0), mul(y, special(x0)))))");
+VRAM__OP(bessel_j1, "special_bessel_j1 special_i1 special_modified_bessel_i1", 1, 1, same, FLOAT,
+         none, curve, bessel, each, NONE, VRAM__BESSEL_FIRST, VRAM__OP_REAL, "");
+VRAM__OP(i1e, "special_i1e", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
+         VRAM__BESSEL_SCALED, VRAM__OP_REAL, "");
+VRAM__OP(bessel_y1, "special_bessel_y1", 1, 1, same, FLOAT, none, curve, bessel, each, NONE,
+         VRAM__BESSEL_SECOND, VRAM__OP_REAL, "");
+VRAM__OP(mvlgamma, "mvlgamma special_multigammaln: x p", 1, 1, mvlgamma, FLOAT, none, mvlgamma,
+         mvlgamma, each, NONE, 0, VRAM__OP_REAL, "p!");
+VRAM__OP_POINTWISE(nextafter, "nextafter", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
+                   "x1: with(x1, nothing); x0: where(compare(x0, x1), grad, zero)");
+VRAM__OP(sgn, "sgn", 1, 1, same, SAME, none, curve, sgn, each, NONE, 0, 0, "");
 
 /* >>ops/clamp    clamp with bounds that are tensors */
 
@@ -19110,7 +19277,7 @@ VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
 VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
          permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
          "dim0! dim1!");
-VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(permute, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
@@ -19371,6 +19538,23 @@ static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *
   return k;
 }
 
+/* rot90: two axes, which change places at odd times */
+static int vram__shape_rot90(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t c, i, a, b;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
+  if (c != 2 || VRAM__INT(n, k, 1) < 0)
+    return vram__node_error(g, n, "two dims, and k from 0 on");
+  if (!vram__axis(g, v[0], x->ndim, &a) || !vram__axis(g, v[1], x->ndim, &b))
+    return 0;
+  if (a == b)
+    return vram__node_error(g, n, "an axis that is named twice");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[VRAM__INT(n, k, 1) % 2 == 0 ? i : i == a ? b : i == b ? a : i];
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
 static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
@@ -19587,6 +19771,27 @@ static void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *t
   to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
 }
 
+/* A copy of x that is turned: flipped, and seen with two axes in each other's place. */
+static vram__tensor vram__rotated(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t k = VRAM__INT(n, k, 1) % 4, *v = vram__node_list(n, VRAM__KEY_dims, NULL);
+  const vram_dims *d = k ? vram__dims_dense(s, x.d) : vram__dims_contiguous(s, x.d);
+  uint32_t a, b;
+  vram__axis((vram_graph *)0, v[0], d->ndim, &a);
+  vram__axis((vram_graph *)0, v[1], d->ndim, &b);
+  return vram__tensor_empty(s, k % 2 ? vram__dims_swapped(s, d, a, b) : d, x.dt);
+}
+
+static void vram__forward_rot90(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__rotated(s, n, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_rot90(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__rotated(s, f->node, VRAM__SLOTS(f)[0].g);
+}
+
 static void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_repeat, x, 1, 1, 0);
@@ -19600,6 +19805,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
+  if (!g.d->numel && d->numel) { /* repeated not once */
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);
@@ -19701,10 +19910,11 @@ VRAM__OP(roll, "roll: x shifts dims", 1, 1, roll, SAME, none, roll, roll, each, 
          VRAM__COPY_ROLL, VRAM__OP_ANY_DTYPE, "shifts! dims");
 VRAM__OP(flip, "flip: x *dims", 1, 1, roll, SAME, none, flip, flip, each, ANY, 0,
          VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(repeat, "repeat: x *repeats", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_REPEAT, VRAM__OP_ANY_DTYPE, "repeats!");
-VRAM__OP(tile, "tile: x *dims", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_TILE, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(rot90, "", 1, 1, rot90, SAME, none, rot90, rot90, each, NONE, 0, 0, "k dims!");
+VRAM__OP(repeat, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_REPEAT,
+         VRAM__OP_ANY_DTYPE, "repeats!");
+VRAM__OP(tile, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_TILE,
+         VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(repeat_interleave, "", 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each,
          ANY, 0, VRAM__OP_ANY_DTYPE, "repeats! dim");
 VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
@@ -19906,10 +20116,14 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
-static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
-  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
-    return vram__node_error(g, n, "p of a norm must be at least 1");
-  return vram__shape_reduce(g, n);
+static int vram__shape_renorm(vram_graph *g, vram_node *n) {
+  uint32_t a;
+  if (n->in[0]->d->ndim < 2)
+    return vram__node_error(g, n, "renorm needs at least two axes");
+  if (VRAM__INT(n, p, 0) <= 0)
+    return vram__node_error(g, n, "p must be above 0");
+  return vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a) &&
+         vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -20272,6 +20486,20 @@ static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tenso
   vram__tensor_release(s, of_mean);
 }
 
+/* Sorting.cpp, median_impl of what is no NaN: which of the sorted values it is, a number. */
+static vram__tensor vram__nanmedian_place(vram__step *s, vram__tensor sorted) {
+  const vram__tensor nan = vram__tensor_empty(s, sorted.d, VRAM_BOOL);
+  const vram__tensor count = vram__tensor_sum(s, nan, 1, 0, VRAM_I64);
+  const vram__tensor rest = vram__pointwise_empty1(s, count);
+  const vram__tensor half = vram__tensor_empty(s, s->scalar, VRAM_F32);
+  const vram__tensor place = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor_release(s, half);
+  vram__tensor_release(s, rest);
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, nan);
+  return place;
+}
+
 /* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
 static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
@@ -20290,13 +20518,14 @@ static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tens
     const vram__tensor c = vram__tensor_contiguous(s, x[0]);
     const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
     const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
-    uint32_t nan;
+    vram__tensor place;
     vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
     vram__tensor_release(s, places);
     vram__tensor_release(s, c);
-    nan = vram__cub_hold(s, 1);
+    place = n->op == VRAM_OP_nanmedian ? vram__nanmedian_place(s, sorted)
+                                       : vram__tensor_empty(s, s->scalar, VRAM_BOOL);
     y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
-    vram__cub_release(s, nan);
+    vram__tensor_release(s, place);
     vram__tensor_release(s, sorted);
   }
   if (f)
@@ -20418,17 +20647,134 @@ static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, v
   return to;
 }
 
+/* The infinite norms: grad over how many values have it, where they do, signed. */
+static vram__tensor vram__norm_infinite(vram__step *s, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  const vram__tensor size = vram__pointwise_empty1(s, x), is = vram__reduce_compared(s, size, y);
+  const vram__tensor nan = vram__reduce_compared(s, size, size);
+  const vram__tensor most = vram__reduce_compared(s, is, nan);
+  vram__tensor t[4], to;
+  uint32_t n = 4;
+  vram__tensor_release(s, nan);
+  vram__tensor_release(s, is);
+  t[0] = vram__tensor_sum(s, most, mask, 1, VRAM_I64);
+  t[1] = vram__pointwise_empty2(s, g, t[0]);
+  t[2] = vram__pointwise_empty2(s, t[1], most);
+  t[3] = vram__pointwise_empty1(s, x);
+  to = vram__pointwise_empty2(s, t[3], t[2]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  vram__tensor_release(s, most);
+  vram__tensor_release(s, size);
+  return to;
+}
+
+/* Below 1 a power of |x|, 0 where x is 0, signed, times grad and a power of the norm. */
+static vram__tensor vram__norm_root(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor sign = vram__pointwise_empty1(s, x);
+  const vram__tensor zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  const vram__tensor power = vram__pointwise_empty1(s, x);
+  const vram__tensor scaled = vram__pointwise_empty2(s, sign, power);
+  vram__tensor t, scale, to;
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, sign);
+  scale = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, scaled, g);
+  to = vram__pointwise_empty2(s, t, scale);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scale);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
+static vram__tensor vram__norm_gradient(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  if (p == INT64_MAX || p == -INT64_MAX)
+    return vram__norm_infinite(s, g, x, y, mask);
+  if (p < VRAM__ONE)
+    return vram__norm_root(s, g, x, y);
+  return p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+}
+
+/* How many values are not 0 has no gradient. */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
   const int64_t p =
       f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
+  if (!p)
+    return;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+  to[0] = vram__norm_gradient(s, p, g, x, y, vram__dim_mask(f->node, x.d->ndim));
   vram__tensor_release(s, x);
+}
+
+/* The norm of every slice along an axis, in the dtype that kernels add up in. */
+static vram__tensor vram__renorm_norms(vram__step *s, const vram_node *n, vram__tensor x,
+                                       uint32_t *mask) {
+  const vram_dtype dt = vram__acc_dtype(x.dt);
+  uint32_t a = 0;
+  vram__tensor y;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x.d->ndim, &a);
+  *mask = ((1u << x.d->ndim) - 1) & ~(1u << a);
+  y = vram__tensor_reduced(s, x, *mask, 1, dt);
+  if (y.d->numel != x.d->numel)
+    vram__reduce_scratch(s, x, *mask, dt, vram__dtype_size(dt), 4);
+  return y;
+}
+
+/* Normalization.cpp, renorm_out */
+static void vram__forward_renorm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__tensor in = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  vram__tensor norm, factor = vram__tensor_none();
+  uint32_t mask;
+  y[0] = vram__tensor_empty(s, vram__dims_dense(s, in.d), in.dt);
+  norm = vram__renorm_norms(s, n, in, &mask);
+  if (norm.dt != in.dt)
+    factor = vram__tensor_empty(s, norm.d, in.dt);
+  vram__tensor_release(s, factor);
+  vram__tensor_release(s, norm);
+  if (f)
+    vram__save_tensor(s, f, in);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, in);
+}
+
+/* FunctionsManual.cpp, renorm_backward: of the slices that were too long */
+static void vram__backward_renorm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  uint32_t mask;
+  const vram__tensor norm = vram__renorm_norms(s, f->node, x, &mask);
+  vram__tensor t = vram__pointwise_empty2(s, x, g), sum, of_norm, inverse, part[4];
+  sum = vram__tensor_sum(s, t, mask, 1, norm.dt);
+  vram__tensor_release(s, t);
+  of_norm = vram__norm_gradient(s, VRAM__INT(f->node, p, 2 * VRAM__ONE), sum, x, norm, mask);
+  vram__tensor_release(s, sum);
+  t = vram__pointwise_empty_number(s, norm);
+  inverse = vram__pointwise_empty1(s, t);
+  vram__tensor_release(s, t);
+  part[0] = vram__pointwise_empty2(s, inverse, of_norm);
+  part[1] = vram__pointwise_empty2(s, g, part[0]);
+  part[2] = vram__pointwise_empty_number(s, inverse);
+  part[3] = vram__pointwise_empty2(s, part[2], part[1]);
+  vram__tensor_release(s, part[2]);
+  vram__tensor_release(s, part[1]);
+  vram__tensor_release(s, part[0]);
+  part[0] = vram__tensor_to(s, part[3], g.dt);
+  t = vram__tensor_empty(s, vram__dims_pointwise_number(s, norm.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, part[0], g);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, part[0]);
+  vram__tensor_release(s, part[3]);
+  vram__tensor_release(s, inverse);
+  vram__tensor_release(s, of_norm);
+  vram__tensor_release(s, norm);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
@@ -20503,7 +20849,7 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
          "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
@@ -20519,6 +20865,10 @@ VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM
          "dim! keepdim");
 VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
          0, "dim keepdim");
+VRAM__OP(nanmedian, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE,
+         VRAM__REDUCE_SELECT, 0, "dim keepdim");
+VRAM__OP(renorm, "renorm: x p dim", 1, 1, renorm, SAME, fp32, renorm, renorm, each, NONE, 0, 0,
+         "p! dim!");
 VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
                VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");
 
@@ -20711,11 +21061,16 @@ static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vra
 
 /* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
 static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
-  const vram__tensor positive = vram__pointwise_empty1(s, g);
-  const vram__tensor log = vram__pointwise_empty1(s, positive);
-  vram__tensor part[2], sum[2];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor least, positive, log, part[2], sum[2];
   uint32_t i;
+  if (!g.d->ndim || !g.d->numel) {
+    to[0] = vram__tensor_retain(s, g);
+    return;
+  }
+  least = vram__tensor_empty(s, s->scalar, g.dt);
+  positive = vram__pointwise_empty1(s, g);
+  log = vram__pointwise_empty1(s, positive);
   vram__tensor_release(s, positive);
   for (i = 0; i < 2; i++) {
     const vram__tensor where =
@@ -21682,11 +22037,13 @@ VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, mask
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
 VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");
 
-/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
- */
+/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter,
+   put; copies with another value in one of their views: select_scatter and the like */
 
 /* kind of a row: index_add, index_copy and index_fill, whose value is a number */
 enum { VRAM__INDEX_ADD, VRAM__INDEX_COPY, VRAM__INDEX_FILL };
+/* and which view of the copy has another value */
+enum { VRAM__SCATTER_SELECT, VRAM__SCATTER_SLICE, VRAM__SCATTER_DIAGONAL };
 
 /* The index and the source of scatter_add and scatter_reduce (ScatterGatherChecks.h). */
 static int vram__shape_scatter_add(vram_graph *g, vram_node *n) {
@@ -21756,6 +22113,60 @@ static int vram__shape_masked_scatter(vram_graph *g, vram_node *n) {
     if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_put(vram_graph *g, vram_node *n) {
+  if (n->in[1]->dtype != VRAM_I64)
+    return vram__node_error(g, n, "an index that is not i64");
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if (n->in[1]->d->numel != n->in[2]->d->numel)
+    return vram__node_error(g, n, "other indices than the source has values");
+  return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* The axes and the first element of the view; 0: there is no such one. */
+static int vram__scatter_view(vram_graph *g, const vram_node *n, const vram_dims *x,
+                              int64_t *stride, int64_t *size) {
+  const int kind = vram__op_at(n->op)->kind, diagonal = kind == VRAM__SCATTER_DIAGONAL;
+  const int64_t offset = VRAM__INT(n, offset, 0);
+  uint32_t a, b = 0, i, m = 0;
+  if (!vram__axis(g, diagonal ? VRAM__INT(n, dim1, 0) : VRAM__INT(n, dim, 0), x->ndim, &a) ||
+      (diagonal && !vram__axis(g, VRAM__INT(n, dim2, 1), x->ndim, &b)))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    if (!(i == a && kind != VRAM__SCATTER_SLICE) && !(i == b && diagonal)) {
+      stride[m] = VRAM__STRIDE(x)[i] * (i == a ? VRAM__INT(n, step, 1) : 1);
+      size[m++] = x->v[i];
+    }
+  if (diagonal && a != b) {
+    const int64_t rows = x->v[a] + (offset < 0 ? offset : 0);
+    const int64_t columns = x->v[b] - (offset > 0 ? offset : 0),
+                  least = rows < columns ? rows : columns;
+    stride[m] = VRAM__STRIDE(x)[a] + VRAM__STRIDE(x)[b];
+    size[m] = least < 0 ? 0 : least;
+  } else if (kind == VRAM__SCATTER_SLICE)
+    size[a] = -1; /* what the source says */
+  return 1;
+}
+
+static int vram__shape_scatter_view(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *source = n->in[1]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
+  uint32_t i;
+  if (VRAM__INT(n, step, 1) < 1)
+    return vram__node_error(g, n, "step must be at least 1");
+  if (!x->ndim || (kind == VRAM__SCATTER_DIAGONAL && x->ndim < 2))
+    return vram__node_error(g, n, "a tensor of too few axes");
+  if (!vram__scatter_view(g, n, x, stride, size))
+    return 0;
+  if (source->ndim + (kind != VRAM__SCATTER_SLICE) != x->ndim)
+    return vram__node_error(g, n, "a source of another number of axes");
+  for (i = 0; i < source->ndim; i++)
+    if (size[i] < 0 ? source->v[i] > x->v[i] : source->v[i] != size[i])
+      return vram__node_error(g, n, "a source of other sizes");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -22118,6 +22529,63 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
   vram__tensor_release(s, selected);
 }
 
+/* put: a copy, which is then written to */
+static void vram__forward_put(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f) {
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[2]);
+  }
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* self: grad with zeros put where the source is, grad itself if values were added; the source: what
+   grad has there */
+static void vram__backward_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, index = VRAM__SAVED(f)[0], source = VRAM__SAVED(f)[1];
+  if (vram__input_wanted(f, 0) && VRAM__INT(f->node, accumulate, 0))
+    to[0] = vram__tensor_retain(s, g);
+  else if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_like(s, source);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    const vram__tensor taken = vram__gathered(s, index, g.dt);
+    to[1] = vram__tensor_reshape(s, taken, source.d->ndim, source.d->v);
+    vram__tensor_release(s, taken);
+  }
+}
+
+static void vram__forward_scatter_view(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 0);
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* A copy of grad with zeros in that view; the view of grad */
+static void vram__backward_scatter_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram_dtype dt;
+  const vram_dims *source = vram__input_dims(s, f, 1, &dt);
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_empty(s, vram__dims_dense(s, source), dt);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    vram__scatter_view((vram_graph *)0, f->node, g.d, stride, size);
+    to[1] = vram__tensor_view(s, g, vram__dims_in(s, source->ndim, source->v, stride));
+  }
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
@@ -22133,6 +22601,15 @@ VRAM__OP(index_fill, "", 2, 2, index_add, SAME, none, index_add_op, index_add_op
          VRAM__INDEX_FILL, 0, "dim! inplace");
 VRAM__OP(masked_scatter, "masked_scatter: x mask source", 3, 3, masked_scatter, SAME, none,
          masked_scatter, masked_scatter, each, NONE, 0, 0, "inplace");
+VRAM__OP(put, "put: x index source accumulate?", 3, 3, put, SAME, none, put, put, each, NONE, 0, 0,
+         "accumulate");
+VRAM__OP(select_scatter, "select_scatter: x src dim index", 2, 2, scatter_view, SAME, none,
+         scatter_view, scatter_view, each, NONE, VRAM__SCATTER_SELECT, 0, "dim! index");
+VRAM__OP(slice_scatter, "", 2, 2, scatter_view, SAME, none, scatter_view, scatter_view, each, NONE,
+         VRAM__SCATTER_SLICE, 0, "dim step");
+VRAM__OP(diagonal_scatter, "diagonal_scatter: x src offset? dim1 dim2", 2, 2, scatter_view, SAME,
+         none, scatter_view, scatter_view, each, NONE, VRAM__SCATTER_DIAGONAL, 0,
+         "offset dim1 dim2");
 
 /* >>ops/found    what is found in data: nonzero, unique, nms. How much there is stands in the text
    (`count`), at most all of it */
@@ -24011,6 +24488,17 @@ static int vram__shape_cdist(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
+static int vram__shape_pdist(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t pairs;
+  if (x->ndim != 2)
+    return vram__node_error(g, n, "pdist of a tensor that is not [N,M]");
+  if (VRAM__INT(n, p, 0) < 0)
+    return vram__node_error(g, n, "p must be at least 0");
+  pairs = x->v[0] > INT32_MAX ? -1 : x->v[0] * (x->v[0] - 1) / 2;
+  return vram__node_out(g, n, 0, 1, &pairs, n->in[0]->dtype);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Inputs as an op on autocast's fp32 list gets them; what it calls runs without autocast. */
@@ -24297,6 +24785,33 @@ static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
 }
 
+/* Distance.cpp, _pdist_forward: of every pair of rows */
+static void vram__forward_pdist(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram__tensor in =
+      s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  const vram__tensor c = vram__torch_contiguous(s, in);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &c, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, n->out[0].d, c.dt);
+  if (f) {
+    vram__save_tensor(s, f, c);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, in);
+}
+
+/* DistanceKernel.cu, pdist_backward_kernel_impl: each row's part for each other row, then summed */
+static void vram__backward_pdist(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const int64_t rows = x.d->v[0];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  if (VRAM__INT(f->node, p, 2 * VRAM__ONE) && VRAM__SLOTS(f)[0].g.d->numel && x.d->numel)
+    vram__tensor_release(s,
+                         vram__tensor_empty(s, vram__dims_3d(s, rows - 1, rows, x.d->v[1]), x.dt));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
@@ -24305,6 +24820,8 @@ VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each
          VRAM__OP_NUMBERS, "keepdim");
 VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0,
          VRAM__OP_FLOATS, "p");
+VRAM__OP(pdist, "pdist: x p", 1, 1, pdist, SAME, fp32, pdist, pdist, each, NONE, 0, VRAM__OP_FLOATS,
+         "p");
 
 /* >>ops/linear    the linear layer */
 
@@ -29637,7 +30154,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   if (vram__norm_has_statistics(n) &&
       (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
+       (VRAM__INT(n, counted, 1) &&
+        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER))))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
@@ -30479,7 +30997,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS | VRAM__OP_RUNNING,
-         "affine track_running_stats training momentum eps frozen weights dtype");
+         "affine track_running_stats counted training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");
@@ -33590,15 +34108,18 @@ VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, u
   return 1;
 }
 
-/* Losses of two tensors, element by element. */
-VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
+/* The first `count` inputs broadcast, element by element; the result has the dtype of the first
+   `floating` ones. */
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
+  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, count, &ndim, size) ||
       !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
     return 0;
-  return vram__loss_out(g, n, ndim, size, 2);
+  return vram__loss_out(g, n, ndim, size, floating);
 }
+
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) { return vram__loss_shape(g, n, 2, 2); }
 
 /* cosine_embedding_loss (two inputs and a target) and triplet_margin_loss: along the last axis */
 static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
@@ -34115,6 +34636,8 @@ VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *
   if (!is_map) {
     copy = vram__norm_format_copy(s, target, 0);
     vram__tensor_release(s, copy);
+    if (VRAM__SLOTS(f)[0].g.d->ndim) /* of each row */
+      vram__tensor_release(s, vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g));
   }
 }
 
@@ -34395,27 +34918,16 @@ static int vram__shape_soft_margin_loss(vram_graph *g, vram_node *n) {
 
 /* The result has the input's dtype, whatever the target's is. */
 static int vram__shape_hinge_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 1);
+  return vram__loss_shape(g, n, 2, 1);
 }
 
 /* torch.nn.functional.margin_ranking_loss: two inputs and a target of as many axes */
 static int vram__shape_ranking_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim, i;
-  if (!vram__loss_check(g, n))
-    return 0;
+  uint32_t i;
   for (i = 1; i < n->nin; i++)
     if (n->in[i]->d->ndim != n->in[0]->d->ndim)
       return vram__node_error(g, n, "inputs and a target of different numbers of axes");
-  if (!vram__loss_broadcast(g, n, 3, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 3);
+  return vram__loss_shape(g, n, 3, 3);
 }
 
 /* What margin losses of classes ask for: rows of classes, or one. Gives the classes, 0: an error.
@@ -34817,8 +35329,8 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
   const vram_dtype dt =
       vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
-  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace,
-                                 VRAM__KEY_backward_workspace};
+  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace, VRAM__KEY_backward_workspace,
+                                 VRAM__KEY_unseen};
   uint32_t ndim, i, count;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim), *saves;
   if (params < 0 || buffers < 0)
@@ -35099,16 +35611,20 @@ static uint64_t vram__custom_bytes(const vram__step *s, const vram_node *n, uint
 }
 
 /* Its workspace, and while that is there cuBLAS's where it has products. Nobody knows when it takes
-   them: the peak may be without its own workspace, and cuBLAS's may come before the results. */
-static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key,
+   them: the peak may be without its own workspace, and cuBLAS's may come before the results. What
+   its kernels may take unseen is in the upper bound. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key, int64_t cublas,
                                    uint64_t results) {
   uint64_t less;
-  const uint64_t bytes = vram__custom_bytes(s, n, key, &less);
+  const uint64_t bytes = vram__custom_bytes(s, n, key, &less),
+                 unseen = vram__custom_bytes(s, n, VRAM__KEY_unseen, &less);
   uint32_t own;
-  less = vram__sum_or_overflow(bytes, VRAM__INT(n, cublas, 0) ? results : 0);
+  less = vram__sum_or_overflow(bytes, cublas ? results : 0);
   if (s->count.custom_most < less)
     s->count.custom_most = less;
-  if (!VRAM__INT(n, cublas, 0)) {
+  if (unseen)
+    vram__upper_may_need(s, vram__sum_or_overflow(bytes, unseen) / 4);
+  if (!cublas) {
     vram__workspace_use(s, bytes);
     return;
   }
@@ -35129,6 +35645,21 @@ static void vram__custom_results(vram__step *s, const vram_node *n, vram_dtype d
     y[i] = vram__tensor_empty(s, n->out[i].d, dt);
     *bytes = vram__sum_or_overflow(*bytes, vram__dims_bytes_of(y[i].d, dt));
   }
+}
+
+/* The inputs that it saves, if under autocast it keeps casts of them instead, which are among its
+   own bytes then. */
+static uint64_t vram__custom_cast(const vram__step *s, const vram_node *n, const vram__tensor *x) {
+  uint64_t bytes = 0;
+  uint32_t i, count, numbers;
+  const int64_t *const saves = vram__node_list(n, VRAM__KEY_saves, &count);
+  const int64_t *const saved = vram__node_list(n, VRAM__KEY_saved, &numbers);
+  if (!s->o->amp || !saved || numbers != 3 || saved[2] <= saved[0])
+    return 0;
+  for (i = 0; i < count; i++)
+    if (saves[i] < n->nin)
+      bytes = vram__sum_or_overflow(bytes, vram__dims_bytes_of(x[saves[i]].d, x[saves[i]].dt));
+  return bytes;
 }
 
 /* It saves what its node says, and nothing else: bytes of its own, inputs and outputs. */
@@ -35156,7 +35687,8 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     vram__save_tensor(s, f, keep);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, saves[i] < n->nin ? x[saves[i]] : y[saves[i] - n->nin]);
-  vram__custom_workspace(s, n, VRAM__KEY_workspace, results);
+  vram__custom_workspace(s, n, VRAM__KEY_workspace, VRAM__INT(n, cublas, 0), results);
+  less = vram__sum_or_overflow(less, f ? vram__custom_cast(s, n, x) : 0);
   s->count.custom = vram__sum_or_overflow(s->count.custom, less);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -35177,7 +35709,8 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
     }
   if (!vram__node_list(f->node, key, NULL))
     key = VRAM__KEY_workspace;
-  vram__custom_workspace(s, f->node, key, results);
+  vram__custom_workspace(
+      s, f->node, key, VRAM__INT(f->node, backward_cublas, VRAM__INT(f->node, cublas, 0)), results);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -35186,8 +35719,8 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved saves workspace backward_workspace alias cublas frozen "
-         "weights");
+         "shape! dtype params buffers saved saves workspace backward_workspace unseen alias cublas "
+         "backward_cublas frozen weights");
 
 /* >>ops/table    the table of ops at run time */
 
@@ -55375,6 +55908,7 @@ typedef struct vram__onnx_ints {
 VRAM__FN void vram__onnx_ints_read(vram__onnx_ints *n, const vram__proto *p, vram__reader *r);
 VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file *f,
                                              vram__reader *r);
+VRAM__FN float vram__onnx_float(uint64_t bits);
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
 /* hf_family.c: a row for each model_type. */
@@ -57311,24 +57845,59 @@ static void vram__onnx_tensor_here(vram_file *f, vram__reader *r, vram_file_tens
     f->part_first->header_bytes -= t->bytes;
 }
 
+VRAM__FN float vram__onnx_float(uint64_t bits) {
+  union {
+    uint32_t u;
+    float f;
+  } v;
+  v.u = (uint32_t)bits;
+  return v.f;
+}
+
+/* Scales and bounds. */
+static void vram__onnx_tensor_reals(vram_file *f, vram__reader *r, vram_file_tensor *t,
+                                    const vram__onnx_data *d) {
+  double *to;
+  uint64_t i;
+  if (t->dtype != VRAM_F32 || t->numel > VRAM__ONNX_KEPT || d->is_external)
+    return;
+  to = (double *)vram__file_take(f, r, 8 * t->numel);
+  for (i = 0; to && i < t->numel; i++)
+    to[i] = (double)vram__onnx_float(d->field == VRAM__ONNX_RAW ? vram__bytes_u32(d->raw + 4 * i)
+                                                                : (uint64_t)d->typed.v[i]);
+  t->reals = to;
+}
+
 /* Integers that shapes depend on. */
 static void vram__onnx_tensor_ints(vram_file *f, vram__reader *r, vram_file_tensor *t,
                                    vram__onnx_data *d) {
   const uint64_t n = t->numel;
   uint64_t i;
-  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32) || n > VRAM__ONNX_KEPT || d->is_external)
+  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32 && t->dtype != VRAM_BOOL) ||
+      n > VRAM__ONNX_KEPT || d->is_external)
     return;
   if (d->field == VRAM__ONNX_RAW) {
     vram__onnx_ints *v = &d->typed;
     v->count = n;
     for (i = 0; i < n; i++)
-      v->v[i] = t->dtype == VRAM_I64 ? (int64_t)vram__bytes_u64(d->raw + 8 * i)
-                                     : (int64_t)(int32_t)vram__bytes_u32(d->raw + 4 * i);
+      v->v[i] = t->dtype == VRAM_I64   ? (int64_t)vram__bytes_u64(d->raw + 8 * i)
+                : t->dtype == VRAM_I32 ? (int64_t)(int32_t)vram__bytes_u32(d->raw + 4 * i)
+                                       : d->raw[i];
   }
   t->ints = vram__onnx_ints_keep(&d->typed, f, r);
 }
 
 /* ---- a tensor ---- */
+
+/* The bits of the first floats, one or a packed list. */
+static void vram__onnx_floats(vram__reader *r, const vram__proto *p, vram__onnx_data *d) {
+  uint64_t n = p->bytes / 4;
+  if ((p->tag & 7) != VRAM__PROTO_BYTES)
+    vram__onnx_ints_put(&d->typed, p->value);
+  else
+    for (; n && d->typed.count < VRAM__ONNX_KEPT && !r->result; n--)
+      vram__onnx_ints_put(&d->typed, vram__reader_u32(r, "values"));
+}
 
 static void vram__onnx_typed(vram__reader *r, const vram__proto *p, vram__onnx_data *d,
                              uint32_t field) {
@@ -57348,6 +57917,8 @@ static void vram__onnx_typed(vram__reader *r, const vram__proto *p, vram__onnx_d
     const uint64_t each = field == VRAM__ONNX_FLOATS ? 4 : 8;
     if (wire == VRAM__PROTO_BYTES && p->bytes % each)
       vram__reader_fail(r, VRAM_ERR_SYNTAX, p->begin, "a list of numbers that ends in one of them");
+    if (field == VRAM__ONNX_FLOATS)
+      vram__onnx_floats(r, p, d);
     d->count += wire == VRAM__PROTO_BYTES ? p->bytes / each : 1;
   } else {
     vram__onnx_ints_read(&d->typed, p, r);
@@ -57441,6 +58012,8 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
     vram__onnx_tensor_here(f, r, t, &d, offset);
   if (!r->result)
     vram__onnx_tensor_ints(f, r, t, &d);
+  if (!r->result)
+    vram__onnx_tensor_reals(f, r, t, &d);
   return r->result;
 }
 
@@ -57512,15 +58085,6 @@ static void vram__onnx_name(vram_file *f, vram__reader *r, const vram__proto *p,
   n->name = vram__proto_text(p, f, r, &n->len);
   **last = n;
   *last = &n->next;
-}
-
-static float vram__onnx_float(uint64_t bits) {
-  union {
-    uint32_t u;
-    float f;
-  } v;
-  v.u = (uint32_t)bits;
-  return v.f;
 }
 
 static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vram__proto *p,
@@ -57595,6 +58159,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
     return;
   vram__memory_zero(n, sizeof *n);
   n->op = n->domain = n->name = "";
+  n->offset = offset;
   input = &n->input;
   output = &n->output;
   attribute = &n->attribute;
@@ -58913,6 +59478,7 @@ typedef struct vram__llama {
   uint32_t n_outputs; /* rows of logits at most (n_outputs_max) */
   vram_dtype k_type, v_type;
   uint8_t flash_attention;
+  uint8_t transposes_v; /* in its cache */
   uint8_t offloads_kv;
 
   uint32_t ncache;
@@ -58927,11 +59493,16 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* weights.c */
 VRAM__FN void vram__llama_place(vram__llama *l);
+VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
+                                        int32_t *device, vram_error *e);
+VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* pattern.c */
@@ -59387,7 +59958,7 @@ enum {
   VRAM__LLAMA_MAX_SEQ = 256 /* LLAMA_MAX_SEQ */
 };
 
-static int vram__llama_is_quantised(vram_dtype t) {
+VRAM__FN int vram__llama_is_quantised(vram_dtype t) {
   const vram_dtype_info *const d = vram_dtype_get_info(t);
   return d && d->block_elements > 1;
 }
@@ -59437,8 +60008,10 @@ static int vram__llama_is_torn(const vram__llama *l) {
 static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
   const vram_llama_options *const o = l->options;
   const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
-  l->flash_attention = o->flash_attention != VRAM_LLAMA_OFF;
-  if ((l->row->flags & VRAM__LLAMA_NO_FLASH) || (is_auto && vram__llama_is_torn(l)))
+  l->flash_attention =
+      o->flash_attention != VRAM_LLAMA_OFF && !(l->row->flags & VRAM__LLAMA_NO_FLASH);
+  l->transposes_v = !l->flash_attention; /* the caches are made before what follows is known */
+  if (is_auto && vram__llama_is_torn(l))
     l->flash_attention = 0;
   if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
     return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
@@ -59549,8 +60122,8 @@ static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_l
   vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
   const uint64_t rows = c->cells * c->streams,
                  k = vram__product_or_overflow(y->head_k, y->n_head_kv),
-                 v = l->flash_attention ? vram__product_or_overflow(y->head_v, y->n_head_kv)
-                                        : vram__llama_widest_v(l);
+                 v = l->transposes_v ? vram__llama_widest_v(l)
+                                     : vram__product_or_overflow(y->head_v, y->n_head_kv);
   l->layer[i].cache = (int32_t)(c - l->cache);
   c->layers++;
   c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
@@ -60034,7 +60607,7 @@ static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
 
-static int vram__llama_holds(const vram_file_tensor *t, const char *part) {
+VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part) {
   const uint32_t n = vram__text_len(part);
   uint32_t i;
   for (i = 0; i + n <= t->name_len; i++)
@@ -60074,7 +60647,7 @@ static int vram__llama_is_rope(const vram_file_tensor *t) {
 }
 
 /* ggml-cuda.cu: types of which it has no product with a matrix. */
-static int vram__llama_is_multiplied(vram_dtype type) {
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 
@@ -60138,10 +60711,8 @@ static vram_result vram__llama_overridden(const vram__llama *l, const vram_file_
 static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
                                const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
-  vram_llama_buffer *b;
-  if (is_matrix && !vram__llama_is_multiplied(t->dtype))
-    device = -1;
-  b = vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
+  vram_llama_buffer *const b =
+      vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
   b->model_bytes = vram__sum_or_overflow(
       b->model_bytes,
       vram__llama_tensor_bytes(t->dtype, columns ? t->numel / columns : 0, columns, device >= 0));
@@ -60171,23 +60742,35 @@ static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
     vram__llama_weight(l, r, t, -1, 1);
 }
 
+/* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
+VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
+                                        int32_t *device, vram_error *e) {
+  const int32_t block = vram__llama_block_of(l, t);
+  *device = l->output_device;
+  if (block >= 0)
+    *device = l->layer[block].device;
+  else if (vram__llama_is_input(t))
+    *device = l->input_device;
+  else if (vram__llama_is_first(l, t))
+    *device = l->layer[0].device;
+  if (vram__llama_overridden(l, t, device, e))
+    return VRAM_ERR_SYNTAX;
+  if (vram__llama_is_matrix(t) && !vram__llama_is_multiplied(t->dtype))
+    *device = -1;
+  return VRAM_OK;
+}
+
 static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r,
                                       const vram_file_tensor *t, vram_error *e) {
   const int32_t block = vram__llama_block_of(l, t);
-  int32_t device = l->output_device;
+  int32_t device;
+  if (block >= 0 && l->layer[block].is_nextn)
+    return VRAM_OK;
   if (vram__llama_is_rope(t)) {
     vram__llama_rope(l, r, t);
     return VRAM_OK;
   }
-  if (block >= 0) {
-    if (l->layer[block].is_nextn)
-      return VRAM_OK;
-    device = l->layer[block].device;
-  } else if (vram__llama_is_input(t))
-    device = l->input_device;
-  else if (vram__llama_is_first(l, t))
-    device = l->layer[0].device;
-  if (vram__llama_overridden(l, t, &device, e))
+  if (vram__llama_device(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
@@ -60213,7 +60796,8 @@ VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report
 enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
-  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1
+  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
+  VRAM__GRAPH_INPUTS = 32
 };
 
 /* What a tensor is to the allocator. */
@@ -60223,19 +60807,25 @@ enum {
                                before its last use */
   VRAM__NODE_OUTPUT = 4u,   /* is never freed */
   VRAM__NODE_FOREIGN = 8u,  /* a weight or a cache: in a buffer of its own */
-  VRAM__NODE_IS_PLACED = 16u
+  VRAM__NODE_IS_PLACED = 16u,
+  VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
+  VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
+  VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
+                                  has all from `view` on */
 };
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
+  uint64_t room; /* bytes more on a device */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
   int32_t copy; /* its first copy on another device, and a copy's next; -1: none */
+  int32_t user; /* by which it was reached (vram__build_expand); -1: none */
   uint32_t nchild, nview;
   uint16_t flags;
-  uint8_t nsource;
-  int8_t buffer; /* -1: that of its neighbours */
+  uint8_t nsource, nvisited; /* the latter: of the sources */
+  int8_t buffer;             /* -1: that of its neighbours */
 } vram__graph_node;
 
 /* Free memory of one buffer, sorted by offset; the last block has no end. */
@@ -60248,8 +60838,11 @@ typedef struct vram__graph_heap {
 typedef struct vram__graph {
   vram__graph_node *node;
   int32_t *order; /* nodes as they are computed; inputs and weights are in none */
+  int32_t input[VRAM__GRAPH_INPUTS]; /* as they were reached */
+  uint32_t ninput;
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
+  uint8_t is_pipeline;    /* several batches at a time */
   uint8_t is_full;        /* the memory was too small */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
@@ -60262,6 +60855,85 @@ VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
 VRAM__FN void vram__graph_split(vram__graph *g);
+
+/* ---- the worst graph of an architecture ----
+   Built as llama.cpp builds it, line by line: nodes first, in any order; vram__build_expand puts a
+   node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
+   expands, it is done here. */
+
+enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+
+/* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
+enum {
+  VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
+  VRAM__BUILD_SCALE_Q = 2u,
+  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
+  VRAM__BUILD_NO_ROPE = 8u,          /* positions by a table, or none */
+  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
+  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
+  VRAM__BUILD_LATE_SOFTMAX = 64u,    /* over the chosen experts */
+  VRAM__BUILD_NORM_EXPERTS = 128u,   /* weights of the chosen experts add up to 1 */
+  VRAM__BUILD_RESIDUAL_FIRST = 256u, /* behind the feed-forward: the sum takes over its place */
+  VRAM__BUILD_INPUT_FIRST = 512u,    /* behind attention: the sum takes over the input's place */
+  VRAM__BUILD_MEAN = 1024u,          /* LayerNorm, which is never in place */
+  VRAM__BUILD_RELU_SQUARED = 2048u,
+  VRAM__BUILD_ROWS_NORM = 4096u /* output rows are chosen behind the output's norm */
+};
+
+typedef struct vram__build {
+  const vram__llama *m;
+  vram__graph *g;
+  uint64_t tokens, outputs;
+  uint32_t flags;
+  uint32_t il;
+  int32_t device; /* of the layer's weights: number of a buffer */
+  int32_t host;
+  int32_t positions, out_ids;
+  int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
+  int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
+  int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
+  int32_t mask[VRAM_LLAMA_MAX_CACHES];
+  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
+  uint8_t pins_attention;               /* to the host */
+} vram__build;
+
+/* graph_node.c */
+VRAM__FN vram__graph_node *vram__build_at(vram__build *b, int32_t i);
+VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source);
+VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
+VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
+VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
+VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
+VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows);
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name);
+VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
+VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
+VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
+VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
+VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
+
+/* graph_attention.c */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
+
+/* graph_experts.c */
+VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width);
+VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
+
+/* graph_state.c */
+VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_build.c */
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
@@ -60311,29 +60983,37 @@ VRAM__FN uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes) {
   return at;
 }
 
-/* Gives back what was taken, and joins it with its neighbours. 0: there are too many blocks. */
+/* Joins a block with the one behind it, if they touch. */
+static void vram__heap_join(vram__graph_heap *h, uint32_t at) {
+  if (at + 1 >= h->n || h->offset[at] + h->bytes[at] != h->offset[at + 1])
+    return;
+  h->bytes[at] += h->bytes[at + 1];
+  vram__heap_remove(h, at + 1);
+}
+
+/* Gives back what was taken, and joins it with its neighbours, as ggml_dyn_tallocr_free_bytes does:
+   what has no bytes may become a block that keeps others apart. 0: there are too many blocks. */
 VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes) {
   uint32_t at = 0;
   bytes = vram__round_up_u64(bytes, h->alignment);
-  if (!bytes)
-    return 1;
-  while (at < h->n && h->offset[at] < offset)
-    at++;
-  if (at && h->offset[at - 1] + h->bytes[at - 1] == offset) {
-    h->bytes[at - 1] += bytes;
-    if (at < h->n && offset + bytes == h->offset[at]) {
-      h->bytes[at - 1] += h->bytes[at];
-      vram__heap_remove(h, at);
+  for (uint32_t i = 0; i < h->n; i++) {
+    if (h->offset[i] + h->bytes[i] == offset) {
+      h->bytes[i] += bytes;
+      vram__heap_join(h, i);
+      return 1;
     }
-    return 1;
-  }
-  if (at < h->n && offset + bytes == h->offset[at]) {
-    h->offset[at] = offset;
-    h->bytes[at] += bytes;
-    return 1;
+    if (offset + bytes == h->offset[i]) {
+      h->offset[i] = offset;
+      h->bytes[i] += bytes;
+      if (i)
+        vram__heap_join(h, i - 1);
+      return 1;
+    }
   }
   if (h->n == VRAM__GRAPH_BLOCKS)
     return 0;
+  while (at < h->n && h->offset[at] < offset)
+    at++;
   for (uint32_t i = h->n++; i > at; i--) {
     h->offset[i] = h->offset[i - 1];
     h->bytes[i] = h->bytes[i - 1];
@@ -60371,7 +61051,7 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
     uint64_t has = vram__round_up_u64(n->bytes, h->alignment);
     n->offset = s->offset;
     s->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
-    return vram__heap_give(h, n->offset + has, had - has);
+    return had == has || vram__heap_give(h, n->offset + has, had - has);
   }
   n->offset = vram__heap_take(h, n->bytes);
   return n->offset != VRAM_OVERFLOW;
@@ -60411,8 +61091,12 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
     for (uint32_t k = 0; k < n->nsource; k++)
       g->node[n->source[k]].nchild++;
   }
-  for (uint32_t i = 0; i < g->nnode; i++)
-    if ((g->node[i].flags & VRAM__NODE_INPUT) && !vram__graph_place_node(g, (int32_t)i))
+  for (uint32_t i = 0; i < g->ninput; i++)
+    if (!vram__graph_place_node(g, g->input[i]))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
+    if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
+        !vram__graph_place_node(g, (int32_t)i))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
@@ -60420,10 +61104,27 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
   return 1;
 }
 
-/* >>llama/graph_split    ggml's scheduler: which device computes what, and what is copied there */
+/* >>llama/graph_split    ggml's scheduler: which device computes what, and what is copied there
+   ggml/src/ggml-backend.cpp: ggml_backend_sched_split_graph. The builder does its first pass: nodes
+   with a weight are computed where it lies, or on a device that takes their work off the host. */
 
-/* Nodes without weights are computed where their neighbours are: devices reach first down and then
-   up the graph, the host takes what is left (ggml-backend.cpp: ggml_backend_sched_split_graph). */
+enum {
+  VRAM__SPLIT_INPUTS = 30, /* GGML_SCHED_MAX_SPLIT_INPUTS */
+  VRAM__SPLIT_COPIES = 4   /* GGML_SCHED_MAX_COPIES */
+};
+
+typedef struct vram__split {
+  vram__graph *g;
+  int32_t *order; /* of the whole graph, copies included */
+  uint32_t norder;
+  uint32_t first; /* where the split begins in the graph's order */
+  uint32_t ninput;
+  int32_t input[VRAM__SPLIT_INPUTS + VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int8_t buffer;
+} vram__split;
+
+/* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
+   down and then up the graph, the host takes what is left. */
 static void vram__graph_spread(vram__graph *g) {
   int8_t host = (int8_t)(g->nbuffer - 1), at;
   for (int pass = 0; pass < 4; pass++) {
@@ -60446,145 +61147,150 @@ static void vram__graph_spread(vram__graph *g) {
   }
 }
 
-static int32_t vram__graph_append(vram__graph *g, int32_t of) {
+/* A tensor of the same size, with a place of its own. -1: no room. */
+static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uint16_t flags) {
   vram__graph_node *n = g->node + g->nnode;
+  const vram__graph_node *from = g->node + of;
   if (g->nnode == g->cap) {
     g->is_full = 1;
     return -1;
   }
-  *n = g->node[of];
+  *n = *from;
+  if (from->view < 0 && !(from->flags & VRAM__NODE_FOREIGN))
+    n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
-  n->flags = 0;
+  n->buffer = buffer;
+  n->flags = flags;
   return (int32_t)g->nnode++;
 }
 
-/* The copy of a tensor on a device. Where there is none yet, one is made when the split begins,
-   which is the place `at` in `order`. */
-static int32_t vram__graph_copy(vram__graph *g, int32_t i, int8_t buffer, int32_t *order,
-                                uint32_t *norder) {
-  int32_t c, v;
-  for (c = g->node[i].copy; c >= 0; c = g->node[c].copy)
-    if (g->node[c].buffer == buffer)
-      return c;
-  c = vram__graph_append(g, i);
+/* Views lie where that lies of which they are views. */
+static int8_t vram__graph_where(const vram__graph *g, int32_t i) {
+  const vram__graph_node *n = g->node + i;
+  return n->view >= 0 ? g->node[n->view].buffer : n->buffer;
+}
+
+/* The copy of a tensor in a buffer; -1: there is none yet. */
+static int32_t vram__graph_copied(const vram__graph *g, int32_t i, int8_t buffer) {
+  for (i = g->node[i].copy; i >= 0 && g->node[i].buffer != buffer; i = g->node[i].copy)
+    ;
+  return i;
+}
+
+/* A source that another buffer has is replaced by its copy, made when the split begins. In a
+   pipeline there are several of it, which live as long as the graph. */
+static int32_t vram__split_copy(vram__split *s, int32_t i) {
+  vram__graph *g = s->g;
+  uint16_t flags = g->is_pipeline ? VRAM__NODE_INPUT | VRAM__NODE_OUTPUT : 0;
+  int32_t c = vram__graph_copied(g, i, s->buffer);
+  if (c >= 0)
+    return c;
+  if (s->ninput == sizeof s->input / sizeof *s->input) {
+    g->is_full = 1;
+    return i;
+  }
+  c = vram__graph_append(g, i, s->buffer, flags);
   if (c < 0)
-    return -1;
-  g->node[c].buffer = buffer;
+    return i;
   g->node[c].copy = g->node[i].copy;
   g->node[i].copy = c;
-  /* A view of what is copied keeps it until then. */
-  v = vram__graph_append(g, i);
-  if (v < 0)
-    return -1;
-  g->node[v].view = g->node[i].view >= 0 ? g->node[i].view : i;
-  g->node[v].source[0] = i;
-  g->node[v].nsource = 1;
-  order[(*norder)++] = v;
-  order[(*norder)++] = c;
+  for (int k = 1; g->is_pipeline && k < VRAM__SPLIT_COPIES; k++)
+    vram__graph_append(g, i, s->buffer, flags);
+  s->input[s->ninput++] = i;
   return c;
 }
 
-/* Is a source to be copied for a node? Views go with what they are views of. */
-static int vram__graph_is_elsewhere(const vram__graph *g, int32_t source, int8_t buffer) {
-  const vram__graph_node *s = g->node + source;
-  int8_t at = (int8_t)(s->view >= 0 ? g->node[s->view].buffer : s->buffer);
-  return at != buffer;
-}
-
-/* One split: copies first, then the nodes from `first` to `end`. */
-static void vram__graph_emit(vram__graph *g, uint32_t first, uint32_t end, int32_t *order,
-                             uint32_t *norder) {
-  for (uint32_t i = first; i < end && !g->is_full; i++) {
-    uint32_t at = (uint32_t)g->order[i];
-    if (g->node[at].view >= 0)
+/* Does a node begin a split of its own? With a weight that is copied, so that the one before it
+   gives way; with one input too many. */
+static int vram__split_is_over(const vram__split *s, const vram__graph_node *n) {
+  for (uint32_t k = 0; s->ninput && k < n->nsource; k++) {
+    if (vram__graph_where(s->g, n->source[k]) == s->buffer)
       continue;
-    for (uint32_t k = 0; k < g->node[at].nsource; k++) {
-      int32_t s = g->node[at].source[k];
-      if (!vram__graph_is_elsewhere(g, s, g->node[at].buffer))
-        continue;
-      s = vram__graph_copy(g, s, g->node[at].buffer, order, norder);
-      if (s >= 0)
-        g->node[at].source[k] = s;
-    }
+    if (s->g->node[n->source[k]].flags & VRAM__NODE_WEIGHT)
+      return 1;
+    if (s->ninput >= VRAM__SPLIT_INPUTS && vram__graph_copied(s->g, n->source[k], s->buffer) < 0)
+      return 1;
   }
-  for (uint32_t i = first; i < end; i++)
-    order[(*norder)++] = g->order[i];
+  return 0;
 }
 
-/* Gives every node its device and puts the copies between them. The order has room for as many
-   again behind it. */
+/* What fused kernels read lives until the last of them (ggml_backend_cuda_graph_optimize): where a
+   device computes all of them in one split. */
+static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint32_t at) {
+  while (at > s->first && s->g->order[at] != n->view)
+    at--;
+  if (s->g->order[at] != n->view || s->buffer == (int8_t)(s->g->nbuffer - 1))
+    return 0;
+  n->view = -1;
+  n->flags |= VRAM__NODE_FOREIGN;
+  return 1;
+}
+
+/* The split ends before the node `end`: its copies, each behind what keeps its source until then,
+   and its nodes. */
+static void vram__split_end(vram__split *s, uint32_t end) {
+  vram__graph *g = s->g;
+  for (uint32_t k = 0; k < s->ninput; k++) {
+    int32_t keep = vram__graph_append(g, s->input[k], s->buffer, VRAM__NODE_FOREIGN);
+    if (keep < 0)
+      return;
+    g->node[keep].source[g->node[keep].nsource++] = s->input[k];
+    s->order[s->norder++] = keep;
+    s->order[s->norder++] = vram__graph_copied(g, s->input[k], s->buffer);
+  }
+  for (uint32_t i = s->first; i < end; i++) {
+    vram__graph_node *n = g->node + g->order[i];
+    if (!(n->flags & VRAM__NODE_FUSED) || vram__split_is_fused(s, n, i))
+      s->order[s->norder++] = g->order[i];
+  }
+  s->first = end;
+  s->ninput = 0;
+}
+
+/* Inputs of a pipeline: so many of each, and none is freed. */
+static void vram__graph_multiply(vram__graph *g) {
+  for (uint32_t i = 0; i < g->ninput; i++) {
+    vram__graph_node *n = g->node + g->input[i];
+    n->flags |= VRAM__NODE_OUTPUT;
+    for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
+      vram__graph_append(g, g->input[i], n->buffer, n->flags);
+  }
+}
+
+/* Gives every node its device and puts the copies between them (pass 5). The order has room for as
+   many again behind it, twice. */
 VRAM__FN void vram__graph_split(vram__graph *g) {
-  int32_t *order = g->order + g->cap;
-  uint32_t norder = 0, first = 0;
-  int8_t at = -1;
+  vram__split s;
+  vram__memory_zero(&s, sizeof s);
+  s.g = g;
+  s.order = g->order + g->cap;
+  s.buffer = -1;
   vram__graph_spread(g);
-  for (uint32_t i = 0; i < g->norder; i++) {
-    const vram__graph_node *n = g->node + g->order[i];
+  if (g->is_pipeline)
+    vram__graph_multiply(g);
+  for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
+    vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
       continue;
-    if (n->buffer != at) { /* another device begins a split */
-      vram__graph_emit(g, first, i, order, &norder);
-      first = i;
-      at = n->buffer;
-    }
+    if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
+      vram__split_end(&s, i);
+    s.buffer = n->buffer;
+    for (uint32_t k = 0; k < n->nsource; k++)
+      if (vram__graph_where(g, n->source[k]) != s.buffer)
+        n->source[k] = vram__split_copy(&s, n->source[k]);
   }
-  vram__graph_emit(g, first, g->norder, order, &norder);
-  g->order = order;
-  g->norder = norder;
+  vram__split_end(&s, g->norder);
+  g->order = s.order;
+  g->norder = s.norder;
+  for (uint32_t i = 0; i < g->nnode; i++)
+    if (g->node[i].buffer != (int8_t)(g->nbuffer - 1))
+      g->node[i].bytes = vram__sum_or_overflow(g->node[i].bytes, g->node[i].room);
 }
 
-/* >>llama/graph_build    the worst graph of an architecture: nodes in llama.cpp's order */
+/* >>llama/graph_node    tensors of a graph, what they are computed from, and their order */
 
-/* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
-enum {
-  VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
-  VRAM__BUILD_SCALE_Q = 2u,
-  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
-  VRAM__BUILD_PARALLEL = 8u,         /* feed-forward beside attention: command-r */
-  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
-  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
-  VRAM__BUILD_SIGMOID = 64u,         /* of the router, instead of softmax */
-  VRAM__BUILD_LATE_SOFTMAX = 128u,   /* over the chosen experts */
-  VRAM__BUILD_AT_LEAST = 1024u,      /* some contexts need up to 8 % more than this graph */
-  VRAM__BUILD_RESIDUAL_FIRST = 512u, /* takes over the residual's place, not the result's */
-  VRAM__BUILD_NORM_EXPERTS = 256u    /* weights of the chosen experts add up to 1 */
-};
-
-typedef struct vram__build_row {
-  const char *name;
-  uint32_t flags;
-} vram__build_row;
-
-static const vram__build_row vram__build_rows[] = {
-    {"llama", VRAM__BUILD_NORM_EXPERTS},
-    {"qwen2", 0},
-    {"qwen3", 0},
-    {"qwen3moe", VRAM__BUILD_NORM_EXPERTS},
-    {"phi3", VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST},
-    {"gpt2", 0},
-    {"gemma2", VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_CAP_SCORES |
-                   VRAM__BUILD_SCALE_LOGITS},
-    {"gemma3", VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"gpt-oss", VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX | VRAM__BUILD_AT_LEAST},
-    {"glm4moe", VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_EXPERTS},
-    {"command-r", VRAM__BUILD_PARALLEL | VRAM__BUILD_SCALE_LOGITS},
-};
-
-typedef struct vram__build {
-  const vram__llama *m;
-  vram__graph *g;
-  uint64_t tokens, outputs;
-  uint64_t rows; /* of activations: tokens, outputs behind the last layer's attention */
-  uint32_t flags;
-  uint32_t il;
-  int32_t device; /* of the layer's weights: number of a buffer */
-  int32_t host;
-  int32_t positions, out_ids;
-  int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
-  int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
-  int32_t mask[VRAM_LLAMA_MAX_CACHES];
-} vram__build;
+VRAM__FN vram__graph_node *vram__build_at(vram__build *b, int32_t i) { return b->g->node + i; }
 
 /* A tensor, not yet in the order. */
 static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2) {
@@ -60595,7 +61301,7 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
     return 0;
   }
   vram__memory_zero(n, sizeof *n);
-  n->view = n->copy = -1;
+  n->view = n->copy = n->user = -1;
   n->buffer = -1;
   n->ne[0] = n0;
   n->ne[1] = n1;
@@ -60605,31 +61311,59 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
   return (int32_t)g->nnode++;
 }
 
-static void vram__build_source(vram__build *b, int32_t node, int32_t source) {
+VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
   vram__graph_node *n = b->g->node + node;
-  if (source >= 0 && n->nsource < VRAM__GRAPH_SOURCES)
+  if (source < 0)
+    return;
+  if (n->nsource == VRAM__GRAPH_SOURCES)
+    b->g->is_full = 1;
+  else
     n->source[n->nsource++] = source;
 }
 
 static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
-  if (g->norder == g->cap)
+  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
     g->is_full = 1;
+  else if (is_input)
+    g->input[g->ninput++] = node;
   else
     g->order[g->norder++] = node;
 }
 
-static int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a) {
+/* A node and all that it is computed from, sources first, the first source first
+   (ggml_build_forward_expand). Nodes that are not there yet lead back to their users. */
+VRAM__FN void vram__build_expand(vram__build *b, int32_t node) {
+  vram__graph_node *all = b->g->node;
+  if (all[node].flags & VRAM__NODE_IS_VISITED)
+    return;
+  all[node].flags |= VRAM__NODE_IS_VISITED;
+  while (node >= 0) {
+    vram__graph_node *n = all + node;
+    if (n->nvisited < n->nsource) {
+      int32_t s = n->source[n->nvisited++];
+      if (all[s].flags & VRAM__NODE_IS_VISITED)
+        continue;
+      all[s].flags |= VRAM__NODE_IS_VISITED;
+      all[s].user = node;
+      node = s;
+      continue;
+    }
+    vram__build_put(b, node);
+    node = n->user;
+  }
+}
+
+VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2,
+                                  int32_t a) {
   int32_t i = vram__build_tensor(b, n0, n1, n2);
   vram__build_source(b, i, a);
-  vram__build_put(b, i);
   return i;
 }
 
-static vram__graph_node *vram__build_at(vram__build *b, int32_t i) { return b->g->node + i; }
-
 /* An element-wise op on a (and c, if it is not -1), of a's shape. */
-static int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
+VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
   const vram__graph_node *s = vram__build_at(b, a);
   int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], a);
   vram__build_source(b, i, c);
@@ -60637,15 +61371,24 @@ static int32_t vram__build_map(vram__build *b, int32_t a, int32_t c) {
   return i;
 }
 
-/* A part or another shape of a. */
-static int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2) {
-  int32_t base = vram__build_at(b, a)->view >= 0 ? vram__build_at(b, a)->view : a;
+/* A part or another shape of a; a part's bytes are those from its first row to its last. */
+VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                  uint64_t n2) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  const uint64_t all =
+      vram__product_or_overflow(vram__product_or_overflow(s->ne[0], s->ne[1]), s->ne[2] * 4);
+  const uint64_t rows = vram__product_or_overflow(n1, n2);
   int32_t i = vram__build_node(b, n0, n1, n2, a);
-  vram__build_at(b, i)->view = base;
+  vram__graph_node *n = vram__build_at(b, i);
+  n->view = s->view >= 0 ? s->view : a;
+  if (n->bytes == all)
+    n->bytes = s->bytes;
+  else if (rows)
+    n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
   return i;
 }
 
-static int32_t vram__build_input(vram__build *b, uint64_t bytes) {
+VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes) {
   int32_t i = vram__build_tensor(b, 1, 1, 1);
   vram__build_at(b, i)->bytes = bytes;
   vram__build_at(b, i)->buffer = (int8_t)b->host;
@@ -60653,9 +61396,42 @@ static int32_t vram__build_input(vram__build *b, uint64_t bytes) {
   return i;
 }
 
+/* a is written to what lies in a buffer of its own: a cache or a state. */
+VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_source(b, i, index);
+  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
+  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  vram__build_expand(b, i);
+}
+
+/* A part of a cache or state: so many rows of it. */
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows) {
+  int32_t i = vram__build_tensor(b, 1, 1, 1), v;
+  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN | VRAM__NODE_IS_VISITED;
+  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  v = vram__build_view(b, i, 1, 1, 1);
+  vram_dtype_rows_bytes(type, rows, columns, &vram__build_at(b, v)->bytes);
+  if (vram__llama_is_quantised(type))
+    vram__build_at(b, v)->room =
+        vram__llama_tensor_bytes(type, rows, columns, 1) - vram__build_at(b, v)->bytes;
+  return v;
+}
+
+/* Behind the last of the nodes that ggml-cuda computes as one, from `first` on: what lives until
+   here, a and what is added. */
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
+  int32_t i = vram__build_node(b, 1, 1, 1, a);
+  vram__build_at(b, i)->view = first;
+  vram__build_at(b, i)->flags = VRAM__NODE_FUSED | VRAM__NODE_IS_VISITED;
+  vram__build_put(b, i);
+  return i;
+}
+
 /* ---- weights ---- */
 
-static const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
+VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
   char text[64];
   uint32_t n = 0;
   vram__text_puts(text, sizeof text, &n, "blk.");
@@ -60665,49 +61441,130 @@ static const vram_file_tensor *vram__build_weight(const vram__build *b, const ch
   return vram_file_find(b->m->file, text, n);
 }
 
-static const vram_file_tensor *vram__build_global(const vram__build *b, const char *name) {
+VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name) {
   return vram_file_find(b->m->file, name, vram__text_len(name));
 }
 
-/* A node with a weight is computed where the weight lies. */
-static int32_t vram__build_with(vram__build *b, int32_t node) {
-  vram__build_at(b, node)->buffer = (int8_t)b->device;
-  return node;
-}
-
-static uint64_t vram__build_width(const vram_file_tensor *t) {
+VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-static int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
-  return vram__build_weight(b, name) ? vram__build_with(b, vram__build_map(b, a, -1)) : a;
+/* A weight in a buffer. */
+static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
+  const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
+  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  vram__graph_node *n = vram__build_at(b, i);
+  vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
+  n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
+  n->buffer = (int8_t)buffer;
+  n->flags = VRAM__NODE_FOREIGN | VRAM__NODE_WEIGHT | VRAM__NODE_IS_VISITED;
+  return i;
+}
+
+/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
+static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
+  if (t->ndim < 3)
+    return vram__product_or_overflow(n->ne[1], n->ne[2]);
+  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
+}
+
+/* The buffer of a weight. */
+static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
+  int32_t device;
+  vram_error e;
+  if (b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn && /* the output's matrix */
+      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
+    return b->host;
+  return device;
+}
+
+/* A source that does not say where a node is computed. */
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  if (t)
+    vram__build_source(b, node, vram__build_leaf(b, t, vram__build_where(b, t)));
+}
+
+/* A node with a weight is computed where the weight lies, or by a device that takes work off the
+   host: the first one. t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram_llama_options *o = b->m->options;
+  vram__graph_node *n = vram__build_at(b, node);
+  if (!t) {
+    n->buffer = (int8_t)b->device;
+    return node;
+  }
+  n->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+      vram__llama_is_multiplied(t->dtype))
+    n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
+  return node;
+}
+
+VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
+  return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
 }
 
 /* Matrix times a, and a bias if the layer has one. */
-static int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias) {
+VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias) {
   const vram_file_tensor *t = vram__build_weight(b, name);
+  const uint64_t *ne = vram__build_at(b, a)->ne;
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(
-      b, vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, a));
+  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  vram__build_source(b, i, a);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
 /* A norm, its weight and bias. NORM is never in place, RMS_NORM may be. */
-static int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias) {
+VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_weight(b, name);
   int32_t i;
-  int is_mean = vram__build_global(b, "output_norm.bias") || (b->flags & VRAM__BUILD_PARALLEL);
-  if (!vram__build_weight(b, name))
+  if (!t)
     return a;
   i = vram__build_map(b, a, -1);
-  if (is_mean)
+  if (b->flags & VRAM__BUILD_MEAN)
     vram__build_at(b, i)->flags = 0;
-  i = vram__build_with(b, vram__build_map(b, i, -1));
+  i = vram__build_with(b, vram__build_map(b, i, -1), t);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
-/* ---- attention ---- */
+/* The rows of which logits are wanted. */
+VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
+  int32_t i;
+  if (b->out_ids < 0)
+    b->out_ids = vram__build_input(b, b->outputs * 4);
+  i = vram__build_node(b, vram__build_at(b, x)->ne[0], b->outputs, 1, x);
+  vram__build_source(b, i, b->out_ids);
+  return i;
+}
+
+/* Factors of rope, where the layer's weights are; -1: the model has none. */
+static int32_t vram__build_factors(vram__build *b) {
+  const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
+  if (!t)
+    t = vram__build_global(b, "rope_factors_long.weight");
+  if (t && b->factors[b->device] < 0)
+    b->factors[b->device] = vram__build_leaf(b, t, b->device);
+  return b->factors[b->device];
+}
+
+VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
+  int32_t i;
+  if (b->positions < 0)
+    b->positions = vram__build_input(b, b->tokens * 4);
+  i = vram__build_map(b, a, b->positions);
+  vram__build_source(b, i, vram__build_factors(b));
+  return i;
+}
+
+/* >>llama/graph_attention    attention over a cache, over a latent one, and without any
+   (llama.cpp: llama-graph.cpp, build_attn and build_attn_mha; llama-kv-cache.cpp) */
 
 /* Q, K or V with heads apart; its own norm; rotated. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const char *norm) {
@@ -60716,14 +61573,8 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const 
   return norm ? vram__build_norm(b, i, norm, NULL) : i;
 }
 
-static int32_t vram__build_rope(vram__build *b, int32_t a) {
-  if (b->positions < 0)
-    b->positions = vram__build_input(b, b->tokens * 4);
-  return vram__build_map(b, a, b->positions);
-}
-
-/* llama-kv-cache.cpp: values of a quantised cache are rotated first, by a Hadamard matrix of the
-   largest power of two that divides a head (K), of 64 (V). */
+/* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
+   that divides a head (K), of 64 (V). */
 static int32_t vram__build_rotation(vram__build *b, vram_dtype type, uint64_t head, int is_v) {
   uint64_t n = 64;
   const vram_dtype_info *info = vram_dtype_get_info(type);
@@ -60742,7 +61593,9 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__build_at(b, rotation)->bytes / 4;
   for (all = 64; all * all < n; all *= 2)
     ;
-  n = vram__build_at(b, a)->bytes / 4;
+  n = vram__product_or_overflow(
+      vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
+      vram__build_at(b, a)->ne[2]);
   v = vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
@@ -60753,187 +61606,341 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
 static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   const vram__graph_node *n = vram__build_at(b, a);
   int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
-  int32_t i = vram__build_node(b, 1, 1, 1, v);
-  vram__build_source(b, i, index);
-  vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
-  vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
+  vram__build_foreign(b, v, index);
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). */
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
+   f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
                                        uint64_t cells) {
   uint64_t bytes = 0;
-  if (b->device == b->host)
-    return 0;
   cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
-  if (b->m->k_type != VRAM_F16)
+  if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
     bytes = vram__product_or_overflow(cells, y->head_k);
-  if (b->m->v_type != VRAM_F16)
+  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 && !b->m->head_k_mla)
     bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
   return bytes;
 }
 
-/* Softmax over all scores, then V: without flash attention. */
-static int32_t vram__build_scores(vram__build *b, int32_t q, int32_t mask) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  const vram_llama_cache *c = b->m->cache + y->cache;
-  int32_t i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
-  i = vram__build_node(b, c->cells, b->tokens, y->n_head, i);
+/* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+  const uint64_t heads = b->m->layer[b->il].n_head_kv;
+  int32_t i = vram__build_cached(b, type, head, vram__product_or_overflow(cells, heads));
+  if (type != VRAM_F32 || !b->m->flash_attention)
+    return i;
+  i = vram__build_node(b, head, cells, heads, i);
+  vram__build_at(b, i)->bytes /= 2;
+  return i;
+}
+
+/* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
+   or one that was made for flash attention. */
+static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
+                                      uint64_t cells) {
+  const vram_dtype_info *info = vram_dtype_get_info(type);
+  int32_t i = vram__build_cached(b, type, head, cells);
+  i = vram__build_node(b, cells, head, 1, i);
+  vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
+  return i;
+}
+
+/* Softmax over all scores, then V: without flash attention. v: a node to be multiplied with, or
+   -1; k too. `decompress`: a weight that takes the result of each head apart. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask;
+  uint64_t head_k, head_v, n_head, cells;
+  const char *decompress;
+} vram__build_heads;
+
+/* V's result of each head through a matrix of that head. */
+static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__build_heads *h) {
+  const vram_file_tensor *t = h->decompress ? vram__build_weight(b, h->decompress) : NULL;
+  int32_t i;
+  if (!t)
+    return a;
+  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, a);
+  return i;
+}
+
+static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+  int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
+  i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
+  vram__build_source(b, i, q);
   if (b->flags & VRAM__BUILD_CAP_SCORES)
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
-  i = vram__build_map(b, i, mask);
-  i = vram__build_node(b, y->head_v, b->tokens, y->n_head, i);
-  i = vram__build_view(b, i, y->head_v, y->n_head, b->tokens);
-  return vram__build_node(b, (uint64_t)y->head_v * y->n_head, b->tokens, 1, i);
+  i = vram__build_map(b, i, h->mask);
+  q = i;
+  i = vram__build_node(b, h->head_v, b->tokens, h->n_head, h->v);
+  vram__build_source(b, i, q);
+  i = vram__build_decompress(b, i, h);
+  q = vram__build_view(b, i, vram__build_at(b, i)->ne[0], h->n_head, b->tokens);
+  i = vram__build_node(b, vram__build_at(b, i)->ne[0] * h->n_head, b->tokens, 1, q);
+  if (b->pins_attention) /* and with it all from the cache on */
+    vram__build_at(b, i)->buffer = (int8_t)b->host;
+  return i;
 }
 
-static int32_t vram__build_attend(vram__build *b, int32_t q) {
+static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
+  int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
+  k = i;
+  i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
+  vram__build_source(b, i, h->k);
+  vram__build_source(b, i, h->v);
+  vram__build_source(b, i, h->mask);
+  vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
+  vram__build_at(b, i)->room = room;
+  if (h->decompress) {
+    i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
+    i = vram__build_decompress(b, i, h);
+    k = vram__build_view(b, i, vram__build_at(b, i)->ne[0], h->n_head, b->tokens);
+    i = vram__build_node(b, vram__build_at(b, i)->ne[0], h->n_head, b->tokens, k);
+  }
+  return vram__build_view(b, i, vram__build_at(b, i)->ne[0] * h->n_head, b->tokens, 1);
+}
+
+/* The mask of a cache, or among the tokens alone. */
+static int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
+  if (b->mask[cache] < 0)
+    b->mask[cache] = vram__build_input(
+        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), cells));
+  return b->mask[cache];
+}
+
+static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
-  int32_t i, mask = b->mask[y->cache];
-  if (mask < 0) {
-    mask = vram__build_input(
-        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), c->cells));
-    b->mask[y->cache] = mask;
-  }
-  if (!b->m->flash_attention)
-    return vram__build_scores(b, q, mask);
-  i = vram__build_view(b, q, y->head_k, b->tokens, y->n_head);
-  i = vram__build_node(b, y->head_v, y->n_head, b->tokens, i);
-  vram__build_source(b, i, mask);
-  vram__build_at(b, i)->bytes = vram__sum_or_overflow(
-      vram__build_at(b, i)->bytes,
-      vram__build_flash_room(b, y, vram__product_or_overflow(c->cells, c->streams)));
-  return vram__build_view(b, i, (uint64_t)y->head_v * y->n_head, b->tokens, 1);
+  const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
+  vram__build_heads h;
+  vram_dtype type;
+  int32_t i;
+  h.q = q;
+  h.mask = vram__build_mask(b, y->cache, c->cells);
+  h.head_k = y->head_k;
+  h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
+  h.n_head = y->n_head;
+  h.cells = c->cells;
+  h.decompress = decompress;
+  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
+  type = decompress ? b->m->k_type : b->m->v_type;
+  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, type, h.head_v,
+                                 vram__product_or_overflow(cells, y->n_head_kv));
+  else
+    h.v = vram__build_kv(b, type, h.head_v, cells);
+  i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
+                            : vram__build_scores(b, &h);
+  vram__build_expand(b, i);
+  return i;
 }
+
+/* ---- Q, K and V ---- */
 
 typedef struct vram__build_qkv {
   int32_t q, k, v;
 } vram__build_qkv;
 
-static int vram__build_has_rope(const vram__build *b) {
-  return !vram__build_global(b, "position_embd.weight");
+static int32_t vram__build_turn(vram__build *b, int32_t a) {
+  return b->flags & VRAM__BUILD_NO_ROPE ? a : vram__build_rope(b, a);
 }
 
-static int32_t vram__build_query(vram__build *b, int32_t q) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  q = vram__build_head(b, q, y->head_k, "attn_q_norm.weight");
-  if (vram__build_has_rope(b))
-    q = vram__build_rope(b, q);
-  if (b->flags & VRAM__BUILD_SCALE_Q)
-    q = vram__build_map(b, q, -1);
-  return vram__build_rotate(b, q, b->k_rotation[y->cache]);
-}
-
-static int32_t vram__build_key(vram__build *b, int32_t k) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  k = vram__build_head(b, k, y->head_k, "attn_k_norm.weight");
-  if (vram__build_has_rope(b))
-    k = vram__build_rope(b, k);
-  return vram__build_rotate(b, k, b->k_rotation[y->cache]);
-}
-
-static int32_t vram__build_value(vram__build *b, int32_t v) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  if (b->v_rotation[y->cache] < 0)
-    b->v_rotation[y->cache] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
-  return vram__build_rotate(b, vram__build_head(b, v, y->head_v, NULL), b->v_rotation[y->cache]);
-}
-
-/* Q, K and V in the order in which llama.cpp expands them: V before K, but not where some layers
-   slide (llm_graph_context::build_attn). */
-static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
+/* The products, one by one or in one. */
+static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a;
-  if (b->k_rotation[y->cache] < 0)
-    b->k_rotation[y->cache] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
   if (vram__build_weight(b, "attn_qkv.weight")) {
-    uint64_t nq = (uint64_t)y->n_head * y->head_k, nk = (uint64_t)y->n_head_kv * y->head_k;
     x = vram__build_linear(b, x, "attn_qkv.weight", "attn_qkv.bias");
-    a.q = vram__build_query(b, vram__build_view(b, x, nq, b->tokens, 1));
+    a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
+    a.k = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_k, b->tokens, 1);
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
-    a.k = vram__build_key(b, vram__build_view(b, x, nk, b->tokens, 1));
-    if (!b->m->flash_attention) /* V is stored by element: made contiguous first */
-      a.v = vram__build_node(b, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1, a.v);
-    a.v = vram__build_value(b, a.v);
-    return a;
+  } else {
+    a.q = vram__build_linear(b, x, "attn_q.weight", "attn_q.bias");
+    a.k = vram__build_linear(b, x, "attn_k.weight", "attn_k.bias");
+    a.v = vram__build_linear(b, x, "attn_v.weight", "attn_v.bias");
   }
-  a.q = vram__build_query(b, vram__build_linear(b, x, "attn_q.weight", "attn_q.bias"));
-  if (b->m->ncache > 1)
-    a.k = vram__build_key(b, vram__build_linear(b, x, "attn_k.weight", "attn_k.bias"));
-  a.v = vram__build_value(b, vram__build_linear(b, x, "attn_v.weight", "attn_v.bias"));
-  if (b->m->ncache <= 1)
-    a.k = vram__build_key(b, vram__build_linear(b, x, "attn_k.weight", "attn_k.bias"));
   return a;
 }
 
-/* Attention up to the output's matrix. */
-static int32_t vram__build_attention(vram__build *b, int32_t x) {
+static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
-  uint64_t v_rows = b->m->flash_attention ? 1 : (uint64_t)y->n_head_kv * y->head_v;
-  vram__build_qkv a = vram__build_project(b, x);
-  if (b->k_index[y->cache] < 0) {
-    b->k_index[y->cache] = vram__build_input(b, b->tokens * 8);
-    b->v_index[y->cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, v_rows));
-  }
-  vram__build_store(b, a.k, b->k_index[y->cache]);
-  vram__build_store(b, a.v, b->v_index[y->cache]);
-  return vram__build_attend(b, a.q);
+  vram__build_qkv a = vram__build_products(b, x);
+  a.q = vram__build_turn(b, vram__build_head(b, a.q, y->head_k, "attn_q_norm.weight"));
+  a.k = vram__build_turn(b, vram__build_head(b, a.k, y->head_k, "attn_k_norm.weight"));
+  a.v = vram__build_head(b, a.v, y->head_v, NULL);
+  if (b->flags & VRAM__BUILD_SCALE_Q)
+    a.q = vram__build_map(b, a.q, -1);
+  return a;
 }
 
-/* Attention's result through the output's matrix, rotated back before. */
-static int32_t vram__build_output(vram__build *b, int32_t x) {
+/* Inputs that say in which cells the tokens go. A transposed V has a number for each element. */
+static void vram__build_indices(vram__build *b, int32_t cache) {
+  uint64_t most = 1;
+  if (b->k_index[cache] >= 0)
+    return;
+  b->k_index[cache] = vram__build_input(b, b->tokens * 8);
+  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
+    const vram__llama_layer *y = b->m->layer + i;
+    uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
+    most = n > most ? n : most;
+  }
+  b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
+}
+
+/* Attention over a cache, and the output's matrix. V comes before K, but not where some layers
+   slide. */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
-  x = vram__build_rotate(b, x, b->v_rotation[y->cache]);
+  const int32_t c = y->cache;
+  vram__build_qkv a = vram__build_project(b, x);
+  if (b->k_rotation[c] < 0)
+    b->k_rotation[c] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
+  if (b->v_rotation[c] < 0)
+    b->v_rotation[c] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
+  vram__build_indices(b, c);
+  a.q = vram__build_rotate(b, a.q, b->k_rotation[c]);
+  a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
+  a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  vram__build_expand(b, a.q);
+  if (b->m->n_swa)
+    vram__build_expand(b, a.k);
+  vram__build_expand(b, a.v);
+  vram__build_expand(b, a.k);
+  vram__build_store(b, a.k, b->k_index[c]);
+  vram__build_store(b, a.v, b->v_index[c]);
+  x = vram__build_attend(b, a.q, NULL);
+  x = vram__build_rotate(b, x, b->v_rotation[c]);
   return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
 }
 
-/* ---- feed forward ---- */
+/* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
 
-static int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+/* Q's part without positions in the latent space, behind it the part that is turned. */
+static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
+  const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
+  const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
+  int32_t q = x, i, v;
+  if (vram__build_weight(b, "attn_q.weight"))
+    q = vram__build_linear(b, q, "attn_q.weight", NULL);
+  else {
+    q = vram__build_linear(b, q, "attn_q_a.weight", NULL);
+    q = vram__build_norm(b, q, "attn_q_a_norm.weight", NULL);
+    q = vram__build_linear(b, q, "attn_q_b.weight", NULL);
+  }
+  v = vram__build_view(b, q, plain, b->tokens, heads);
+  i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
+  i = vram__build_view(b, i, rank, heads, b->tokens);
+  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  i = vram__build_node(b, rank + turned, heads, b->tokens, i);
+  vram__build_source(b, i, v);
+  return i;
+}
+
+VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
+  const uint64_t rank = b->m->n_lora_kv, turned = b->m->layer[b->il].n_rot;
+  const int32_t c = b->m->layer[b->il].cache;
+  int32_t q = vram__build_latent_q(b, x), all, k, v;
+  all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
+  v = vram__build_view(b, all, rank, b->tokens, 1);
+  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
+  v = vram__build_view(b, v, rank, 1, b->tokens);
+  all = vram__build_node(b, rank + turned, 1, b->tokens, v);
+  vram__build_source(b, all, k);
+  if (b->k_index[c] < 0)
+    b->k_index[c] = vram__build_input(b, b->tokens * 8);
+  vram__build_expand(b, q);
+  vram__build_expand(b, v);
+  vram__build_expand(b, all);
+  vram__build_store(b, all, b->k_index[c]);
+  x = vram__build_attend(b, q, "attn_v_b.weight");
+  return vram__build_linear(b, x, "attn_output.weight", NULL);
+}
+
+/* ---- without a cache: encoders ---- */
+
+/* K or V as a product needs it: in f16 for flash attention, V transposed else. */
+static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v) {
+  const uint64_t head = vram__build_at(b, a)->ne[0], heads = vram__build_at(b, a)->ne[1];
+  int32_t i = vram__build_view(b, a, head, b->tokens, heads);
+  if (!b->m->flash_attention && !is_v)
+    return i;
+  i = vram__build_node(b, head, b->tokens, heads, i);
+  if (b->m->flash_attention)
+    vram__build_at(b, i)->bytes /= 2;
+  return i;
+}
+
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a = vram__build_project(b, x);
+  vram__build_heads h;
+  vram__build_expand(b, a.q);
+  vram__build_expand(b, a.k);
+  vram__build_expand(b, a.v);
+  h.q = a.q;
+  h.k = vram__build_turned(b, a.k, 0);
+  h.v = vram__build_turned(b, a.v, 1);
+  h.mask = vram__build_mask(b, 0, b->tokens);
+  h.head_k = y->head_k;
+  h.head_v = y->head_v;
+  h.n_head = y->n_head;
+  h.cells = b->tokens;
+  h.decompress = NULL;
+  x = b->m->flash_attention ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
+  vram__build_expand(b, x);
+  return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
+}
+
+/* >>llama/graph_experts    feed-forward: dense, of experts, shared
+   (llama.cpp: llama-graph.cpp, build_ffn and build_moe_ffn) */
+
+VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
   const vram__graph_node *n = vram__build_at(b, gate);
   int32_t i = vram__build_node(b, width, n->ne[1], n->ne[2], gate);
   vram__build_source(b, i, up);
   return i;
 }
 
-static int32_t vram__build_dense(vram__build *b, int32_t x) {
-  int32_t up, gate;
-  if (vram__build_weight(b, "ffn_gate.weight")) {
+/* Between the two matrices: the gate's product, or one function of each element, or of two. */
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+  if (gate >= 0)
+    return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
+  if (vram__build_at(b, up)->ne[0] == 2 * width)
+    return vram__build_glu(b, up, -1, width);
+  up = vram__build_map(b, up, -1);
+  return b->flags & VRAM__BUILD_RELU_SQUARED ? vram__build_map(b, up, -1) : up;
+}
+
+VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
+  const vram_file_tensor *down = vram__build_weight(b, "ffn_down.weight");
+  int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
+  if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-    up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias");
-    up = vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
-  } else {
-    const vram_file_tensor *down = vram__build_weight(b, "ffn_down.weight");
-    up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias");
-    if (down && vram__build_at(b, up)->ne[0] == 2 * (uint64_t)down->size[down->ndim - 1])
-      up = vram__build_glu(b, up, -1, vram__build_at(b, up)->ne[0] / 2);
-    else
-      up = vram__build_map(b, up, -1);
-  }
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum;
+  int32_t logits, probs, biased, chosen, weights, sum, clamped;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
-  if (b->device == b->host || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
+  int32_t i;
+  if (b->flags & VRAM__BUILD_LATE_SOFTMAX)
     return;
-  vram__build_source(b, last, r->logits);
+  i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
-    vram__build_source(b, last, r->probs);
+    vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
-    vram__build_source(b, last, r->biased);
+    vram__build_source(b, i, r->biased);
   if (r->weights != last)
-    vram__build_source(b, last, r->weights);
-  if (r->sum >= 0)
-    vram__build_source(b, last, r->sum);
+    vram__build_source(b, i, r->weights);
+  vram__build_source(b, i, r->sum);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -60946,11 +61953,10 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
-  r.chosen = vram__build_node(b, experts, rows, 1, r.biased);
+  r.chosen = vram__build_view(b, vram__build_node(b, experts, rows, 1, r.biased), used, rows, 1);
   i = vram__build_view(b, r.probs, 1, experts, rows);
-  view = vram__build_view(b, r.chosen, used, rows, 1);
   r.weights = vram__build_node(b, 1, used, rows, i);
-  vram__build_source(b, r.weights, view);
+  vram__build_source(b, r.weights, r.chosen);
   i = r.weights;
   if (b->flags & VRAM__BUILD_LATE_SOFTMAX) {
     i = vram__build_map(b, vram__build_view(b, i, used, rows, 1), -1);
@@ -60960,6 +61966,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
     i = vram__build_map(b, r.sum, -1);
     i = vram__build_map(b, view, i);
   }
+  vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
   return r;
@@ -60970,148 +61977,423 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
   const vram_file_tensor *t = vram__build_weight(b, name);
   int32_t i;
   if (!t)
-    return x;
-  i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, b->rows, x);
+    return -1;
+  i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
+                       -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
-  vram__build_with(b, i);
-  return bias ? vram__build_bias(b, i, bias) : i;
+  if (!vram__build_weight(b, bias))
+    return i;
+  i = vram__build_bias(b, i, bias);
+  vram__build_source(b, i, chosen);
+  return i;
 }
 
-/* The experts' results, weighted and added up (llm_graph_context::build_moe_ffn). */
-static int32_t vram__build_moe(vram__build *b, int32_t x) {
+/* The weighted results of the experts, added up one by one. */
+static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, uint64_t rows) {
+  int32_t views[VRAM__BUILD_EXPERTS], sum;
   const uint32_t used = b->m->n_expert_used;
-  const uint64_t width = vram__build_at(b, x)->ne[0];
-  vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, b->rows);
-  int32_t gate, up, down, sum, part;
-  gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
-  up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
-  up = vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
-  down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
-  r.weights = vram__build_view(b, r.weights, 1, used, b->rows);
-  part = vram__build_map(b, down, r.weights);
-  if (used < 2 || used > 64)
-    return vram__build_view(b, part, width, b->rows, 1);
-  {
-    int32_t views[64];
-    for (uint32_t k = 0; k < used; k++)
-      views[k] = vram__build_view(b, part, width, b->rows, 1);
-    sum = views[0];
-    for (uint32_t k = 1; k < used; k++)
-      sum = vram__build_map(b, sum, views[k]);
+  sum = views[0] = vram__build_view(b, all, width, rows, 1);
+  vram__build_expand(b, sum);
+  for (uint32_t k = 1; k < used; k++) {
+    views[k] = vram__build_view(b, all, width, rows, 1);
+    vram__build_expand(b, views[k]);
   }
-  if (b->device != b->host) { /* fused as well: both live until the last sum */
-    vram__build_source(b, sum, down);
-    vram__build_source(b, sum, r.weights);
+  if (used == 1)
+    return vram__build_node(b, width, rows, 1, sum);
+  for (uint32_t k = 1; k < used; k++) {
+    sum = vram__build_map(b, sum, views[k]);
+    vram__build_expand(b, sum);
   }
   return sum;
 }
 
-static int32_t vram__build_forward(vram__build *b, int32_t x) {
-  int32_t sum, shared, gate;
+static int32_t vram__build_moe(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  vram__build_router r = vram__build_route(b, x);
+  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, part, sum;
+  up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
+  gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
+  up = vram__build_between(b, gate, up, 0);
+  down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
+  r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
+  part = vram__build_map(b, down, r.weights);
+  vram__build_expand(b, part);
+  sum = vram__build_add_up(b, part, width, rows);
+  if (b->m->n_expert_used > 1) /* fused as well: both live until the last sum */
+    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
+  return sum;
+}
+
+/* What a layer has of these. */
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
+  int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
   sum = vram__build_moe(b, x);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
     return sum;
-  gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
-  shared = vram__build_glu(b, gate, shared, vram__build_at(b, shared)->ne[0]);
+  if (vram__build_weight(b, "ffn_gate_shexp.weight"))
+    gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
+  shared = vram__build_between(b, gate, shared, 0);
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   return vram__build_map(b, sum, shared);
 }
 
+/* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
+   (llama.cpp: src/models/mamba-base.cpp, lfm2.cpp; llama-graph.cpp, build_rs) */
+
+/* The rows of the sequences that are computed, and those (none, in the worst graph) that are only
+   kept. */
+static void vram__build_states(vram__build *b) {
+  int32_t all;
+  if (b->states >= 0)
+    return;
+  all = vram__build_input(b, (uint64_t)b->m->n_seq * 4);
+  b->states = vram__build_view(b, all, b->m->n_seq, 1, 1);
+  b->states_extra = vram__build_view(b, all, 0, 1, 1);
+}
+
+/* The states of a layer. One of them is cleared first. */
+static int32_t vram__build_clear(vram__build *b, uint64_t width) {
+  int32_t all = vram__build_cached(b, VRAM_F32, width, b->m->n_seq);
+  vram__build_foreign(b, all, -1);
+  return all;
+}
+
+/* Rows that are only kept are copied behind the result, which is computed first. */
+static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64_t width) {
+  int32_t i;
+  vram__build_expand(b, result);
+  i = vram__build_node(b, width, 0, 1, all);
+  vram__build_source(b, i, b->states_extra);
+  vram__build_foreign(b, i, -1);
+}
+
+/* The state of a convolution, the new columns behind it; the last columns are the next state. */
+static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
+  int32_t all, state, i;
+  vram__build_states(b);
+  all = vram__build_clear(b, b->m->n_embd_r);
+  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
+  vram__build_source(b, state, b->states);
+  vram__build_keep(b, state, all, b->m->n_embd_r);
+  state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
+  x = vram__build_view(b, x, tokens, width, b->m->n_seq);
+  i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
+  vram__build_source(b, i, x);
+  vram__build_foreign(b, vram__build_view(b, i, kernel - 1, width, b->m->n_seq), -1);
+  return i;
+}
+
+/* Convolution, its bias, SiLU: [width, tokens of a sequence, sequences]. */
+static int32_t vram__build_convolve(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, x)->ne[0];
+  int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
+  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+                       vram__build_weight(b, "ssm_conv1d.weight"));
+  i = vram__build_bias(b, i, "ssm_conv1d.bias");
+  return vram__build_map(b, i, -1);
+}
+
+/* What a scan is computed from. */
+typedef struct vram__build_scanned {
+  int32_t x, dt, b, c;
+} vram__build_scanned;
+
+/* The scan's outputs, behind them the states, which are stored. */
+static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
+  const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
+  const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
+  const uint64_t outputs =
+      vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
+  const int32_t all = vram__build_clear(b, b->m->n_embd_s);
+  int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
+          y;
+  vram__build_source(b, i, s->x);
+  vram__build_source(b, i, s->dt);
+  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  vram__build_source(b, i, s->b);
+  vram__build_source(b, i, s->c);
+  vram__build_source(b, i, b->states);
+  vram__build_keep(b, i, all, b->m->n_embd_s);
+  vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
+  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
+  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
+  return y;
+}
+
+/* The outputs, x times D added, times SiLU of z. */
+static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z) {
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  y = vram__build_map(b, y, x);
+  z = vram__build_node(b, b->m->ssm_d_inner, b->tokens / b->m->n_seq, b->m->n_seq, z);
+  return vram__build_glu(b, z, y, b->m->ssm_d_inner);
+}
+
+static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
+  return vram__build_view(b, a, width, b->tokens / b->m->n_seq, b->m->n_seq);
+}
+
+VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state;
+  int32_t xz, z, all;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  xz = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  z = vram__build_slice(b, xz, inner);
+  x = vram__build_convolve(b, vram__build_slice(b, xz, inner));
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
+  s.b = vram__build_slice(b, all, state);
+  s.c = vram__build_slice(b, all, state);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm.weight", NULL);
+  s.b = vram__build_norm(b, s.b, "ssm_b_norm.weight", NULL);
+  s.c = vram__build_norm(b, s.c, "ssm_c_norm.weight", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_slice(b, x, inner);
+  x = vram__build_gate(b, vram__build_scan(b, &s), x, z);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner;
+  const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  z = vram__build_slice(b, all, inner);
+  s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
+  x = vram__build_convolve(b, vram__build_slice(b, all, inner + 2 * shared));
+  s.x = vram__build_slice(b, x, inner);
+  s.b = vram__build_slice(b, x, shared);
+  s.c = vram__build_slice(b, x, shared);
+  s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
+  s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  if (vram__build_weight(b, "ssm_norm.weight"))
+    x = vram__build_norm(b, vram__build_slice(b, x, inner), "ssm_norm.weight", NULL);
+  x = vram__build_view(b, x, inner, b->tokens, 1);
+  return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, x)->ne[0];
+  int32_t all, i, c;
+  x = vram__build_slice(b, x, width);
+  all = vram__build_linear(b, x, "shortconv.in_proj.weight", NULL);
+  c = vram__build_slice(b, all, width);
+  x = vram__build_slice(b, all, width);
+  i = vram__build_map(b, vram__build_slice(b, all, width), x);
+  i = vram__build_columns(b, i, b->m->shortconv_l_cache);
+  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+                       vram__build_weight(b, "shortconv.conv.weight"));
+  i = vram__build_map(b, c, i);
+  i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
+  return vram__build_view(b, i, width, b->tokens, 1);
+}
+
+/* >>llama/graph_build    the worst graph of an architecture: its layers, from the embeddings to
+   the logits (llama.cpp: src/models) */
+
+typedef int32_t (*vram__build_part)(vram__build *b, int32_t x);
+typedef int32_t (*vram__build_layer)(vram__build *b, int32_t x, int is_last);
+
+typedef struct vram__build_row {
+  const char *name;
+  vram__build_layer layer;
+  vram__build_part state; /* what a recurrent layer has in place of attention */
+  uint32_t flags;
+} vram__build_row;
+
 /* ---- layers ---- */
 
-static int32_t vram__build_rows_of(vram__build *b, int32_t x) {
-  int32_t i;
-  if (b->out_ids < 0)
-    b->out_ids = vram__build_input(b, b->outputs * 4);
-  i = vram__build_node(b, vram__build_at(b, x)->ne[0], b->outputs, 1, x);
-  vram__build_source(b, i, b->out_ids);
-  return i;
+static const vram__build_row *vram__build_row_of(const vram__llama *m);
+
+/* What makes one token of others: attention, or a state. */
+static int32_t vram__build_mix(vram__build *b, int32_t x) {
+  const vram__llama *m = b->m;
+  if (m->layer[b->il].is_recurrent)
+    return vram__build_row_of(m)->state(b, x);
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+    return vram__build_encode(b, x);
+  return m->head_k_mla ? vram__build_latent(b, x) : vram__build_attention(b, x);
+}
+
+/* A sum that takes over the place of the first if it may, of the second else. */
+static int32_t vram__build_add(vram__build *b, int32_t x, int32_t y, int is_second_first) {
+  return is_second_first ? vram__build_map(b, y, x) : vram__build_map(b, x, y);
+}
+
+static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
+  int is_before = vram__build_weight(b, "ffn_norm.weight") != NULL;
+  int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  i = vram__build_mix(b, i);
+  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (is_before)
+    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
+  x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
+  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
+                       is_before ? "ffn_norm.bias" : NULL);
+  i = vram__build_forward(b, i);
+  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
+  if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
+    return i;
+  vram__build_at(b, i)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
+  return vram__build_rows_of(b, i);
 }
 
 /* command-r: the layer's input goes to both, and all three are added. */
 static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   int32_t norm = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  int32_t attention = vram__build_attention(b, norm), i = norm;
+  int32_t i = vram__build_mix(b, norm);
   if (is_last) {
     i = vram__build_rows_of(b, i);
-    b->rows = b->outputs;
-  }
-  i = vram__build_dense(b, i);
-  if (is_last)
     x = vram__build_rows_of(b, x);
-  i = vram__build_map(b, i, x);
-  attention = vram__build_output(b, attention);
-  if (is_last)
-    attention = vram__build_rows_of(b, attention);
-  return vram__build_map(b, i, attention);
+    norm = vram__build_rows_of(b, norm);
+  }
+  norm = vram__build_forward(b, norm);
+  return vram__build_map(b, vram__build_map(b, norm, x), i);
 }
 
-static int32_t vram__build_layer(vram__build *b, int32_t x, int is_last) {
-  int is_before = vram__build_weight(b, "ffn_norm.weight") != NULL;
-  int32_t i;
-  if (b->flags & VRAM__BUILD_PARALLEL)
-    return vram__build_parallel(b, x, is_last);
-  i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
-  i = vram__build_attention(b, i);
-  i = vram__build_output(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+/* Attention, a state or a feed-forward, one of them a layer: mamba, nemotron_h. */
+static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
+  int is_forward =
+      vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
+  int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  i = is_forward ? vram__build_forward(b, i) : vram__build_mix(b, i);
+  if (is_last && !(b->flags & VRAM__BUILD_ROWS_NORM)) {
     i = vram__build_rows_of(b, i);
-    b->rows = b->outputs;
-    if (!is_before || !vram__build_weight(b, "post_attention_norm.weight"))
-      x = vram__build_rows_of(b, x);
+    x = vram__build_rows_of(b, x);
   }
-  if (is_before && vram__build_weight(b, "post_attention_norm.weight")) {
-    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
-    if (is_last)
-      x = vram__build_rows_of(b, x);
-  }
-  x = vram__build_map(b, i, x);
-  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
-                       is_before ? "ffn_norm.bias" : NULL);
-  i = vram__build_forward(b, i);
-  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
-  i = b->flags & VRAM__BUILD_RESIDUAL_FIRST ? vram__build_map(b, x, i) : vram__build_map(b, i, x);
-  if (is_last && (b->flags & VRAM__BUILD_ROWS_LAST))
+  return vram__build_map(b, i, x);
+}
+
+/* bert: norms behind the sums. */
+static int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, x);
+  if (is_last) {
     i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  x = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
+  i = vram__build_forward(b, x);
+  i = vram__build_map(b, i, x);
+  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
+}
+
+static const vram__build_row vram__build_rows[] = {
+    {"llama", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"qwen2", vram__build_plain, NULL, 0},
+    {"qwen3", vram__build_plain, NULL, 0},
+    {"qwen3moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"phi3", vram__build_plain, NULL, VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST},
+    {"gpt2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"gemma2", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_CAP_SCORES |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
+    {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
+    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2", vram__build_plain, NULL, 0},
+    {"mamba", vram__build_single, vram__build_mamba, 0},
+    {"mamba2", vram__build_single, vram__build_mamba2, 0},
+    {"jamba", vram__build_plain, vram__build_mamba,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
+    {"nemotron_h", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM},
+    {"lfm2", vram__build_plain, vram__build_shortconv,
+     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
+    {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+};
+
+/* NULL: no rule builds this graph. */
+static const vram__build_row *vram__build_row_of(const vram__llama *m) {
+  for (uint32_t i = 0; i < sizeof vram__build_rows / sizeof *vram__build_rows; i++)
+    if (vram__text_is(m->arch, m->arch_len, vram__build_rows[i].name))
+      return vram__build_rows + i;
+  return NULL;
+}
+
+/* ---- embeddings and logits ---- */
+
+/* A row of a table that lies on the host: of words, of positions. */
+static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+  vram__build_at(b, i)->buffer = (int8_t)b->host;
   return i;
+}
+
+/* bert: a norm behind the embeddings, which have a row of types. */
+static int32_t vram__build_typed(vram__build *b, int32_t x) {
+  int32_t i;
+  if (vram__build_global(b, "token_types.weight")) {
+    i = vram__build_node(b, b->m->n_embd, 1, 1, -1);
+    vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN | VRAM__NODE_IS_VISITED;
+    vram__build_at(b, i)->buffer = (int8_t)b->host;
+    x = vram__build_map(b, x, i);
+  }
+  if (b->positions >= 0)
+    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
+  x = vram__build_map(b, x, -1);
+  vram__build_at(b, x)->flags = 0;
+  x = vram__build_with(b, vram__build_map(b, x, -1),
+                       vram__build_global(b, "token_embd_norm.weight"));
+  return vram__build_with(b, vram__build_map(b, x, -1),
+                          vram__build_global(b, "token_embd_norm.bias"));
 }
 
 /* Token embeddings are looked up on the host. */
 static int32_t vram__build_embed(vram__build *b) {
-  const uint64_t width = b->m->n_embd;
-  int32_t tokens = vram__build_input(b, b->tokens * 4), i, p;
-  vram__build_input(
-      b, vram__product_or_overflow(b->tokens * 4, width)); /* embeddings in place of tokens */
-  i = vram__build_node(b, width, b->tokens, 1, tokens);
-  vram__build_at(b, i)->buffer = (int8_t)b->host;
+  int32_t tokens = vram__build_input(b, b->tokens * 4), i;
+  int32_t instead = vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd));
+  i = vram__build_look_up(b, tokens);
+  vram__build_expand(b, i);
+  vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
-  if (!vram__build_has_rope(b)) {
+  if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
-    p = vram__build_node(b, width, b->tokens, 1, b->positions);
-    vram__build_at(b, p)->buffer = (int8_t)b->host;
-    i = vram__build_map(b, i, p);
-  }
+  if (vram__build_row_of(b->m)->layer == vram__build_behind)
+    return vram__build_typed(b, i);
+  if (b->positions >= 0)
+    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
   return i;
 }
 
-static void vram__build_head_of(vram__build *b, int32_t x) {
-  int is_mean = vram__build_global(b, "output_norm.bias") || (b->flags & VRAM__BUILD_PARALLEL);
+static int32_t vram__build_logits(vram__build *b, int32_t x) {
+  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  int32_t i;
   b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
   x = vram__build_map(b, x, -1);
-  if (is_mean)
+  if (b->flags & VRAM__BUILD_MEAN)
     vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1));
-  if (vram__build_global(b, "output_norm.bias"))
-    x = vram__build_with(b, vram__build_map(b, x, -1));
-  x = vram__build_with(b, vram__build_node(b, b->m->n_vocab, b->outputs, 1, x));
-  if (b->flags & VRAM__BUILD_SCALE_LOGITS)
-    x = vram__build_map(b, x, -1);
-  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_global(b, "output_norm.weight"));
+  if (bias)
+    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
+  if (b->flags & VRAM__BUILD_ROWS_NORM) {
+    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
+  vram__build_with(b, i,
+                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
+  vram__build_source(b, i, x);
+  x = i;
+  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
 }
 
 static void vram__build_all(vram__build *b) {
@@ -61120,59 +62402,90 @@ static void vram__build_all(vram__build *b) {
   int32_t x = vram__build_embed(b);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
-    x = vram__build_layer(b, x, b->il + 1 == n);
+    x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
-  vram__build_head_of(b, x);
+  if (!(m->row->flags & VRAM__LLAMA_NO_OUTPUT))
+    x = vram__build_logits(b, x);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  vram__build_expand(b, x);
 }
 
 /* ---- entry ---- */
 
+/* Is this layer one that is built here? */
+static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
+  const vram__llama_layer *y = m->layer + i;
+  if (y->is_recurrent)
+    return vram__build_row_of(m)->state != NULL;
+  if (y->cache < 0)
+    return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
+  return y->head_k && y->head_v;
+}
+
+/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
+   here. */
+static int vram__build_is_moved(const vram__llama *m) {
+  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
+                                      "token_types.weight"};
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
+    int32_t device = -1;
+    vram_error e;
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+      return 1;
+  }
+  return 0;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
-  const uint32_t n = (uint32_t)(sizeof vram__build_rows / sizeof *vram__build_rows);
-  const vram_file_tensor *t;
+  const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
-  for (i = 0; i < n && !vram__text_is(m->arch, m->arch_len, vram__build_rows[i].name); i++)
-    ;
-  if (i == n || !m->offloads_kv || m->ndevice > 1)
+  if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
+      vram__build_is_moved(m))
     return 0;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (m->ndevice && (t->dtype == VRAM_TQ1_0 || t->dtype == VRAM_TQ2_0))
-      return 0; /* computed on the host, layer by layer */
-  b->m = m;
-  b->flags = vram__build_rows[i].flags;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if (m->layer[i].cache < 0 || !m->layer[i].head_k || !m->layer[i].head_v ||
-        /* the kernel for f32 caches without shared heads takes other room */
-        (m->k_type == VRAM_F32 && m->layer[i].n_head == m->layer[i].n_head_kv) ||
-        (m->ndevice && m->layer[i].device < 0))
+    if (!vram__build_has_layer(m, i))
       return 0;
+  b->m = m;
+  b->flags = row->flags;
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
-  b->rows = b->tokens;
   b->host = (int32_t)m->ndevice;
-  b->positions = b->out_ids = -1;
+  for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
+    b->factors[i] = -1;
+  b->positions = b->out_ids = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
 }
 
+/* llama_context::llama_context: several batches at a time on several devices, if they have all. */
+static uint8_t vram__build_is_pipeline(const vram__llama *m) {
+  const vram_llama_options *o = m->options;
+  return m->ndevice > 1 && m->n_gpu_layers > m->n_layer && o->split == VRAM_LLAMA_SPLIT_LAYER &&
+         m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
+}
+
 /* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
-                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
   vram__build b;
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
   vram__memory_zero(&b, sizeof b);
   if (bytes < before || !vram__build_begin(&b, m))
     return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
   g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
+  g->is_pipeline = vram__build_is_pipeline(m);
   b.g = g;
   vram__build_all(&b);
   if (g->is_full)
@@ -61186,7 +62499,26 @@ static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, 
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.flags & VRAM__BUILD_AT_LEAST ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return VRAM_LLAMA_EXACT;
+}
+
+/* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
+   host, but forgets that where it only measures (ggml_backend_sched_reserve_size). What both need
+   is sure. */
+static vram_llama_known vram__build_compute(const vram__llama *m, void *memory, uint64_t bytes,
+                                            uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  uint64_t pinned[VRAM__GRAPH_BUFFERS];
+  vram_llama_known known = vram__build_peaks(m, memory, bytes, 0, compute);
+  if (m->offloads_kv || m->flash_attention || !m->ndevice || !known)
+    return known;
+  if (!vram__build_peaks(m, memory, bytes, 1, pinned))
+    return VRAM_LLAMA_UNKNOWN;
+  for (uint32_t i = 0; i <= m->ndevice; i++)
+    if (pinned[i] != compute[i]) {
+      known = VRAM_LLAMA_FLOOR;
+      compute[i] = pinned[i] < compute[i] ? pinned[i] : compute[i];
+    }
+  return known;
 }
 
 /* Logits and what they are computed from: what the last device needs at least. */
@@ -61196,6 +62528,8 @@ static uint64_t vram__build_floor(const vram__llama *m) {
     rows = m->n_outputs;
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
     return 0;
+  if (m->ndevice && (m->output_device < 0 || m->options->noverride_tensor))
+    return 0; /* a device may compute what the host has */
   return vram__product_or_overflow(rows * 4, (uint64_t)m->n_vocab + m->n_embd);
 }
 
@@ -61233,7 +62567,8 @@ VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint6
   const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
   const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
   uint64_t bytes, padding = 0;
-  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  if (vram_dtype_rows_bytes(type, rows, columns, &bytes))
+    return VRAM_OVERFLOW;
   if (is_on_gpu && d->block_elements > 1 && over)
     vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
   bytes = vram__sum_or_overflow(bytes, padding);
@@ -61353,6 +62688,3093 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
     vram__memory_zero(r, sizeof *r);
   return code;
 }
+
+#ifndef VRAM_NO_MODEL
+
+/* >>convert    files with a graph as text */
+
+/* A text that is being made, line by line. Each line is a node of a graph, too, whose shapes the
+   next lines ask for. The text is made once, and once more for each dim with that dim doubled: a
+   number that doubles with it is written as a product. */
+enum {
+  VRAM__DRAFT_DIMS = 8,
+  VRAM__DRAFT_NUMBERS = 1024, /* in a line */
+  VRAM__DRAFT_INPUTS = 1024,
+  VRAM__DRAFT_LINE = 1 << 16,
+  VRAM__DRAFT_MARK = 1 /* a byte that stands for the next number */
+};
+
+typedef struct vram__draft_line {
+  struct vram__draft_line *next;
+  const char *text;
+  int64_t *number;
+  uint32_t *power; /* four bits for each dim */
+  uint32_t len, count;
+} vram__draft_line;
+
+typedef struct vram__draft_dim {
+  const char *name, *label; /* in the file, in the text */
+  int64_t value, now;       /* now: in this run */
+  uint32_t len;
+  uint8_t is_set;   /* by the caller; else it is 1 */
+  uint8_t is_fixed; /* some number is no product of it */
+} vram__draft_dim;
+
+typedef struct vram__draft {
+  vram_file room; /* the memory of all but the graph */
+  vram__reader r; /* the error */
+  vram_graph g;
+  void *graph_mem;
+  uint64_t graph_bytes;
+  vram__names labels;
+  vram__draft_line *first, *last;
+  vram__draft_line *at; /* of a later run: the line that the next one is held against */
+  vram__draft_dim dim[VRAM__DRAFT_DIMS];
+  uint32_t ndim, run; /* run 0 writes, run i doubles dim i - 1 */
+  uint8_t differs;    /* this run's text is another one */
+  char why[240];      /* why the last line could not be */
+  /* the line */
+  vram_op op;
+  vram_value *in[VRAM__DRAFT_INPUTS];
+  int64_t number[VRAM__DRAFT_NUMBERS];
+  uint32_t nin, nnumber, text_len, keys_len;
+  char text[VRAM__DRAFT_LINE], keys[VRAM__DRAFT_LINE];
+} vram__draft;
+
+/* draft.c */
+VRAM__FN void *vram__draft_take(vram__draft *d, uint64_t bytes);
+VRAM__FN vram__draft *vram__draft_begin(void *mem, uint64_t bytes, vram_error *e);
+VRAM__FN const char *vram__draft_label(vram__draft *d, const char *name, uint32_t len);
+VRAM__FN void vram__draft_text(vram__draft *d, const char *z);
+VRAM__FN void vram__draft_letters(vram__draft *d, const char *s, uint32_t n);
+VRAM__FN void vram__draft_number(vram__draft *d, int64_t v);
+VRAM__FN void vram__draft_open(vram__draft *d);
+VRAM__FN void vram__draft_close(vram__draft *d);
+VRAM__FN void vram__draft_op(vram__draft *d, vram_op op);
+VRAM__FN void vram__draft_in(vram__draft *d, vram_value *v);
+VRAM__FN void vram__draft_word(vram__draft *d, const char *key, const char *word);
+VRAM__FN void vram__draft_int(vram__draft *d, const char *key, int64_t v);
+VRAM__FN void vram__draft_ints(vram__draft *d, const char *key, const int64_t *v, uint32_t n);
+VRAM__FN void vram__draft_axes(vram__draft *d, const char *key, const int64_t *v, uint32_t n);
+VRAM__FN void vram__draft_shape(vram__draft *d, const int64_t *v, uint32_t n);
+VRAM__FN void vram__draft_real(vram__draft *d, const char *key, double v);
+VRAM__FN vram_node *vram__draft_node(vram__draft *d, const char *names, const char *comment);
+VRAM__FN vram_result vram__draft_runs(vram__draft *d, void (*run)(vram__draft *, void *),
+                                      void *user);
+VRAM__FN vram_result vram__draft_write(vram__draft *d, const vram_sink *sink, const char *head);
+
+/* ONNX: a value of the model. */
+typedef struct vram__onnx_cell {
+  const char *name, *label;
+  const vram_file_tensor *tensor; /* a constant */
+  const vram_file_operand *said;
+  struct vram__onnx_cell *same; /* Identity of it */
+  struct vram__onnx_step *user; /* the last that takes it */
+  /* in this run */
+  vram_value *value;
+  const int64_t *ints; /* of a shape and what is computed of shapes, `count` of them; NULL: not
+                          known, or not so few */
+  uint32_t run, uses, len, count;
+  uint32_t ints_rows; /* of a table */
+  uint8_t ints_ndim;  /* 0, 1, or 2: a table */
+  vram_dtype ints_dtype;
+  uint8_t is_output;
+} vram__onnx_cell;
+
+typedef struct vram__onnx_step { /* a node */
+  const vram_file_node *node;
+  const struct vram__onnx_row *row; /* NULL: no word */
+  vram__onnx_cell **in, **out;      /* NULL: left out */
+  uint32_t nin, nout;
+  uint32_t done; /* in the run of this number + 1 it was written with one before it */
+} vram__onnx_step;
+
+typedef struct vram__onnx_job {
+  vram__draft *d;
+  const vram_file *f;
+  vram__names cells;
+  vram__onnx_step *step;
+  int64_t opset;
+  vram_dtype dtype; /* of the model */
+  uint32_t unknown; /* a list that a node takes is not known */
+} vram__onnx_job;
+
+typedef int (*vram__onnx_map)(vram__onnx_job *m, vram__onnx_step *s);
+
+typedef struct vram__onnx_row {
+  const char *name;
+  vram__onnx_map map;
+  vram_op op; /* of a map that serves several */
+} vram__onnx_row;
+
+enum { VRAM__ONNX_FOLDED = 8 }; /* elements of what is computed here at most */
+
+/* onnx_cell.c */
+VRAM__FN const vram_file_attribute *vram__onnx_attr(const vram__onnx_step *s, const char *name);
+VRAM__FN int64_t vram__onnx_attr_int(const vram__onnx_step *s, const char *name, int64_t def);
+VRAM__FN int vram__onnx_attr_is(const vram__onnx_step *s, const char *name, const char *word);
+VRAM__FN const int64_t *vram__onnx_attr_ints(const vram__onnx_step *s, const char *name,
+                                             uint32_t *n);
+VRAM__FN const int64_t *vram__onnx_list(vram__onnx_job *m, const vram__onnx_step *s,
+                                        const char *name, uint32_t i, uint32_t *n);
+VRAM__FN vram__onnx_cell *vram__onnx_in(const vram__onnx_step *s, uint32_t i);
+VRAM__FN const int64_t *vram__onnx_known(const vram__onnx_cell *c, uint32_t *n);
+VRAM__FN void vram__onnx_know(vram__onnx_job *m, vram__onnx_cell *c, const int64_t *v, uint32_t n,
+                              uint32_t ndim, vram_dtype dtype);
+VRAM__FN int vram__onnx_shape(const vram__onnx_cell *c, uint32_t *ndim, int64_t *size);
+VRAM__FN vram_dtype vram__onnx_dtype(const vram__onnx_cell *c);
+VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
+VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
+VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why);
+VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out);
+VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell *out,
+                                        const char *what);
+VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i);
+VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim);
+
+/* onnx_fold.c */
+VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s);
+
+/* onnx_layer.c, onnx_shape.c */
+#define VRAM__ONNX_MAPS(X)                                                                         \
+  X(conv)                                                                                          \
+  X(matmul)                                                                                        \
+  X(gemm) X(pool) X(global_pool) X(batch_norm) X(instance_norm) X(group_norm) X(layer_norm) X(rnn) \
+      X(clip) X(prelu) X(softmax) X(unary) X(binary) X(variadic) X(where) X(cast) X(quantize)      \
+          X(dropout) X(gelu) X(reduce) X(arg) X(topk) X(cumsum) X(trilu) X(einsum) X(is_nan)       \
+              X(identity) X(reshape) X(flatten) X(transpose) X(squeeze) X(unsqueeze) X(concat)     \
+                  X(split) X(slice) X(gather) X(gather_elements) X(scatter) X(scatter_nd)          \
+                      X(expand) X(tile) X(pad) X(resize) X(range) X(constant_of_shape) X(shuffle)  \
+                          X(lrn)
+#define VRAM__X(name) VRAM__FN int vram__onnx_map_##name(vram__onnx_job *m, vram__onnx_step *s);
+VRAM__ONNX_MAPS(VRAM__X)
+#undef VRAM__X
+
+/* onnx_rows.c */
+VRAM__FN const vram__onnx_row *vram__onnx_row_of(const vram_file_node *n);
+
+/* >>convert/draft    a text that is being made: names, lines, sizes as products of dims */
+
+VRAM__FN void *vram__draft_take(vram__draft *d, uint64_t bytes) {
+  return vram__file_take(&d->room, &d->r, bytes);
+}
+
+/* A draft in the caller's memory, half of which is the graph's; NULL: too little. */
+VRAM__FN vram__draft *vram__draft_begin(void *mem, uint64_t bytes, vram_error *e) {
+  vram_file room;
+  vram__reader r;
+  vram__draft *d;
+  vram__memory_zero(&r, sizeof r);
+  vram__error_clear(e);
+  r.error = e;
+  vram_file_init(&room, mem, mem ? bytes : 0);
+  d = (vram__draft *)vram__file_take(&room, &r, sizeof *d);
+  if (!d)
+    return NULL;
+  vram__memory_zero(d, offsetof(vram__draft, in));
+  d->graph_bytes = (room.cap - room.used) / 2;
+  d->graph_mem = vram__file_take(&room, &r, d->graph_bytes);
+  d->room = room;
+  d->r = r;
+  return d->graph_mem ? d : NULL;
+}
+
+/* ---- names ---- */
+
+/* A name of the text like this one, which no other value has; NULL: no memory. */
+VRAM__FN const char *vram__draft_label(vram__draft *d, const char *name, uint32_t len) {
+  enum { TAIL = 12 };
+  uint32_t i, n = 0, tries;
+  char *to;
+  if (len > VRAM_MAX_NAME - TAIL)
+    len = VRAM_MAX_NAME - TAIL;
+  to = (char *)vram__draft_take(d, len + TAIL + 2);
+  if (!to)
+    return NULL;
+  while (len && *name == '/')
+    name++, len--;
+  if (!len || !vram__name_start(*name))
+    to[n++] = '_';
+  for (i = 0; i < len; i++) {
+    const char c = name[i];
+    to[n++] = c;
+    if (!vram__name_start(c) && !vram__digit(c) && c != '.' && c != '/')
+      to[n - 1] = '_';
+  }
+  len = n;
+  to[n] = 0;
+  for (tries = 2; !vram__names_add(&d->room, &d->r, &d->labels, to, n, d) && !d->r.result;
+       tries++) {
+    n = len;
+    vram__text_puts(to, len + TAIL, &n, "_");
+    vram__text_putu(to, len + TAIL, &n, tries);
+  }
+  return d->r.result ? NULL : to;
+}
+
+/* ---- a line ---- */
+
+VRAM__FN void vram__draft_letters(vram__draft *d, const char *s, uint32_t n) {
+  if (n >= VRAM__DRAFT_LINE - d->text_len) {
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 64 KiB");
+    return;
+  }
+  vram__memory_copy(d->text + d->text_len, s, n);
+  d->text_len += n;
+}
+
+VRAM__FN void vram__draft_text(vram__draft *d, const char *z) {
+  vram__draft_letters(d, z, vram__text_len(z));
+}
+
+/* The same, for the text and for the node's keys. */
+static void vram__draft_both(vram__draft *d, const char *z) {
+  vram__draft_text(d, z);
+  vram__text_puts(d->keys, sizeof d->keys, &d->keys_len, z);
+}
+
+VRAM__FN void vram__draft_number(vram__draft *d, int64_t v) {
+  static const char mark[] = {VRAM__DRAFT_MARK};
+  if (d->nnumber == VRAM__DRAFT_NUMBERS) {
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 1024 numbers");
+    return;
+  }
+  d->number[d->nnumber++] = v;
+  vram__draft_letters(d, mark, 1);
+  vram__text_puti(d->keys, sizeof d->keys, &d->keys_len, v);
+}
+
+VRAM__FN void vram__draft_open(vram__draft *d) {
+  d->nin = d->nnumber = d->text_len = d->keys_len = 0;
+  d->keys[0] = 0;
+}
+
+/* Later runs: holds the line against that of the first. */
+static void vram__draft_compare(vram__draft *d) {
+  vram__draft_line *const l = d->at;
+  const uint32_t shift = 4 * (d->run - 1);
+  uint32_t i, k;
+  if (!l || l->len != d->text_len || l->count != d->nnumber ||
+      !vram__text_equal(l->text, d->text, l->len)) {
+    d->differs = 1;
+    return;
+  }
+  d->at = l->next;
+  for (i = 0; i < l->count; i++) {
+    int64_t v = l->number[i];
+    for (k = 0; k < 8 && v != d->number[i] && v && v > -(INT64_C(1) << 40) && v < INT64_C(1) << 60;
+         k++)
+      v *= 2;
+    if (v != d->number[i])
+      d->differs = 1;
+    l->power[i] = (l->power[i] & ~(UINT32_C(15) << shift)) | k << shift;
+  }
+}
+
+/* The line is complete. */
+VRAM__FN void vram__draft_close(vram__draft *d) {
+  vram__draft_line *l;
+  char *text;
+  vram__draft_letters(d, "\n", 1);
+  if (d->r.result)
+    return;
+  if (d->run) {
+    vram__draft_compare(d);
+    return;
+  }
+  l = (vram__draft_line *)vram__draft_take(d, sizeof *l);
+  text = (char *)vram__draft_take(d, d->text_len);
+  if (!l || !text)
+    return;
+  vram__memory_zero(l, sizeof *l);
+  l->number = (int64_t *)vram__draft_take(d, 8 * (uint64_t)d->nnumber);
+  l->power = (uint32_t *)vram__draft_take(d, 4 * (uint64_t)d->nnumber);
+  if (!l->number || !l->power)
+    return;
+  vram__memory_copy(text, d->text, d->text_len);
+  vram__memory_copy(l->number, d->number, 8 * (uint64_t)d->nnumber);
+  vram__memory_zero(l->power, 4 * (uint64_t)d->nnumber);
+  l->text = text;
+  l->len = d->text_len;
+  l->count = d->nnumber;
+  if (d->last)
+    d->last->next = l;
+  else
+    d->first = l;
+  d->last = l;
+}
+
+/* ---- a node ---- */
+
+VRAM__FN void vram__draft_op(vram__draft *d, vram_op op) {
+  vram__draft_open(d);
+  d->op = op;
+}
+
+VRAM__FN void vram__draft_in(vram__draft *d, vram_value *v) {
+  if (d->nin == VRAM__DRAFT_INPUTS)
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a node of more than 1024 inputs");
+  else
+    d->in[d->nin++] = v;
+}
+
+static void vram__draft_key(vram__draft *d, const char *key) {
+  vram__draft_both(d, " ");
+  vram__draft_both(d, key);
+  vram__draft_both(d, "=");
+}
+
+VRAM__FN void vram__draft_word(vram__draft *d, const char *key, const char *word) {
+  vram__draft_key(d, key);
+  vram__draft_both(d, word);
+}
+
+VRAM__FN void vram__draft_int(vram__draft *d, const char *key, int64_t v) {
+  vram__draft_ints(d, key, &v, 1);
+}
+
+VRAM__FN void vram__draft_ints(vram__draft *d, const char *key, const int64_t *v, uint32_t n) {
+  uint32_t i;
+  vram__draft_key(d, key);
+  for (i = 0; i < n; i++) {
+    if (i)
+      vram__draft_both(d, ",");
+    vram__draft_number(d, v[i]);
+  }
+}
+
+/* One for all axes where they are the same. */
+VRAM__FN void vram__draft_axes(vram__draft *d, const char *key, const int64_t *v, uint32_t n) {
+  uint32_t i = 1;
+  while (i < n && v[i] == v[0])
+    i++;
+  vram__draft_ints(d, key, v, i == n ? 1 : n);
+}
+
+VRAM__FN void vram__draft_shape(vram__draft *d, const int64_t *v, uint32_t n) {
+  uint32_t i;
+  vram__draft_both(d, " shape=[");
+  for (i = 0; i < n; i++) {
+    if (i)
+      vram__draft_both(d, ",");
+    vram__draft_number(d, v[i]);
+  }
+  vram__draft_both(d, "]");
+}
+
+/* With six digits behind the point; a number that is too large is left out. */
+VRAM__FN void vram__draft_real(vram__draft *d, const char *key, double v) {
+  const double size = v < 0 ? -v : v;
+  char text[32];
+  uint32_t n = 0;
+  int64_t parts, k;
+  if (!(size < 1e9))
+    return;
+  parts = (int64_t)(size * 1e6 + 0.5);
+  if (v < 0 && parts)
+    vram__text_puts(text, sizeof text, &n, "-");
+  vram__text_puti(text, sizeof text, &n, parts / 1000000);
+  parts %= 1000000;
+  if (parts) {
+    vram__text_puts(text, sizeof text, &n, ".");
+    for (k = 100000; parts; k /= 10) {
+      vram__text_puti(text, sizeof text, &n, parts / k);
+      parts %= k;
+    }
+  }
+  vram__draft_word(d, key, text);
+}
+
+/* Puts op, names and inputs in front of the keys that were written. */
+static void vram__draft_front(vram__draft *d, const char *names) {
+  const char *const op = vram_op_name(d->op);
+  uint32_t i, n = vram__text_len(op) + 1 + vram__text_len(names), at;
+  for (i = 0; i < d->nin; i++)
+    n += 1u + d->in[i]->name_len;
+  if (n >= VRAM__DRAFT_LINE - d->text_len) {
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 64 KiB");
+    return;
+  }
+  for (i = d->text_len; i--;)
+    d->text[n + i] = d->text[i];
+  at = d->text_len + n;
+  d->text_len = 0;
+  vram__draft_text(d, op);
+  vram__draft_text(d, " ");
+  vram__draft_text(d, names);
+  for (i = 0; i < d->nin; i++) {
+    vram__draft_text(d, " ");
+    vram__draft_letters(d, d->in[i]->name, d->in[i]->name_len);
+  }
+  d->text_len = at;
+}
+
+/* The node with the inputs and keys that were given, and its line. comment: behind it, or NULL.
+   NULL: it cannot be, and d->why says why; or an error. */
+VRAM__FN vram_node *vram__draft_node(vram__draft *d, const char *names, const char *comment) {
+  const vram_graph before = d->g;
+  vram_node *n;
+  uint32_t len = 0;
+  if (d->r.result)
+    return NULL;
+  vram__memory_copy(d->why, "", 1);
+  n = vram_graph_apply(&d->g, d->op, names, d->in, d->nin, d->keys);
+  if (!n) {
+    if (d->g.error.code == VRAM_ERR_MEMORY)
+      vram__reader_fail(&d->r, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+    vram__text_puts(d->why, sizeof d->why, &len, d->g.error.text);
+    d->g = before;
+    if (d->g.last)
+      d->g.last->next = NULL;
+    if (d->g.param_last)
+      d->g.param_last->next = NULL;
+    return NULL;
+  }
+  vram__draft_front(d, names);
+  if (comment) {
+    vram__draft_text(d, " # ");
+    vram__draft_text(d, comment);
+  }
+  vram__draft_close(d);
+  return d->r.result ? NULL : n;
+}
+
+/* ---- dims ---- */
+
+/* The dims that no number follows as a product become numbers. */
+static void vram__draft_fix(vram__draft *d, uint32_t i) {
+  vram__draft_line *l;
+  uint32_t k;
+  d->dim[i].is_fixed = 1;
+  for (l = d->first; l; l = l->next)
+    for (k = 0; k < l->count; k++)
+      l->power[k] &= ~(UINT32_C(15) << 4 * i);
+}
+
+/* Makes the text with `run`, then again for each dim. */
+VRAM__FN vram_result vram__draft_runs(vram__draft *d, void (*run)(vram__draft *, void *),
+                                      void *user) {
+  vram_error *const e = d->r.error;
+  vram_error unread;
+  uint32_t i;
+  for (d->run = 0; d->run <= d->ndim; d->run++) {
+    const uint64_t used = d->room.used;
+    vram_graph_init(&d->g, d->graph_mem, d->graph_bytes);
+    vram__memory_zero(&d->labels, sizeof d->labels);
+    for (i = 0; i < d->ndim; i++)
+      d->dim[i].now = d->dim[i].value << (i + 1 == d->run);
+    d->at = d->first;
+    d->differs =
+        d->run && (d->dim[d->run - 1].value < 1 || d->dim[d->run - 1].value > INT64_C(1) << 40);
+    if (!d->differs)
+      run(d, user);
+    if (!d->run && d->r.result)
+      return d->r.result;
+    if (!d->run) {
+      d->r.error = &unread; /* later ones only say that a dim is fixed */
+      continue;
+    }
+    if (d->r.result == VRAM_ERR_MEMORY)
+      return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+    if (d->r.result || d->differs || d->at)
+      vram__draft_fix(d, d->run - 1);
+    d->r.result = VRAM_OK;
+    d->room.used = used;
+  }
+  d->r.error = e;
+  return VRAM_OK;
+}
+
+/* ---- writing ---- */
+
+typedef struct vram__draft_pen {
+  const vram_sink *sink;
+  int failed;
+} vram__draft_pen;
+
+static void vram__draft_send(vram__draft_pen *p, const char *s, uint32_t n) {
+  if (n && !p->failed)
+    p->failed = p->sink->write(p->sink->user, s, n);
+}
+
+static uint64_t vram__draft_divisor(uint64_t a, uint64_t b) {
+  while (b) {
+    const uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* 64*N, N*S, 3*H/2: the number as a product, of the dims whose doubling doubles it. */
+static void vram__draft_product(const vram__draft *d, vram__draft_pen *p, int64_t v,
+                                uint32_t power) {
+  char text[256];
+  uint32_t n = 0, i, k;
+  uint64_t over = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, under = 1;
+  for (i = 0; i < d->ndim; i++)
+    for (k = 0; k < (power >> 4 * i & 15); k++) {
+      const uint64_t size = (uint64_t)d->dim[i].value, common = vram__draft_divisor(over, size);
+      over /= common;
+      under = vram__product_or_overflow(under, size / common);
+    }
+  if (!power || under == VRAM_OVERFLOW) {
+    vram__text_puti(text, sizeof text, &n, v);
+    vram__draft_send(p, text, n);
+    return;
+  }
+  if (v < 0)
+    vram__text_puts(text, sizeof text, &n, "-");
+  if (over != 1) {
+    vram__text_putu(text, sizeof text, &n, over);
+    vram__text_puts(text, sizeof text, &n, "*");
+  }
+  vram__draft_send(p, text, n);
+  for (i = 0, over = 0; i < d->ndim; i++)
+    for (k = 0; k < (power >> 4 * i & 15); k++) {
+      if (over++)
+        vram__draft_send(p, "*", 1);
+      vram__draft_send(p, d->dim[i].label, vram__text_len(d->dim[i].label));
+    }
+  n = 0;
+  if (under != 1) {
+    vram__text_puts(text, sizeof text, &n, "/");
+    vram__text_putu(text, sizeof text, &n, under);
+  }
+  vram__draft_send(p, text, n);
+}
+
+/* What became of the open sizes, as a line of dims and comments. */
+static void vram__draft_dims(const vram__draft *d, vram__draft_pen *p) {
+  char text[64];
+  uint32_t i, n, some = 0;
+  for (i = 0; i < d->ndim; i++) {
+    const vram__draft_dim *const m = d->dim + i;
+    n = 0;
+    if (m->is_set && !m->is_fixed)
+      continue;
+    vram__draft_send(p, "# ", 2);
+    vram__draft_send(p, m->label, vram__text_len(m->label));
+    vram__text_puts(text, sizeof text, &n, " is ");
+    vram__text_puti(text, sizeof text, &n, m->value);
+    vram__text_puts(text, sizeof text, &n, m->is_set ? "" : ": the file leaves it open");
+    vram__text_puts(text, sizeof text, &n, m->is_fixed ? "; numbers here do not follow it" : "");
+    vram__text_puts(text, sizeof text, &n, "\n");
+    vram__draft_send(p, text, n);
+  }
+  for (i = 0; i < d->ndim; i++) {
+    n = 0;
+    if (d->dim[i].is_fixed)
+      continue;
+    vram__draft_send(p, some ? " " : "dim ", some ? 1 : 4);
+    some = 1;
+    vram__draft_send(p, d->dim[i].label, vram__text_len(d->dim[i].label));
+    vram__text_puts(text, sizeof text, &n, "=");
+    vram__text_puti(text, sizeof text, &n, d->dim[i].value);
+    vram__draft_send(p, text, n);
+  }
+  vram__draft_send(p, "\n", some);
+}
+
+/* All of it, behind `head`. */
+VRAM__FN vram_result vram__draft_write(vram__draft *d, const vram_sink *sink, const char *head) {
+  const vram__draft_line *l;
+  vram__draft_pen p;
+  p.sink = sink;
+  p.failed = 0;
+  vram__draft_send(&p, head, vram__text_len(head));
+  vram__draft_dims(d, &p);
+  for (l = d->first; l && !p.failed; l = l->next) {
+    uint32_t i, begin = 0, k = 0;
+    for (i = 0; i < l->len; i++)
+      if (l->text[i] == VRAM__DRAFT_MARK) {
+        vram__draft_send(&p, l->text + begin, i - begin);
+        vram__draft_product(d, &p, l->number[k], l->power[k]);
+        begin = i + 1;
+        k++;
+      }
+    vram__draft_send(&p, l->text + begin, l->len - begin);
+  }
+  if (p.failed)
+    return vram__error_begin(d->r.error, VRAM_ERR_WRITE, 0, "the sink has ended the writing");
+  return VRAM_OK;
+}
+
+/* >>convert/onnx_cell    values and attributes of an ONNX model: what is known of them */
+
+VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why) {
+  uint32_t n = 0;
+  vram__text_puts(m->d->why, sizeof m->d->why, &n, why);
+  return 0;
+}
+
+/* ---- attributes ---- */
+
+VRAM__FN const vram_file_attribute *vram__onnx_attr(const vram__onnx_step *s, const char *name) {
+  const vram_file_attribute *a = s->node->attribute;
+  while (a && !vram__text_is(a->name, a->name_len, name))
+    a = a->next;
+  return a;
+}
+
+VRAM__FN int64_t vram__onnx_attr_int(const vram__onnx_step *s, const char *name, int64_t def) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, name);
+  return a && a->kind == VRAM_ATTRIBUTE_INT ? a->i : def;
+}
+
+VRAM__FN int vram__onnx_attr_is(const vram__onnx_step *s, const char *name, const char *word) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, name);
+  return a && a->kind == VRAM_ATTRIBUTE_TEXT && vram__text_is(a->text, (uint32_t)a->count, word);
+}
+
+VRAM__FN const int64_t *vram__onnx_attr_ints(const vram__onnx_step *s, const char *name,
+                                             uint32_t *n) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, name);
+  const int is_list = a && a->kind == VRAM_ATTRIBUTE_INTS && a->ints;
+  *n = is_list ? (uint32_t)a->count : 0;
+  return is_list ? a->ints : NULL;
+}
+
+VRAM__FN vram__onnx_cell *vram__onnx_in(const vram__onnx_step *s, uint32_t i) {
+  return i < s->nin ? s->in[i] : NULL;
+}
+
+/* A list that is an attribute of older opsets and an input of newer ones. NULL: left out, or
+   (m->unknown) not known here. */
+VRAM__FN const int64_t *vram__onnx_list(vram__onnx_job *m, const vram__onnx_step *s,
+                                        const char *name, uint32_t i, uint32_t *n) {
+  const vram__onnx_cell *const c = vram__onnx_in(s, i);
+  const int64_t *v = vram__onnx_attr_ints(s, name, n);
+  m->unknown = 0;
+  if (v || !c)
+    return v;
+  v = vram__onnx_known(c, n);
+  m->unknown = !v;
+  return v;
+}
+
+/* -1 as the last axis; -1: there is no such axis. */
+VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim) {
+  const int64_t n = (int64_t)ndim;
+  return axis < -n || axis >= n ? -1 : axis < 0 ? axis + n : axis;
+}
+
+/* ---- values ---- */
+
+/* Its integers, where they are known. */
+VRAM__FN const int64_t *vram__onnx_known(const vram__onnx_cell *c, uint32_t *n) {
+  if (c->tensor && c->tensor->ints) {
+    *n = (uint32_t)c->tensor->numel;
+    return c->tensor->ints;
+  }
+  *n = c->ints ? c->count : 0;
+  return c->ints;
+}
+
+VRAM__FN void vram__onnx_know(vram__onnx_job *m, vram__onnx_cell *c, const int64_t *v, uint32_t n,
+                              uint32_t ndim, vram_dtype dtype) {
+  int64_t *const to = (int64_t *)vram__draft_take(m->d, 8 * (uint64_t)n + 8);
+  if (!to)
+    return;
+  vram__memory_copy(to, v, 8 * (uint64_t)n);
+  c->ints = to;
+  c->count = n;
+  c->ints_ndim = (uint8_t)ndim;
+  c->ints_dtype = dtype;
+}
+
+/* 0: it is not known. */
+VRAM__FN int vram__onnx_shape(const vram__onnx_cell *c, uint32_t *ndim, int64_t *size) {
+  uint32_t i;
+  if (c->value) {
+    *ndim = c->value->d->ndim;
+    for (i = 0; i < *ndim; i++)
+      size[i] = c->value->d->v[i];
+    return 1;
+  }
+  if (c->tensor) {
+    *ndim = c->tensor->ndim;
+    for (i = 0; i < *ndim; i++)
+      size[i] = c->tensor->size[i];
+    return 1;
+  }
+  *ndim = c->ints_ndim;
+  size[0] = c->ints_ndim == 2 ? c->ints_rows : c->count;
+  size[1] = c->ints_rows ? c->count / c->ints_rows : 0;
+  return c->ints != NULL;
+}
+
+VRAM__FN vram_dtype vram__onnx_dtype(const vram__onnx_cell *c) {
+  if (c->value)
+    return c->value->dtype;
+  return c->tensor ? c->tensor->dtype : c->ints ? c->ints_dtype : VRAM_DTYPE_NONE;
+}
+
+static int vram__onnx_is_float(vram_dtype t) {
+  return t == VRAM_F32 || t == VRAM_F16 || t == VRAM_BF16 || t == VRAM_F64;
+}
+
+/* A weight that one node alone takes, so that the node's line owns it. */
+VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c) {
+  if (!c || !c->tensor || c->value || c->is_output || !vram__onnx_is_float(c->tensor->dtype))
+    return 0;
+  for (; c; c = c->same)
+    if (c->uses != 1)
+      return 0;
+  return 1;
+}
+
+/* A constant of one element: a number for an op of two tensors. */
+VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c) {
+  if (c->tensor)
+    return c->tensor->numel == 1;
+  return c->ints && c->count == 1;
+}
+
+static const char *vram__onnx_label(vram__onnx_job *m, vram__onnx_cell *c) {
+  if (!c->label)
+    c->label = vram__draft_label(m->d, c->name, c->len);
+  return c->label;
+}
+
+/* A line for what is constant. */
+static vram_value *vram__onnx_constant(vram__onnx_job *m, vram__onnx_cell *c) {
+  const vram_dtype dtype = vram__onnx_dtype(c);
+  int64_t size[VRAM_MAX_AXES];
+  const char *const label = vram__onnx_label(m, c);
+  vram_node *n;
+  uint32_t ndim;
+  if (!label || !vram__onnx_shape(c, &ndim, size))
+    return NULL;
+  vram__draft_op(m->d, vram__onnx_is_float(dtype) ? VRAM_OP_parameter : VRAM_OP_buffer);
+  vram__draft_shape(m->d, size, ndim);
+  if (dtype != m->dtype)
+    vram__draft_word(m->d, "dtype", vram_dtype_name(dtype));
+  n = vram__draft_node(m->d, label, NULL);
+  return vram_node_output(n, 0);
+}
+
+/* The value in the graph; NULL: nothing gives it, or an error. */
+VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) {
+  if (!c)
+    return NULL;
+  if (!c->value && c->same)
+    c->value = vram__onnx_value_of(m, c->same);
+  else if (!c->value && (c->tensor || c->ints))
+    c->value = vram__onnx_constant(m, c);
+  return c->value;
+}
+
+/* The output is the cell itself: no line. */
+VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c) {
+  vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
+  uint32_t n;
+  const int64_t *v;
+  if (!c || !out)
+    return vram__onnx_refuse(m, "no input or no output");
+  v = vram__onnx_known(c, &n);
+  if (c->tensor) {
+    out->tensor = c->tensor;
+    out->same = c;
+  } else if (v)
+    vram__onnx_know(m, out, v, n, c->ints_ndim, c->ints_dtype);
+  out->value = c->tensor ? NULL : vram__onnx_value_of(m, c);
+  return out->value || out->tensor || out->ints;
+}
+
+/* ---- lines ---- */
+
+/* Input i of the node, also as an input of the line; NULL: there is none. */
+VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i) {
+  vram_value *const v = vram__onnx_value_of(m, vram__onnx_in(s, i));
+  if (!v && !m->d->r.result)
+    vram__onnx_refuse(m, "an input that nothing gives");
+  return v;
+}
+
+/* The line gives this value. */
+VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out) {
+  const char *const label = out ? vram__onnx_label(m, out) : NULL;
+  if (!label)
+    return vram__onnx_refuse(m, "no output");
+  out->value = vram_node_output(vram__draft_node(m->d, label, NULL), 0);
+  return out->value != NULL;
+}
+
+/* The line gives something on the way to `out`. */
+VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell *out,
+                                        const char *what) {
+  char text[VRAM_MAX_NAME];
+  const char *label;
+  uint32_t n = 0;
+  if (!out)
+    return vram__onnx_refuse(m, "no output"), (vram_value *)NULL;
+  vram__text_put(text, sizeof text, &n, out->name, out->len < 200 ? out->len : 200);
+  vram__text_puts(text, sizeof text, &n, ".");
+  vram__text_puts(text, sizeof text, &n, what);
+  label = vram__draft_label(m->d, text, n);
+  return label ? vram_node_output(vram__draft_node(m->d, label, NULL), 0) : NULL;
+}
+
+/* >>convert/onnx_fold    what is computed of shapes and of constants: few integers */
+
+typedef struct vram__onnx_few { /* integers: a scalar (ndim 0), a list, or a table (2) */
+  int64_t v[VRAM__ONNX_KEPT];
+  uint32_t count, ndim, rows; /* rows: of a table */
+  vram_dtype dtype;
+} vram__onnx_few;
+
+/* Input i, if it is such. */
+static int vram__onnx_few_any(const vram__onnx_step *s, uint32_t i, vram__onnx_few *to) {
+  const vram__onnx_cell *const c = vram__onnx_in(s, i);
+  const int64_t *v;
+  if (!c)
+    return 0;
+  v = vram__onnx_known(c, &to->count);
+  if (!v || to->count > VRAM__ONNX_KEPT)
+    return 0;
+  to->ndim = c->ints_ndim;
+  to->rows = c->ints_rows;
+  to->dtype = c->ints_dtype;
+  if (c->tensor) {
+    to->ndim = c->tensor->ndim;
+    to->rows = (uint32_t)c->tensor->size[0]; /* at most 64 */
+    to->dtype = c->tensor->dtype;
+  }
+  vram__memory_copy(to->v, v, 8 * (uint64_t)to->count);
+  return to->ndim < 3;
+}
+
+static int vram__onnx_few_in(const vram__onnx_step *s, uint32_t i, vram__onnx_few *to) {
+  return vram__onnx_few_any(s, i, to) && to->ndim < 2;
+}
+
+static int vram__onnx_few_out(vram__onnx_job *m, vram__onnx_step *s, const vram__onnx_few *f) {
+  if (!s->nout || !s->out[0])
+    return 0;
+  vram__onnx_know(m, s->out[0], f->v, f->count, f->ndim, f->dtype);
+  s->out[0]->ints_rows = f->ndim == 2 ? f->rows : 0;
+  return 1;
+}
+
+/* ---- elementwise ---- */
+
+static int vram__onnx_fits(int64_t v) { return v > -(INT64_C(1) << 31) && v < INT64_C(1) << 31; }
+
+/* The ops of two, in the order of vram__onnx_two; from VRAM__ONNX_TRUTHS on they give bools. */
+enum { VRAM__ONNX_TRUTHS = 7 };
+static const char *const vram__onnx_twos[] = {"Add",  "Sub",     "Mul",         "Div",
+                                              "Mod",  "Min",     "Max",         "Equal",
+                                              "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
+                                              "And",  "Or",      NULL};
+
+/* 0: not defined, or too large. */
+static int vram__onnx_two(uint32_t op, int64_t a, int64_t b, int64_t *to) {
+  if (op < 5 && !(vram__onnx_fits(a) && vram__onnx_fits(b)))
+    return 0;
+  switch (op) {
+  case 0:
+    return *to = a + b, 1;
+  case 1:
+    return *to = a - b, 1;
+  case 2:
+    return *to = a * b, 1;
+  case 3:
+    return *to = b ? a / b : 0, b != 0;
+  case 4:
+    return *to = b ? (a % b + b) % b : 0, b != 0;
+  case 5:
+    return *to = a < b ? a : b, 1;
+  case 6:
+    return *to = a > b ? a : b, 1;
+  case 7:
+    return *to = a == b, 1;
+  case 8:
+    return *to = a < b, 1;
+  case 9:
+    return *to = a > b, 1;
+  case 10:
+    return *to = a <= b, 1;
+  case 11:
+    return *to = a >= b, 1;
+  case 12:
+    return *to = a && b, 1;
+  case 13:
+    return *to = a || b, 1;
+  default:
+    return 0;
+  }
+}
+
+static int vram__onnx_fold_two(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few a, b, y;
+  uint32_t i, op = 0;
+  if (s->nin != 2 || !vram__onnx_few_in(s, 0, &a) || !vram__onnx_few_in(s, 1, &b) ||
+      (a.count != b.count && a.count != 1 && b.count != 1))
+    return 0;
+  y.count = a.count == 1 ? b.count : a.count;
+  y.ndim = a.ndim > b.ndim ? a.ndim : b.ndim;
+  while (vram__onnx_twos[op] && !vram__text_is(s->node->op, s->node->op_len, vram__onnx_twos[op]))
+    op++;
+  y.dtype = op < VRAM__ONNX_TRUTHS ? a.dtype : VRAM_BOOL;
+  for (i = 0; i < y.count; i++)
+    if (!vram__onnx_two(op, a.v[a.count == 1 ? 0 : i], b.v[b.count == 1 ? 0 : i], y.v + i))
+      return 0;
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_where(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few c, a, b, y;
+  uint32_t i;
+  if (!vram__onnx_few_in(s, 0, &c) || !vram__onnx_few_in(s, 1, &a) || !vram__onnx_few_in(s, 2, &b))
+    return 0;
+  y = a;
+  y.count = c.count > a.count ? c.count : a.count;
+  y.count = b.count > y.count ? b.count : y.count;
+  y.ndim = c.ndim | a.ndim | b.ndim;
+  if ((c.count != 1 && c.count != y.count) || (a.count != 1 && a.count != y.count) ||
+      (b.count != 1 && b.count != y.count))
+    return 0;
+  for (i = 0; i < y.count; i++)
+    y.v[i] = c.v[c.count == 1 ? 0 : i] ? a.v[a.count == 1 ? 0 : i] : b.v[b.count == 1 ? 0 : i];
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_one(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few x;
+  uint32_t i;
+  if (!vram__onnx_few_in(s, 0, &x))
+    return 0;
+  for (i = 0; i < x.count; i++)
+    if (vram__text_is(s->node->op, s->node->op_len, "Not"))
+      x.v[i] = !x.v[i];
+    else if (!vram__onnx_fits(x.v[i]))
+      return 0;
+    else if (vram__text_is(s->node->op, s->node->op_len, "Neg") || x.v[i] < 0)
+      x.v[i] = -x.v[i];
+  return vram__onnx_few_out(m, s, &x);
+}
+
+/* From integers to integers, the only ones there are here. */
+static int vram__onnx_fold_cast(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_dtype to = vram_dtype_from_onnx_id(vram__onnx_attr_int(s, "to", 0));
+  vram__onnx_few x;
+  uint32_t i;
+  if ((to != VRAM_I64 && to != VRAM_I32 && to != VRAM_BOOL) || !vram__onnx_few_in(s, 0, &x))
+    return 0;
+  x.dtype = to;
+  for (i = 0; to == VRAM_BOOL && i < x.count; i++)
+    x.v[i] = x.v[i] != 0;
+  return vram__onnx_few_out(m, s, &x);
+}
+
+/* ---- lists ---- */
+
+static int vram__onnx_fold_shape(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const c = vram__onnx_in(s, 0);
+  int64_t size[VRAM_MAX_AXES], start, end;
+  vram__onnx_few y;
+  uint32_t ndim;
+  if (!c || !vram__onnx_shape(c, &ndim, size))
+    return 0;
+  start = vram__onnx_attr_int(s, "start", 0);
+  end = vram__onnx_attr_int(s, "end", ndim);
+  start += start < 0 ? (int64_t)ndim : 0;
+  end += end < 0 ? (int64_t)ndim : 0;
+  start = start < 0 ? 0 : start;
+  end = end > (int64_t)ndim ? (int64_t)ndim : end;
+  y.count = end > start ? (uint32_t)(end - start) : 0;
+  y.ndim = 1;
+  y.dtype = VRAM_I64;
+  vram__memory_copy(y.v, size + (start < (int64_t)ndim ? start : 0), 8 * (uint64_t)y.count);
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_size(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const c = vram__onnx_in(s, 0);
+  int64_t size[VRAM_MAX_AXES];
+  vram__onnx_few y;
+  uint32_t ndim, i;
+  uint64_t numel = 1;
+  if (!c || !vram__onnx_shape(c, &ndim, size))
+    return 0;
+  for (i = 0; i < ndim; i++)
+    numel = vram__product_or_overflow(numel, (uint64_t)size[i]);
+  if (numel > INT64_MAX)
+    return 0;
+  y.v[0] = (int64_t)numel;
+  y.count = 1;
+  y.ndim = 0;
+  y.dtype = VRAM_I64;
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_concat(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few x, y;
+  uint32_t i;
+  y.count = 0;
+  y.ndim = 1;
+  y.dtype = VRAM_I64;
+  for (i = 0; i < s->nin; i++) {
+    if (!vram__onnx_few_in(s, i, &x) || x.ndim != 1 || x.count > VRAM__ONNX_KEPT - y.count)
+      return 0;
+    vram__memory_copy(y.v + y.count, x.v, 8 * (uint64_t)x.count);
+    y.count += x.count;
+    y.dtype = x.dtype;
+  }
+  return s->nin && vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_gather(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few x, at, y;
+  uint32_t i;
+  if (!vram__onnx_few_in(s, 0, &x) || !vram__onnx_few_in(s, 1, &at) || x.ndim != 1)
+    return 0;
+  y = at;
+  y.dtype = x.dtype;
+  for (i = 0; i < at.count; i++) {
+    const int64_t k = vram__onnx_axis(at.v[i], x.count);
+    if (k < 0)
+      return 0;
+    y.v[i] = x.v[k];
+  }
+  return vram__onnx_few_out(m, s, &y);
+}
+
+/* Of a list, or of the rows of a table. */
+static int vram__onnx_fold_slice(vram__onnx_job *m, vram__onnx_step *s) {
+  const int64_t *start, *end, *step, *axis;
+  uint32_t ns, ne, nstep, naxis, wide;
+  vram__onnx_few x, y;
+  int64_t by, i, last, rows;
+  if (!vram__onnx_few_any(s, 0, &x) || !x.ndim)
+    return 0;
+  axis = vram__onnx_list(m, s, "axes", 3, &naxis);
+  start = vram__onnx_list(m, s, "starts", 1, &ns);
+  end = vram__onnx_list(m, s, "ends", 2, &ne);
+  step = vram__onnx_list(m, s, "steps", 4, &nstep);
+  by = step && nstep == 1 ? *step : 1;
+  if (!start || !end || ns != 1 || ne != 1 || m->unknown || (by != 1 && by != -1) ||
+      (axis && (naxis != 1 || (x.ndim == 2 && *axis))))
+    return 0;
+  rows = x.ndim == 2 ? x.rows : x.count;
+  wide = x.ndim == 2 && x.rows ? x.count / x.rows : 1;
+  y.count = y.rows = 0;
+  y.ndim = x.ndim;
+  y.dtype = x.dtype;
+  i = *start < 0 ? *start + rows : *start;
+  last = *end < 0 && *end >= -rows ? *end + rows : *end;
+  if (by > 0)
+    i = i < 0 ? 0 : i;
+  else
+    i = i >= rows ? rows - 1 : i;
+  for (; i >= 0 && i < rows && (by > 0 ? i < last : i > last); i += by) {
+    vram__memory_copy(y.v + y.count, x.v + i * wide, 8 * (uint64_t)wide);
+    y.count += wide;
+    y.rows++;
+  }
+  return vram__onnx_few_out(m, s, &y);
+}
+
+static int vram__onnx_fold_transpose(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_few x, y;
+  uint32_t i, columns;
+  if (!vram__onnx_few_any(s, 0, &x) || x.ndim != 2 || !x.rows)
+    return 0;
+  y = x;
+  columns = x.count / x.rows;
+  for (i = 0; i < x.count; i++)
+    y.v[i % columns * x.rows + i / columns] = x.v[i];
+  y.rows = columns;
+  return vram__onnx_few_out(m, s, &y);
+}
+
+/* A table of so many rows; 0: it is none. */
+static int vram__onnx_few_table(vram__onnx_few *x, const vram__onnx_few *to) {
+  const int64_t n = x->count;
+  int64_t rows = to->v[0], columns = to->v[1];
+  if (rows == -1 && columns > 0)
+    rows = n / columns;
+  if (columns == -1 && rows > 0)
+    columns = n / rows;
+  if (rows < 1 || columns < 1 || rows > n || columns > n || rows * columns != n)
+    return 0;
+  x->rows = (uint32_t)rows;
+  x->ndim = 2;
+  return 1;
+}
+
+/* Squeeze, Unsqueeze, Reshape between a number, a list and a table. */
+static int vram__onnx_fold_view(vram__onnx_job *m, vram__onnx_step *s) {
+  const char *const op = s->node->op;
+  const uint32_t n = s->node->op_len;
+  vram__onnx_few x, to;
+  if (!vram__onnx_few_any(s, 0, &x))
+    return 0;
+  if (vram__text_is(op, n, "Reshape")) {
+    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 ||
+        (to.count == 2 && !vram__onnx_few_table(&x, &to)))
+      return 0;
+    x.ndim = to.count;
+  } else if (x.ndim > 1 || (vram__text_is(op, n, "Unsqueeze") && x.ndim))
+    return 0;
+  else
+    x.ndim = vram__text_is(op, n, "Unsqueeze") || x.count != 1;
+  return vram__onnx_few_out(m, s, &x);
+}
+
+static int vram__onnx_fold_reduce(vram__onnx_job *m, vram__onnx_step *s) {
+  const int product = vram__text_is(s->node->op, s->node->op_len, "ReduceProd");
+  vram__onnx_few x;
+  int64_t y = product;
+  uint32_t i;
+  if (!vram__onnx_few_in(s, 0, &x))
+    return 0;
+  for (i = 0; i < x.count; i++) {
+    if (!vram__onnx_fits(x.v[i]) || !vram__onnx_fits(y))
+      return 0;
+    y = product ? y * x.v[i] : y + x.v[i];
+  }
+  x.v[0] = y;
+  x.count = 1;
+  x.ndim = x.ndim && vram__onnx_attr_int(s, "keepdims", 1);
+  return vram__onnx_few_out(m, s, &x);
+}
+
+/* A list that long is one of axes; longer ones are values. */
+static int vram__onnx_fold_fill(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, "value");
+  const vram_file_tensor *const t = a ? a->tensor : NULL;
+  vram__onnx_few x;
+  uint32_t i, n;
+  if (!vram__onnx_few_in(s, 0, &x) || x.count > 1 || !t || !t->ints || t->numel != 1)
+    return 0;
+  n = x.count ? (uint32_t)(x.v[0] < 0 || x.v[0] > VRAM__ONNX_FOLDED ? 0 : x.v[0]) : 1;
+  if (!n)
+    return 0;
+  x.ndim = x.count;
+  x.count = n;
+  x.dtype = t->dtype;
+  for (i = 0; i < n; i++)
+    x.v[i] = t->ints[0];
+  return vram__onnx_few_out(m, s, &x);
+}
+
+static const struct {
+  const char *name;
+  vram__onnx_map fold;
+} vram__onnx_folds[] = {
+    {"Add", vram__onnx_fold_two},
+    {"Sub", vram__onnx_fold_two},
+    {"Mul", vram__onnx_fold_two},
+    {"Div", vram__onnx_fold_two},
+    {"Mod", vram__onnx_fold_two},
+    {"Min", vram__onnx_fold_two},
+    {"Max", vram__onnx_fold_two},
+    {"Equal", vram__onnx_fold_two},
+    {"Less", vram__onnx_fold_two},
+    {"Greater", vram__onnx_fold_two},
+    {"LessOrEqual", vram__onnx_fold_two},
+    {"GreaterOrEqual", vram__onnx_fold_two},
+    {"And", vram__onnx_fold_two},
+    {"Or", vram__onnx_fold_two},
+    {"Where", vram__onnx_fold_where},
+    {"Not", vram__onnx_fold_one},
+    {"Neg", vram__onnx_fold_one},
+    {"Abs", vram__onnx_fold_one},
+    {"Cast", vram__onnx_fold_cast},
+    {"Shape", vram__onnx_fold_shape},
+    {"Size", vram__onnx_fold_size},
+    {"Concat", vram__onnx_fold_concat},
+    {"Gather", vram__onnx_fold_gather},
+    {"Slice", vram__onnx_fold_slice},
+    {"Squeeze", vram__onnx_fold_view},
+    {"Transpose", vram__onnx_fold_transpose},
+    {"Unsqueeze", vram__onnx_fold_view},
+    {"Reshape", vram__onnx_fold_view},
+    {"ReduceProd", vram__onnx_fold_reduce},
+    {"ReduceSum", vram__onnx_fold_reduce},
+    {"ConstantOfShape", vram__onnx_fold_fill},
+};
+
+/* 1: the node's result is known, and needs no line. */
+VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s) {
+  const size_t n = sizeof vram__onnx_folds / sizeof *vram__onnx_folds;
+  size_t i;
+  if (s->node->domain_len && !vram__text_is(s->node->domain, s->node->domain_len, "ai.onnx"))
+    return 0;
+  for (i = 0; i < n; i++)
+    if (vram__text_is(s->node->op, s->node->op_len, vram__onnx_folds[i].name))
+      return vram__onnx_folds[i].fold(m, s);
+  return 0;
+}
+
+/* >>convert/onnx_layer    ONNX operators with weights: convolutions, products, norms, pools, cells
+ */
+
+/* Keys for weights of another dtype than the model's. */
+static void vram__onnx_weight_dtype(vram__onnx_job *m, const vram__onnx_cell *w) {
+  if (vram__onnx_dtype(w) != m->dtype)
+    vram__draft_word(m->d, "dtype", vram_dtype_name(vram__onnx_dtype(w)));
+}
+
+/* ---- windows: of convolutions and pools ---- */
+
+typedef struct vram__onnx_window {
+  int64_t kernel[3], stride[3], dilation[3], begin[3], end[3];
+  uint32_t k; /* axes */
+} vram__onnx_window;
+
+static void vram__onnx_window_list(const vram__onnx_step *s, const char *name, uint32_t k,
+                                   int64_t *to) {
+  uint32_t n, i;
+  const int64_t *const v = vram__onnx_attr_ints(s, name, &n);
+  for (i = 0; v && n == k && i < k; i++)
+    to[i] = v[i];
+}
+
+/* auto_pad: as many as a result of ceil(size / stride) needs, the odd one where it says. */
+static void vram__onnx_window_same(const vram__onnx_step *s, const int64_t *size,
+                                   vram__onnx_window *w) {
+  uint32_t i;
+  if (!vram__onnx_attr_is(s, "auto_pad", "SAME_UPPER") &&
+      !vram__onnx_attr_is(s, "auto_pad", "SAME_LOWER"))
+    return;
+  for (i = 0; i < w->k; i++) {
+    const int64_t out = w->stride[i] > 0 ? vram__div_up(size[i], w->stride[i]) : 0;
+    int64_t pad = (out - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - size[i];
+    pad = pad < 0 ? 0 : pad;
+    w->begin[i] = w->end[i] = pad / 2;
+    if (vram__onnx_attr_is(s, "auto_pad", "SAME_UPPER"))
+      w->end[i] += pad % 2;
+    else
+      w->begin[i] += pad % 2;
+  }
+}
+
+/* Of x, whose first two axes are samples and channels; kernel: of the weights, NULL: an attribute.
+   0: of no 1 to 3 axes. */
+static int vram__onnx_window_read(vram__onnx_job *m, const vram__onnx_step *s, const vram_value *x,
+                                  const int64_t *kernel, vram__onnx_window *w) {
+  uint32_t i, n;
+  const int64_t *pads = vram__onnx_attr_ints(s, "pads", &n);
+  w->k = x->d->ndim - 2u;
+  if (x->d->ndim < 3 || x->d->ndim > 5)
+    return vram__onnx_refuse(m, "not 1 to 3 axes behind samples and channels");
+  for (i = 0; i < w->k; i++) {
+    w->stride[i] = w->dilation[i] = 1;
+    w->kernel[i] = kernel ? kernel[i] : 0;
+    w->begin[i] = pads && n == 2 * w->k ? pads[i] : 0;
+    w->end[i] = pads && n == 2 * w->k ? pads[w->k + i] : 0;
+  }
+  if (!kernel)
+    vram__onnx_window_list(s, "kernel_shape", w->k, w->kernel);
+  vram__onnx_window_list(s, "strides", w->k, w->stride);
+  vram__onnx_window_list(s, "dilations", w->k, w->dilation);
+  for (i = 0; i < w->k; i++)
+    if (!vram__dims_fit(1, w->kernel + i) || w->kernel[i] > 1 << 24 || w->dilation[i] > 1 << 24 ||
+        w->dilation[i] < 1 || w->stride[i] < 1 || w->stride[i] > 1 << 24)
+      return vram__onnx_refuse(m, "a size of its window is out of range");
+  vram__onnx_window_same(s, x->d->v + 2, w);
+  return 1;
+}
+
+/* x, or what a `pad` line makes of it where the sides differ. */
+static vram_value *vram__onnx_window_pad(vram__onnx_job *m, const vram__onnx_step *s, vram_value *x,
+                                         vram__onnx_window *w) {
+  int64_t pad[6];
+  uint32_t i, differs = 0;
+  for (i = 0; i < w->k; i++) {
+    differs |= w->begin[i] != w->end[i];
+    pad[2 * (w->k - 1 - i)] = w->begin[i];
+    pad[2 * (w->k - 1 - i) + 1] = w->end[i];
+  }
+  if (!differs)
+    return x;
+  for (i = 0; i < w->k; i++)
+    w->begin[i] = w->end[i] = 0;
+  vram__draft_op(m->d, VRAM_OP_pad);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "pad", pad, 2 * w->k);
+  return vram__onnx_between(m, s->out[0], "pad");
+}
+
+static int vram__onnx_any_above(const int64_t *v, uint32_t n, int64_t above) {
+  uint32_t i = 0;
+  while (i < n && v[i] <= above)
+    i++;
+  return i < n;
+}
+
+static void vram__onnx_window_keys(vram__onnx_job *m, const vram__onnx_window *w) {
+  vram__draft_axes(m->d, "kernel_size", w->kernel, w->k);
+  if (vram__onnx_any_above(w->stride, w->k, 1))
+    vram__draft_axes(m->d, "stride", w->stride, w->k);
+  if (vram__onnx_any_above(w->begin, w->k, 0))
+    vram__draft_axes(m->d, "padding", w->begin, w->k);
+  if (vram__onnx_any_above(w->dilation, w->k, 1))
+    vram__draft_axes(m->d, "dilation", w->dilation, w->k);
+}
+
+VRAM__FN int vram__onnx_map_conv(vram__onnx_job *m, vram__onnx_step *s) {
+  static const vram_op op[2][3] = {
+      {VRAM_OP_conv1d, VRAM_OP_conv2d, VRAM_OP_conv3d},
+      {VRAM_OP_conv_transpose1d, VRAM_OP_conv_transpose2d, VRAM_OP_conv_transpose3d}};
+  const int transposed = s->row->op == VRAM_OP_conv_transpose2d;
+  vram__onnx_cell *const w = vram__onnx_in(s, 1), *const b = vram__onnx_in(s, 2);
+  const int owned = vram__onnx_is_owned(w) && (!b || vram__onnx_is_owned(b));
+  const int64_t group = vram__onnx_attr_int(s, "group", 1);
+  int64_t size[VRAM_MAX_AXES], more[3] = {0, 0, 0};
+  vram_value *x = vram__onnx_take_in(m, s, 0),
+             *weight = owned || !w ? NULL : vram__onnx_take_in(m, s, 1),
+             *bias = owned || !b ? NULL : vram__onnx_take_in(m, s, 2);
+  vram__onnx_window window;
+  uint32_t ndim;
+  if (!x || !w || !vram__onnx_shape(w, &ndim, size) || (!owned && !weight))
+    return vram__onnx_refuse(m, "no input or weight");
+  if (ndim != x->d->ndim || !vram__onnx_window_read(m, s, x, size + 2, &window))
+    return vram__onnx_refuse(m, "a weight of another number of axes");
+  if (transposed &&
+      (vram__onnx_attr(s, "output_shape") || vram__onnx_attr_is(s, "auto_pad", "SAME_UPPER") ||
+       vram__onnx_attr_is(s, "auto_pad", "SAME_LOWER")))
+    return vram__onnx_refuse(m, "padding by the result's shape");
+  vram__onnx_window_list(s, "output_padding", window.k, more);
+  x = transposed ? x : vram__onnx_window_pad(m, s, x, &window);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, op[transposed][window.k - 1]);
+  vram__draft_in(m->d, x);
+  if (weight)
+    vram__draft_in(m->d, weight);
+  if (bias)
+    vram__draft_in(m->d, bias);
+  if (group < 1 || group > 1 << 24 || size[1] > VRAM_MAX_BYTES >> 26)
+    return vram__onnx_refuse(m, "groups out of range");
+  vram__draft_int(m->d, "out_channels", transposed ? size[1] * group : size[0]);
+  vram__onnx_window_keys(m, &window);
+  if (vram__onnx_any_above(more, window.k, 0))
+    vram__draft_axes(m->d, "output_padding", more, window.k);
+  if (group > 1)
+    vram__draft_int(m->d, "groups", group);
+  if (!b)
+    vram__draft_int(m->d, "bias", 0);
+  if (owned)
+    vram__onnx_weight_dtype(m, w);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- products ---- */
+
+/* The Add behind a product that adds a vector of so many, and nothing else uses the product: a
+   layer's bias. NULL: there is none. */
+static vram__onnx_step *vram__onnx_bias_of(const vram__onnx_step *s, int64_t features) {
+  const vram__onnx_cell *const y = s->out[0];
+  vram__onnx_step *const add = y->user;
+  const vram__onnx_cell *b;
+  if (y->uses != 1 || y->is_output || !add || add->nin != 2 || !add->nout || !add->out[0] ||
+      !vram__text_is(add->node->op, add->node->op_len, "Add"))
+    return NULL;
+  b = add->in[0] == y ? add->in[1] : add->in[0];
+  return b != y && vram__onnx_is_owned(b) && b->tensor->ndim == 1 && b->tensor->size[0] == features
+             ? add
+             : NULL;
+}
+
+/* linear, whose weight is this cell's and whose bias is `bias` or that of an Add behind it. */
+static int vram__onnx_linear(vram__onnx_job *m, vram__onnx_step *s, vram_value *x, int64_t features,
+                             int has_bias) {
+  vram__onnx_step *const add = has_bias ? NULL : vram__onnx_bias_of(s, features);
+  vram__draft_op(m->d, VRAM_OP_linear);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "out_features", features);
+  if (!has_bias && !add)
+    vram__draft_int(m->d, "bias", 0);
+  vram__onnx_weight_dtype(m, s->in[1]);
+  if (!add)
+    return vram__onnx_put(m, s->out[0]);
+  if (!vram__onnx_put(m, add->out[0]))
+    return 0;
+  add->done = m->d->run + 1;
+  return 1;
+}
+
+VRAM__FN int vram__onnx_map_matmul(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const w = vram__onnx_in(s, 1);
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  vram_value *y;
+  if (!x)
+    return 0;
+  if (vram__onnx_is_owned(w) && w->tensor->ndim == 2 && s->nout && s->out[0])
+    return vram__onnx_linear(m, s, x, w->tensor->size[1], 0);
+  y = vram__onnx_take_in(m, s, 1);
+  if (!y)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_matmul);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, y);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* Input i, transposed if the attribute says so. */
+static vram_value *vram__onnx_gemm_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i,
+                                      const char *attribute) {
+  vram_value *const v = vram__onnx_take_in(m, s, i);
+  if (!v || !vram__onnx_attr_int(s, attribute, 0))
+    return v;
+  vram__draft_op(m->d, VRAM_OP_t);
+  vram__draft_in(m->d, v);
+  return vram__onnx_between(m, s->out[0], i ? "b" : "a");
+}
+
+VRAM__FN int vram__onnx_map_gemm(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const w = vram__onnx_in(s, 1), *const c = vram__onnx_in(s, 2);
+  const int transposed = vram__onnx_attr_int(s, "transB", 0) != 0;
+  vram_value *a, *b, *more = NULL;
+  if (!s->nout || !s->out[0])
+    return vram__onnx_refuse(m, "no output");
+  if (vram__onnx_is_owned(w) && w->tensor->ndim == 2 && !vram__onnx_attr_int(s, "transA", 0)) {
+    const int64_t features = w->tensor->size[!transposed];
+    if (!c || (vram__onnx_is_owned(c) && c->tensor->ndim == 1 && c->tensor->size[0] == features)) {
+      a = vram__onnx_take_in(m, s, 0);
+      return a && vram__onnx_linear(m, s, a, features, c != NULL);
+    }
+  }
+  a = vram__onnx_gemm_in(m, s, 0, "transA");
+  b = a ? vram__onnx_gemm_in(m, s, 1, "transB") : NULL;
+  if (!b || (c && !(more = vram__onnx_take_in(m, s, 2))))
+    return 0;
+  vram__draft_op(m->d, c ? VRAM_OP_addmm : VRAM_OP_mm);
+  if (c)
+    vram__draft_in(m->d, more);
+  vram__draft_in(m->d, a);
+  vram__draft_in(m->d, b);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- pools ---- */
+
+VRAM__FN int vram__onnx_map_pool(vram__onnx_job *m, vram__onnx_step *s) {
+  static const vram_op op[2][3] = {{VRAM_OP_max_pool1d, VRAM_OP_max_pool2d, VRAM_OP_max_pool3d},
+                                   {VRAM_OP_avg_pool1d, VRAM_OP_avg_pool2d, VRAM_OP_avg_pool3d}};
+  const int average = s->row->op == VRAM_OP_avg_pool2d;
+  vram_value *x = vram__onnx_take_in(m, s, 0);
+  vram__onnx_window w;
+  if (!x || !s->nout || !s->out[0] || !vram__onnx_window_read(m, s, x, NULL, &w))
+    return 0;
+  if (s->nout > 1 && s->out[1])
+    return vram__onnx_refuse(m, "indices of the whole tensor");
+  x = vram__onnx_window_pad(m, s, x, &w);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, op[average][w.k - 1]);
+  vram__draft_in(m->d, x);
+  vram__draft_axes(m->d, "kernel_size", w.kernel, w.k);
+  vram__draft_axes(m->d, "stride", w.stride, w.k);
+  if (vram__onnx_any_above(w.begin, w.k, 0))
+    vram__draft_axes(m->d, "padding", w.begin, w.k);
+  if (vram__onnx_any_above(w.dilation, w.k, 1))
+    vram__draft_axes(m->d, "dilation", w.dilation, w.k);
+  if (vram__onnx_attr_int(s, "ceil_mode", 0))
+    vram__draft_int(m->d, "ceil_mode", 1);
+  if (average && !vram__onnx_attr_int(s, "count_include_pad", 0) &&
+      vram__onnx_any_above(w.begin, w.k, 0))
+    vram__draft_int(m->d, "count_include_pad", 0);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_global_pool(vram__onnx_job *m, vram__onnx_step *s) {
+  static const vram_op op[2][3] = {
+      {VRAM_OP_adaptive_max_pool1d, VRAM_OP_adaptive_max_pool2d, VRAM_OP_adaptive_max_pool3d},
+      {VRAM_OP_adaptive_avg_pool1d, VRAM_OP_adaptive_avg_pool2d, VRAM_OP_adaptive_avg_pool3d}};
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  if (x->d->ndim < 3 || x->d->ndim > 5)
+    return vram__onnx_refuse(m, "not 1 to 3 axes behind samples and channels");
+  vram__draft_op(m->d, op[s->row->op == VRAM_OP_adaptive_avg_pool2d][x->d->ndim - 3]);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "output_size", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- norms ---- */
+
+/* Weight and bias: 2 the line owns both, 1 they are its inputs, 0 an error. */
+static int vram__onnx_affine(vram__onnx_job *m, vram__onnx_step *s, vram_value *in[2]) {
+  uint32_t i;
+  in[0] = in[1] = NULL;
+  if (vram__onnx_is_owned(vram__onnx_in(s, 1)) &&
+      (!vram__onnx_in(s, 2) || vram__onnx_is_owned(vram__onnx_in(s, 2))))
+    return 2;
+  for (i = 0; i < 2; i++)
+    if (vram__onnx_in(s, i + 1) && !(in[i] = vram__onnx_take_in(m, s, i + 1)))
+      return 0;
+  return 1;
+}
+
+/* The line's inputs: x, and the weights that it does not own. */
+static void vram__onnx_norm_in(vram__onnx_job *m, vram_op op, vram_value *x, vram_value *in[2]) {
+  vram__draft_op(m->d, op);
+  vram__draft_in(m->d, x);
+  if (in[0])
+    vram__draft_in(m->d, in[0]);
+  if (in[0] && in[1])
+    vram__draft_in(m->d, in[1]);
+}
+
+VRAM__FN int vram__onnx_map_batch_norm(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *in[2];
+  const int owned = x ? vram__onnx_affine(m, s, in) : 0;
+  if (!owned)
+    return 0;
+  vram__onnx_norm_in(m, VRAM_OP_batch_norm, x, in);
+  if (owned == 2)
+    vram__onnx_weight_dtype(m, s->in[1]);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_instance_norm(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *in[2];
+  const int owned = x ? vram__onnx_affine(m, s, in) : 0;
+  if (owned != 2)
+    return owned ? vram__onnx_refuse(m, "weights that other nodes use, too") : 0;
+  vram__onnx_norm_in(m, VRAM_OP_instance_norm, x, in);
+  vram__draft_int(m->d, "affine", 1);
+  vram__onnx_weight_dtype(m, s->in[1]);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_group_norm(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *in[2];
+  const int owned = x ? vram__onnx_affine(m, s, in) : 0;
+  if (!owned)
+    return 0;
+  if (m->opset < 21)
+    return vram__onnx_refuse(m, "weights for groups instead of channels");
+  vram__onnx_norm_in(m, VRAM_OP_group_norm, x, in);
+  vram__draft_int(m->d, "num_groups", vram__onnx_attr_int(s, "num_groups", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_layer_norm(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *in[2];
+  const int owned = x ? vram__onnx_affine(m, s, in) : 0;
+  const int64_t axis = x ? vram__onnx_axis(vram__onnx_attr_int(s, "axis", -1), x->d->ndim) : -1;
+  if (!owned)
+    return 0;
+  if (axis < 0)
+    return vram__onnx_refuse(m, "an axis that the input has not");
+  vram__onnx_norm_in(m, s->row->op, x, in);
+  vram__draft_ints(m->d, "normalized_shape", x->d->v + axis, x->d->ndim - (uint32_t)axis);
+  if (owned == 2 && s->row->op == VRAM_OP_layer_norm && !vram__onnx_in(s, 2))
+    vram__draft_int(m->d, "bias", 0);
+  if (owned == 2)
+    vram__onnx_weight_dtype(m, s->in[1]);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_lrn(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_local_response_norm);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "size", vram__onnx_attr_int(s, "size", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- recurrent ---- */
+
+/* What ONNX calls Y, [time, directions, batch, hidden], of PyTorch's [time, batch, both]. */
+static int vram__onnx_rnn_result(vram__onnx_job *m, vram__onnx_step *s, vram_value *y,
+                                 int64_t directions) {
+  int64_t size[4], order[4] = {0, 2, 1, 3};
+  vram_value *apart;
+  size[0] = y->d->v[0];
+  size[1] = y->d->v[1];
+  size[2] = directions;
+  size[3] = y->d->v[2] / directions;
+  vram__draft_op(m->d, VRAM_OP_reshape);
+  vram__draft_in(m->d, y);
+  vram__draft_shape(m->d, size, 4);
+  apart = vram__onnx_between(m, s->out[0], "apart");
+  if (!apart)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_permute);
+  vram__draft_in(m->d, apart);
+  vram__draft_ints(m->d, "dims", order, 4);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_rnn(vram__onnx_job *m, vram__onnx_step *s) {
+  static const char *const part[3] = {".rnn", ".hidden", ".cell"};
+  const uint32_t count = s->row->op == VRAM_OP_lstm ? 3 : 2;
+  const int64_t both = vram__onnx_attr_is(s, "direction", "bidirectional") ? 2 : 1;
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  const vram__onnx_cell *const b = vram__onnx_in(s, 3);
+  char names[3 * (VRAM_MAX_NAME + 2)], text[VRAM_MAX_NAME];
+  vram_node *n;
+  uint32_t i, len = 0;
+  if (!x || !s->nout)
+    return 0;
+  if (x->d->ndim != 3 || vram__onnx_attr_int(s, "layout", 0) ||
+      !vram__onnx_is_owned(vram__onnx_in(s, 1)) || !vram__onnx_is_owned(vram__onnx_in(s, 2)) ||
+      (b && !vram__onnx_is_owned(b)))
+    return vram__onnx_refuse(m, "weights or a layout that no line has");
+  for (i = 0; i < count; i++) {
+    const vram__onnx_cell *const out = i < s->nout && s->out[i] ? s->out[i] : s->out[0];
+    const char *label;
+    uint32_t k = 0;
+    if (!out)
+      return vram__onnx_refuse(m, "no output");
+    vram__text_put(text, sizeof text, &k, out->name, out->len < 200 ? out->len : 200);
+    vram__text_puts(text, sizeof text, &k, part[i]);
+    label = vram__draft_label(m->d, text, k);
+    if (!label)
+      return 0;
+    vram__text_puts(names, sizeof names, &len, i ? "," : "");
+    vram__text_puts(names, sizeof names, &len, label);
+  }
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "hidden_size", vram__onnx_attr_int(s, "hidden_size", 0));
+  if (!b)
+    vram__draft_int(m->d, "bias", 0);
+  if (both == 2)
+    vram__draft_int(m->d, "bidirectional", 1);
+  n = vram__draft_node(m->d, names, NULL);
+  for (i = 1; n && i < count && i < s->nout; i++)
+    if (s->out[i])
+      s->out[i]->value = vram_node_output(n, i);
+  return n && (!s->out[0] || vram__onnx_rnn_result(m, s, vram_node_output(n, 0), both));
+}
+
+/* >>convert/onnx_point    ONNX operators that go over elements: activations, arithmetic, reductions
+ */
+
+VRAM__FN int vram__onnx_map_unary(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_gelu(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_gelu);
+  vram__draft_in(m->d, x);
+  if (vram__onnx_attr_is(s, "approximate", "tanh"))
+    vram__draft_word(m->d, "approximate", "tanh");
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_dropout(vram__onnx_job *m, vram__onnx_step *s) {
+  if (s->nout > 1 && s->out[1] && s->out[1]->uses)
+    return vram__onnx_refuse(m, "a mask that is used");
+  return vram__onnx_map_unary(m, s);
+}
+
+/* The bounds where they are known. */
+static void vram__onnx_bound(vram__onnx_job *m, const vram__onnx_step *s, const char *key,
+                             uint32_t i) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, key);
+  const vram__onnx_cell *const c = vram__onnx_in(s, i);
+  if (a && a->kind == VRAM_ATTRIBUTE_FLOAT)
+    vram__draft_real(m->d, key, (double)a->f);
+  else if (c && c->tensor && c->tensor->reals)
+    vram__draft_real(m->d, key, c->tensor->reals[0]);
+}
+
+VRAM__FN int vram__onnx_map_clip(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_clamp);
+  vram__draft_in(m->d, x);
+  vram__onnx_bound(m, s, "min", 1);
+  vram__onnx_bound(m, s, "max", 2);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_prelu(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const w = vram__onnx_in(s, 1);
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x || !w)
+    return 0;
+  if (!vram__onnx_is_owned(w))
+    return vram__onnx_refuse(m, "a slope that other nodes use, too");
+  vram__draft_op(m->d, VRAM_OP_prelu);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "num_parameters", (int64_t)w->tensor->numel);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- two tensors, or one and a number ---- */
+
+/* Of two constants of one element the second is the number. A number in front of a power or of a
+   comparison is another op in PyTorch, which takes as much. */
+VRAM__FN int vram__onnx_map_binary(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const a = vram__onnx_in(s, 0), *const b = vram__onnx_in(s, 1);
+  const int logical = s->row->op == VRAM_OP_logical_and || s->row->op == VRAM_OP_logical_or;
+  const int number = !a || !b || logical       ? -1
+                     : vram__onnx_is_single(b) ? 1
+                     : vram__onnx_is_single(a) ? 0
+                                               : -1;
+  vram_value *x, *y = NULL;
+  x = vram__onnx_take_in(m, s, number == 0);
+  if (x && number < 0)
+    y = vram__onnx_take_in(m, s, 1);
+  if (!x || (number < 0 && !y))
+    return 0;
+  if (number == 0 && s->row->op == VRAM_OP_pow) {
+    vram__draft_op(m->d, VRAM_OP_rpow);
+    vram__draft_in(m->d, x);
+    return vram__onnx_put(m, s->out[0]);
+  }
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  if (y)
+    vram__draft_in(m->d, y);
+  else
+    vram__draft_int(m->d, "scalar", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* Of any number of inputs: two at a time. */
+VRAM__FN int vram__onnx_map_variadic(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *sum = vram__onnx_take_in(m, s, 0), *x;
+  uint32_t i;
+  if (sum && s->nin == 1)
+    return vram__onnx_pass(m, s, s->in[0]);
+  for (i = 1; sum && i < s->nin; i++) {
+    x = vram__onnx_take_in(m, s, i);
+    if (!x)
+      return 0;
+    vram__draft_op(m->d, s->row->op);
+    vram__draft_in(m->d, sum);
+    vram__draft_in(m->d, x);
+    if (i + 1 == s->nin)
+      return vram__onnx_put(m, s->out[0]);
+    sum = vram__onnx_between(m, s->out[0], "part");
+  }
+  return 0;
+}
+
+VRAM__FN int vram__onnx_map_where(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const a = vram__onnx_in(s, 1), *const b = vram__onnx_in(s, 2);
+  vram_value *in[3];
+  uint32_t i, left = 0;
+  if (!a || !b)
+    return vram__onnx_refuse(m, "not three inputs");
+  if (vram__onnx_is_single(b))
+    left = 2;
+  else if (vram__onnx_is_single(a))
+    left = 1;
+  for (i = 0; i < 3; i++) {
+    in[i] = left && i == left ? NULL : vram__onnx_take_in(m, s, i);
+    if (!in[i] && i != left)
+      return 0;
+  }
+  if (!in[0])
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_where);
+  for (i = 0; i < 3; i++)
+    if (in[i])
+      vram__draft_in(m->d, in[i]);
+  if (left)
+    vram__draft_int(m->d, "scalar", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* PyTorch's isnan(x) is x != x. */
+VRAM__FN int vram__onnx_map_is_nan(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_ne);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, x);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- dtypes ---- */
+
+static int vram__onnx_to(vram__onnx_job *m, vram__onnx_step *s, vram_dtype to) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  if (to <= VRAM_DTYPE_NONE || to >= VRAM_DTYPE_COUNT)
+    return vram__onnx_refuse(m, "a type without a size");
+  vram__draft_op(m->d, VRAM_OP_to);
+  vram__draft_in(m->d, x);
+  vram__draft_word(m->d, "dtype", vram_dtype_name(to));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_cast(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram__onnx_cell *const like = vram__onnx_in(s, 1);
+  if (s->row->op == VRAM_OP_type_as)
+    return vram__onnx_to(m, s, like ? vram__onnx_dtype(like) : VRAM_DTYPE_NONE);
+  return vram__onnx_to(m, s, vram_dtype_from_onnx_id(vram__onnx_attr_int(s, "to", 0)));
+}
+
+/* To the zero point's type, from it to that of the scale. */
+VRAM__FN int vram__onnx_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
+  const int back = vram__text_is(s->node->op, s->node->op_len, "DequantizeLinear");
+  const vram__onnx_cell *const scale = vram__onnx_in(s, 1), *const zero = vram__onnx_in(s, 2);
+  const int64_t asked = vram__onnx_attr_int(s, "output_dtype", 0);
+  if (back)
+    return vram__onnx_to(m, s, scale ? vram__onnx_dtype(scale) : VRAM_DTYPE_NONE);
+  if (asked)
+    return vram__onnx_to(m, s, vram_dtype_from_onnx_id(asked));
+  return vram__onnx_to(m, s, zero ? vram__onnx_dtype(zero) : VRAM_U8);
+}
+
+/* ---- reductions ---- */
+
+VRAM__FN int vram__onnx_map_reduce(vram__onnx_job *m, vram__onnx_step *s) {
+  uint32_t n, i;
+  const int64_t *const axes = vram__onnx_list(m, s, "axes", 1, &n);
+  const int keeps = vram__onnx_attr_int(s, "keepdims", 1) != 0;
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t dim[VRAM_MAX_AXES];
+  if (!x)
+    return 0;
+  if (m->unknown || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "axes that are not known");
+  if (!n && vram__onnx_attr_int(s, "noop_with_empty_axes", 0))
+    return vram__onnx_pass(m, s, s->in[0]);
+  for (i = 0; i < n; i++)
+    dim[i] = vram__onnx_axis(axes[i], x->d->ndim);
+  if (!n)
+    for (; n < x->d->ndim; n++)
+      dim[n] = n;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  if (n)
+    vram__draft_ints(m->d, "dim", dim, n);
+  if (keeps && n)
+    vram__draft_int(m->d, "keepdim", 1);
+  if (vram__text_is(s->node->op, s->node->op_len, "ReduceL1"))
+    vram__draft_int(m->d, "p", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_arg(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 0));
+  if (vram__onnx_attr_int(s, "keepdims", 1))
+    vram__draft_int(m->d, "keepdim", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* Older opsets go over all axes from the one on; the result is as large. */
+VRAM__FN int vram__onnx_map_softmax(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(
+      m->d, "dim",
+      vram__onnx_axis(vram__onnx_attr_int(s, "axis", m->opset < 13 ? 1 : -1), x->d->ndim));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_cumsum(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  uint32_t n;
+  const int64_t *const axis = vram__onnx_list(m, s, "", 1, &n);
+  if (!x || !axis || n != 1)
+    return vram__onnx_refuse(m, "an axis that is not known");
+  vram__draft_op(m->d, VRAM_OP_cumsum);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "dim", *axis);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_topk(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  const char *const begin = "topk";
+  char names[2 * VRAM_MAX_NAME + 2];
+  uint32_t n, i, len = 0;
+  const int64_t *const k = vram__onnx_list(m, s, "", 1, &n);
+  const int64_t count = k && n == 1 ? *k : vram__onnx_attr_int(s, "k", -1);
+  vram_node *node;
+  if (!x)
+    return 0;
+  if (count < 0)
+    return vram__onnx_refuse(m, "a count that is not known");
+  for (i = 0; i < 2; i++) {
+    vram__onnx_cell *const out = i < s->nout ? s->out[i] : NULL;
+    const char *const label =
+        out ? vram__draft_label(m->d, out->name, out->len) : vram__draft_label(m->d, begin, 4);
+    if (!label)
+      return 0;
+    vram__text_puts(names, sizeof names, &len, i ? "," : "");
+    vram__text_puts(names, sizeof names, &len, label);
+  }
+  vram__draft_op(m->d, VRAM_OP_topk);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "k", count);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", -1));
+  node = vram__draft_node(m->d, names, NULL);
+  for (i = 0; node && i < 2 && i < s->nout; i++)
+    if (s->out[i])
+      s->out[i]->value = vram_node_output(node, i);
+  return node != NULL;
+}
+
+VRAM__FN int vram__onnx_map_trilu(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, vram__onnx_attr_int(s, "upper", 1) ? VRAM_OP_triu : VRAM_OP_tril);
+  vram__draft_in(m->d, x);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_einsum(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, "equation");
+  vram_value *in[8];
+  char text[64];
+  uint32_t i, n = 0;
+  for (i = 0; i < s->nin && i < 8; i++)
+    if (!(in[i] = vram__onnx_take_in(m, s, i)))
+      return 0;
+  if (!a || a->kind != VRAM_ATTRIBUTE_TEXT || s->nin > 8 || a->count > 60)
+    return vram__onnx_refuse(m, "no equation, or a long one");
+  for (i = 0; i < a->count; i++)
+    if (a->text[i] != ' ')
+      vram__text_put(text, sizeof text, &n, a->text + i, 1);
+  text[n] = 0;
+  vram__draft_op(m->d, VRAM_OP_einsum);
+  for (i = 0; i < s->nin; i++)
+    vram__draft_in(m->d, in[i]);
+  vram__draft_word(m->d, "equation", text);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* >>convert/onnx_shape    ONNX operators that move elements: views, slices, tables, sizes */
+
+VRAM__FN int vram__onnx_map_identity(vram__onnx_job *m, vram__onnx_step *s) {
+  return vram__onnx_pass(m, s, vram__onnx_in(s, 0));
+}
+
+static int vram__onnx_reshape(vram__onnx_job *m, vram__onnx_step *s, vram_value *x,
+                              const int64_t *size, uint32_t n) {
+  vram__draft_op(m->d, VRAM_OP_reshape);
+  vram__draft_in(m->d, x);
+  vram__draft_shape(m->d, size, n);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_reshape(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t size[VRAM_MAX_AXES];
+  uint64_t rest = 1;
+  uint32_t n, i, open = VRAM_MAX_AXES;
+  const int64_t *const to = vram__onnx_list(m, s, "shape", 1, &n);
+  if (!x)
+    return 0;
+  if (!to || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "a shape that is not known");
+  for (i = 0; i < n; i++) {
+    size[i] = to[i];
+    if (!to[i] && !vram__onnx_attr_int(s, "allowzero", 0) && i < x->d->ndim)
+      size[i] = x->d->v[i];
+    if (size[i] == -1)
+      open = i;
+    else
+      rest = vram__product_or_overflow(rest, size[i] < 0 ? 0 : (uint64_t)size[i]);
+  }
+  if (open < n && rest && rest != VRAM_OVERFLOW && x->d->numel % rest == 0)
+    size[open] = (int64_t)(x->d->numel / rest);
+  return vram__onnx_reshape(m, s, x, size, n);
+}
+
+VRAM__FN int vram__onnx_map_flatten(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t axis = vram__onnx_attr_int(s, "axis", 1), size[2] = {1, 1};
+  uint32_t i;
+  if (!x)
+    return 0;
+  axis += axis < 0 ? x->d->ndim : 0;
+  for (i = 0; i < x->d->ndim; i++)
+    size[(int64_t)i >= axis] *= x->d->v[i]; /* the whole fits, and so does each part */
+  if (axis != 1 || x->d->ndim < 2)
+    return vram__onnx_reshape(m, s, x, size, 2);
+  vram__draft_op(m->d, VRAM_OP_flatten);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "start_dim", 1);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_transpose(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t order[VRAM_MAX_AXES];
+  uint32_t n, i;
+  const int64_t *const perm = vram__onnx_attr_ints(s, "perm", &n);
+  if (!x)
+    return 0;
+  for (i = 0; i < x->d->ndim; i++)
+    order[i] = x->d->ndim - 1 - i;
+  vram__draft_op(m->d, VRAM_OP_permute);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "dims", perm ? perm : order, perm ? n : x->d->ndim);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_squeeze(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t axis[VRAM_MAX_AXES];
+  uint32_t n, i;
+  const int64_t *const axes = vram__onnx_list(m, s, "axes", 1, &n);
+  if (!x)
+    return 0;
+  if (m->unknown || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "axes that are not known");
+  for (i = 0; i < n; i++)
+    axis[i] = vram__onnx_axis(axes[i], x->d->ndim);
+  vram__draft_op(m->d, VRAM_OP_squeeze);
+  vram__draft_in(m->d, x);
+  if (n)
+    vram__draft_ints(m->d, "dim", axis, n);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* One line for each axis, the lowest first. */
+VRAM__FN int vram__onnx_map_unsqueeze(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *x = vram__onnx_take_in(m, s, 0);
+  uint32_t n, i, k, wanted = 0;
+  const int64_t *const axes = vram__onnx_list(m, s, "axes", 1, &n);
+  if (!x)
+    return 0;
+  if (!axes || !n || n + x->d->ndim > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "axes that are not known, or too many");
+  for (i = 0, k = n + x->d->ndim; i < n; i++) {
+    const int64_t a = vram__onnx_axis(axes[i], k);
+    if (a < 0 || wanted >> a & 1)
+      return vram__onnx_refuse(m, "an axis that is not there, or twice");
+    wanted |= 1u << a;
+  }
+  for (k = 0; x; k++) {
+    if (!(wanted >> k & 1))
+      continue;
+    vram__draft_op(m->d, VRAM_OP_unsqueeze);
+    vram__draft_in(m->d, x);
+    vram__draft_int(m->d, "dim", k);
+    if (!--n)
+      return vram__onnx_put(m, s->out[0]);
+    x = vram__onnx_between(m, s->out[0], "part");
+  }
+  return 0;
+}
+
+VRAM__FN int vram__onnx_map_concat(vram__onnx_job *m, vram__onnx_step *s) {
+  uint32_t i;
+  for (i = 0; i < s->nin; i++)
+    if (!vram__onnx_take_in(m, s, i))
+      return 0;
+  vram__draft_op(m->d, VRAM_OP_cat);
+  for (i = 0; i < s->nin; i++)
+    vram__draft_in(m->d, s->in[i]->value);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 1));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* The names of a node's outputs in d->names; 0: an error. */
+static int vram__onnx_split_names(vram__onnx_job *m, vram__onnx_step *s, char *to, uint32_t cap) {
+  uint32_t i, n = 0;
+  for (i = 0; i < s->nout; i++) {
+    vram__onnx_cell *const out = s->out[i];
+    const char *const label =
+        out ? vram__draft_label(m->d, out->name, out->len) : vram__draft_label(m->d, "unused", 6);
+    if (!label || n + vram__text_len(label) + 2 > cap)
+      return vram__onnx_refuse(m, "too many outputs");
+    vram__text_puts(to, cap, &n, i ? "," : "");
+    vram__text_puts(to, cap, &n, label);
+  }
+  return s->nout != 0;
+}
+
+VRAM__FN int vram__onnx_map_split(vram__onnx_job *m, vram__onnx_step *s) {
+  enum { ROOM = 16384 };
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t size[VRAM__ONNX_KEPT], axis;
+  uint32_t n, i;
+  const int64_t *const split = vram__onnx_list(m, s, "split", 1, &n);
+  char *names;
+  vram_node *node;
+  if (!x)
+    return 0;
+  axis = vram__onnx_axis(vram__onnx_attr_int(s, "axis", 0), x->d->ndim);
+  if (axis < 0 || m->unknown || !s->nout || s->nout > VRAM__ONNX_KEPT || (split && n != s->nout))
+    return vram__onnx_refuse(m, "parts that are not known, or more than 64");
+  for (i = 0; i < s->nout; i++) {
+    const int64_t each = vram__div_up(x->d->v[axis], s->nout), left = x->d->v[axis] - i * each;
+    size[i] = split ? split[i] : left < each ? left : each;
+  }
+  names = (char *)vram__draft_take(m->d, ROOM);
+  if (!names || !vram__onnx_split_names(m, s, names, ROOM))
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_split);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "split_size_or_sections", size, s->nout);
+  vram__draft_int(m->d, "dim", axis);
+  node = vram__draft_node(m->d, names, NULL);
+  for (i = 0; node && i < s->nout; i++)
+    if (s->out[i])
+      s->out[i]->value = vram_node_output(node, i);
+  return node != NULL;
+}
+
+/* ---- slices ---- */
+
+typedef struct vram__onnx_cuts { /* of a Slice */
+  const int64_t *start, *end, *axis, *step;
+  uint32_t n;
+} vram__onnx_cuts;
+
+static int vram__onnx_cuts_read(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cuts *c) {
+  uint32_t ends, axes, steps, unknown;
+  c->start = vram__onnx_list(m, s, "starts", 1, &c->n);
+  c->end = vram__onnx_list(m, s, "ends", 2, &ends);
+  c->axis = vram__onnx_list(m, s, "axes", 3, &axes);
+  unknown = m->unknown;
+  c->step = vram__onnx_list(m, s, "steps", 4, &steps);
+  if (!c->start || !c->end || ends != c->n || (c->axis && axes != c->n) ||
+      (c->step && steps != c->n) || unknown || m->unknown)
+    return vram__onnx_refuse(m, "places that are not known");
+  return 1;
+}
+
+/* A place within 0 and size, from the end if it is negative. */
+static int64_t vram__onnx_place(int64_t at, int64_t size) {
+  at = at < 0 ? (at < -size ? 0 : at + size) : at;
+  return at > size ? size : at;
+}
+
+VRAM__FN int vram__onnx_map_slice(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *x = vram__onnx_take_in(m, s, 0);
+  vram__onnx_cuts c;
+  uint32_t i;
+  if (!x || !vram__onnx_cuts_read(m, s, &c))
+    return 0;
+  if (!c.n)
+    return vram__onnx_pass(m, s, s->in[0]);
+  for (i = 0; x && i < c.n; i++) {
+    const int64_t step = c.step ? c.step[i] : 1,
+                  axis = vram__onnx_axis(c.axis ? c.axis[i] : i, x->d->ndim);
+    int64_t size, start, end;
+    if (axis < 0 || step < 1)
+      return vram__onnx_refuse(m, "an axis that is not there, or a step backwards");
+    size = x->d->v[axis];
+    start = vram__onnx_place(c.start[i], size);
+    end = vram__onnx_place(c.end[i], size);
+    vram__draft_op(m->d, VRAM_OP_slice);
+    vram__draft_in(m->d, x);
+    vram__draft_int(m->d, "dim", axis);
+    if (start)
+      vram__draft_int(m->d, "start", start);
+    if (end != size)
+      vram__draft_int(m->d, "end", end);
+    if (step != 1)
+      vram__draft_int(m->d, "step", step);
+    if (i + 1 == c.n)
+      return vram__onnx_put(m, s->out[0]);
+    x = vram__onnx_between(m, s->out[0], "part");
+  }
+  return 0;
+}
+
+/* ---- tables ---- */
+
+/* A table of rows: embedding, which owns it, or takes it where other nodes use it, too. */
+static int vram__onnx_embedding(vram__onnx_job *m, vram__onnx_step *s, vram_value *at) {
+  vram__onnx_cell *const w = s->in[0];
+  vram_value *const table = vram__onnx_is_owned(w) ? NULL : vram__onnx_take_in(m, s, 0);
+  if (!table && !vram__onnx_is_owned(w))
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_embedding);
+  vram__draft_in(m->d, at);
+  if (table)
+    vram__draft_in(m->d, table);
+  vram__draft_int(m->d, "num_embeddings", w->tensor->size[0]);
+  vram__draft_int(m->d, "embedding_dim", w->tensor->size[1]);
+  if (!table && w->tensor->dtype != m->dtype)
+    vram__draft_word(m->d, "dtype", vram_dtype_name(w->tensor->dtype));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_gather(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const w = vram__onnx_in(s, 0), *const i = vram__onnx_in(s, 1);
+  const int64_t asked = vram__onnx_attr_int(s, "axis", 0), *k;
+  int64_t size[VRAM_MAX_AXES], axis;
+  vram_value *x, *at;
+  uint32_t n, ndim;
+  if (!w || !i || !vram__onnx_shape(w, &ndim, size))
+    return vram__onnx_refuse(m, "no input");
+  axis = vram__onnx_axis(asked, ndim);
+  if (axis < 0)
+    return vram__onnx_refuse(m, "an axis that is not there");
+  k = vram__onnx_known(i, &n);
+  if (k && !(i->tensor ? i->tensor->ndim : i->ints_ndim)) {
+    x = vram__onnx_take_in(m, s, 0);
+    if (!x)
+      return 0;
+    vram__draft_op(m->d, VRAM_OP_select);
+    vram__draft_in(m->d, x);
+    vram__draft_int(m->d, "dim", axis);
+    vram__draft_int(m->d, "index", *k < 0 ? *k + size[axis] : *k);
+    return vram__onnx_put(m, s->out[0]);
+  }
+  at = vram__onnx_take_in(m, s, 1);
+  if (!at)
+    return 0;
+  if (!axis && w->tensor && ndim == 2 && vram__kind_rank(w->tensor->dtype) == 2)
+    return vram__onnx_embedding(m, s, at);
+  x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, at->d->ndim == 1 ? VRAM_OP_index_select : VRAM_OP_index);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, at);
+  vram__draft_int(m->d, "dim", axis);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_gather_elements(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0), *const at = vram__onnx_take_in(m, s, 1);
+  if (!x || !at)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_gather);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, at);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_scatter(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *in[3];
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    if (!(in[i] = vram__onnx_take_in(m, s, i)))
+      return 0;
+  vram__draft_op(m->d, VRAM_OP_scatter);
+  for (i = 0; i < 3; i++)
+    vram__draft_in(m->d, in[i]);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* As large as its first input, and a copy of it. */
+VRAM__FN int vram__onnx_map_scatter_nd(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *in[3];
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    if (!(in[i] = vram__onnx_take_in(m, s, i)))
+      return 0;
+  vram__draft_op(m->d, VRAM_OP_custom);
+  for (i = 0; i < 3; i++)
+    vram__draft_in(m->d, in[i]);
+  vram__draft_shape(m->d, in[0]->d->v, in[0]->d->ndim);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* ---- sizes ---- */
+
+VRAM__FN int vram__onnx_map_expand(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t n, i, ndim;
+  const int64_t *const to = vram__onnx_list(m, s, "", 1, &n);
+  if (!x)
+    return 0;
+  if (!to || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "a shape that is not known");
+  ndim = n > x->d->ndim ? n : x->d->ndim;
+  for (i = 1; i <= ndim; i++) { /* from the last axis on */
+    const int64_t a = i <= x->d->ndim ? x->d->v[x->d->ndim - i] : 1, b = i <= n ? to[n - i] : 1;
+    size[ndim - i] = b == 1 || b == -1 ? a : b;
+  }
+  vram__draft_op(m->d, VRAM_OP_expand);
+  vram__draft_in(m->d, x);
+  vram__draft_shape(m->d, size, ndim);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_tile(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  uint32_t n;
+  const int64_t *const times = vram__onnx_list(m, s, "", 1, &n);
+  if (!x)
+    return 0;
+  if (!times || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "repeats that are not known");
+  vram__draft_op(m->d, VRAM_OP_repeat);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "repeats", times, n);
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* F.pad names the last axis first, and leaves the first ones out. */
+VRAM__FN int vram__onnx_map_pad(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t pad[2 * VRAM_MAX_AXES];
+  uint32_t n, axes, i, k = 0;
+  const int64_t *const v = vram__onnx_list(m, s, "pads", 1, &n), *const axis = vram__onnx_list(
+                                                                     m, s, "axes", 3, &axes);
+  if (!x)
+    return 0;
+  if (!v || m->unknown || n != 2 * (axis ? axes : x->d->ndim))
+    return vram__onnx_refuse(m, "pads that are not known");
+  vram__memory_zero(pad, sizeof pad);
+  for (i = 0; i < n / 2; i++) {
+    const int64_t a = vram__onnx_axis(axis ? axis[i] : i, x->d->ndim);
+    uint32_t at;
+    if (a < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+    at = x->d->ndim - 1 - (uint32_t)a;
+    pad[2 * at] = v[i];
+    pad[2 * at + 1] = v[n / 2 + i];
+    if ((v[i] || v[n / 2 + i]) && k < at + 1)
+      k = at + 1;
+  }
+  if (!k)
+    return vram__onnx_pass(m, s, s->in[0]);
+  vram__draft_op(m->d, VRAM_OP_pad);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "pad", pad, 2 * k);
+  if (vram__onnx_attr_is(s, "mode", "reflect"))
+    vram__draft_word(m->d, "mode", "reflect");
+  else if (vram__onnx_attr_is(s, "mode", "edge"))
+    vram__draft_word(m->d, "mode", "replicate");
+  else if (vram__onnx_attr_is(s, "mode", "wrap"))
+    vram__draft_word(m->d, "mode", "circular");
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* What a Resize gives: sizes, or scales of them. 0: neither is known. */
+static int vram__onnx_resize_sizes(const vram__onnx_step *s, const vram_value *x, int64_t *size) {
+  const int old = vram__text_is(s->node->op, s->node->op_len, "Upsample") || s->nin < 3;
+  const vram__onnx_cell *const scales = vram__onnx_in(s, old ? 1 : 2), *const sizes =
+                                                                           vram__onnx_in(s, 3);
+  uint32_t n = 0, i;
+  const int64_t *const to = sizes ? vram__onnx_known(sizes, &n) : NULL;
+  if (vram__onnx_attr(s, "axes"))
+    return 0;
+  for (i = 0; i < x->d->ndim; i++) {
+    if (to && n == x->d->ndim)
+      size[i] = to[i];
+    else if (scales && scales->tensor && scales->tensor->reals &&
+             scales->tensor->numel == x->d->ndim && scales->tensor->reals[i] > 0 &&
+             scales->tensor->reals[i] < 1e6 && x->d->v[i] < INT64_C(1) << 32)
+      size[i] = (int64_t)((double)x->d->v[i] * scales->tensor->reals[i]);
+    else
+      return 0;
+  }
+  return 1;
+}
+
+VRAM__FN int vram__onnx_map_resize(vram__onnx_job *m, vram__onnx_step *s) {
+  static const char *const mode[] = {"linear", "bilinear", "trilinear"};
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  int64_t size[VRAM_MAX_AXES];
+  if (!x)
+    return 0;
+  if (x->d->ndim < 3 || x->d->ndim > 5 || !vram__onnx_resize_sizes(s, x, size) ||
+      size[0] != x->d->v[0] || size[1] != x->d->v[1])
+    return vram__onnx_refuse(m, "sizes that are not known, or of samples and channels");
+  vram__draft_op(m->d, VRAM_OP_interpolate);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "size", size + 2, x->d->ndim - 2u);
+  if (vram__onnx_attr_is(s, "mode", "linear"))
+    vram__draft_word(m->d, "mode", mode[x->d->ndim - 3]);
+  else if (vram__onnx_attr_is(s, "mode", "cubic"))
+    vram__draft_word(m->d, "mode", "bicubic");
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_range(vram__onnx_job *m, vram__onnx_step *s) {
+  int64_t at[3], count;
+  uint32_t i, n;
+  for (i = 0; i < 3; i++) {
+    const vram__onnx_cell *const c = vram__onnx_in(s, i);
+    const int64_t *const v = c ? vram__onnx_known(c, &n) : NULL;
+    if (!v || n != 1 || *v < -(INT64_C(1) << 40) || *v > INT64_C(1) << 40)
+      return vram__onnx_refuse(m, "bounds that are not known");
+    at[i] = *v;
+  }
+  if (!at[2])
+    return vram__onnx_refuse(m, "a step of 0");
+  count = at[2] > 0 ? vram__div_up(at[1] - at[0], at[2]) : vram__div_up(at[0] - at[1], -at[2]);
+  count = count < 0 ? 0 : count;
+  vram__draft_op(m->d, VRAM_OP_arange);
+  vram__draft_shape(m->d, &count, 1);
+  vram__draft_word(m->d, "dtype", vram_dtype_name(vram__onnx_dtype(s->in[0])));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_constant_of_shape(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_file_attribute *const a = vram__onnx_attr(s, "value");
+  uint32_t n;
+  const int64_t *const size = vram__onnx_list(m, s, "", 0, &n);
+  const vram_dtype dtype = a && a->tensor ? a->tensor->dtype : VRAM_F32;
+  if (!size || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "a shape that is not known");
+  vram__draft_op(m->d, VRAM_OP_full);
+  vram__draft_shape(m->d, size, n);
+  if (dtype != m->dtype)
+    vram__draft_word(m->d, "dtype", vram_dtype_name(dtype));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+VRAM__FN int vram__onnx_map_shuffle(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, s->row->op == VRAM_OP_pixel_shuffle ? "upscale_factor" : "downscale_factor",
+                  vram__onnx_attr_int(s, "blocksize", 0));
+  return vram__onnx_put(m, s->out[0]);
+}
+
+/* >>convert/onnx_rows    a row of each ONNX operator that has a word */
+
+#define VRAM__ROW_OF(name, map, op)                                                                \
+  { name, vram__onnx_map_##map, VRAM_OP_##op }
+static const vram__onnx_row vram__onnx_rows[] = {
+    VRAM__ROW_OF("Abs", unary, abs),
+    VRAM__ROW_OF("Acos", unary, acos),
+    VRAM__ROW_OF("Add", binary, add),
+    VRAM__ROW_OF("And", binary, logical_and),
+    VRAM__ROW_OF("ArgMax", arg, argmax),
+    VRAM__ROW_OF("ArgMin", arg, argmin),
+    VRAM__ROW_OF("Asin", unary, asin),
+    VRAM__ROW_OF("Asinh", unary, asinh),
+    VRAM__ROW_OF("Atan", unary, atan),
+    VRAM__ROW_OF("Atanh", unary, atanh),
+    VRAM__ROW_OF("AveragePool", pool, avg_pool2d),
+    VRAM__ROW_OF("BatchNormalization", batch_norm, batch_norm),
+    VRAM__ROW_OF("Cast", cast, to),
+    VRAM__ROW_OF("CastLike", cast, type_as),
+    VRAM__ROW_OF("Ceil", unary, round),
+    VRAM__ROW_OF("Celu", unary, celu),
+    VRAM__ROW_OF("Clip", clip, clamp),
+    VRAM__ROW_OF("Concat", concat, cat),
+    VRAM__ROW_OF("ConstantOfShape", constant_of_shape, full),
+    VRAM__ROW_OF("Conv", conv, conv2d),
+    VRAM__ROW_OF("ConvTranspose", conv, conv_transpose2d),
+    VRAM__ROW_OF("Cos", unary, cos),
+    VRAM__ROW_OF("Cosh", unary, cosh),
+    VRAM__ROW_OF("CumSum", cumsum, cumsum),
+    VRAM__ROW_OF("DepthToSpace", shuffle, pixel_shuffle),
+    VRAM__ROW_OF("DequantizeLinear", quantize, to),
+    VRAM__ROW_OF("Div", binary, div),
+    VRAM__ROW_OF("Dropout", dropout, dropout),
+    VRAM__ROW_OF("Einsum", einsum, einsum),
+    VRAM__ROW_OF("Elu", unary, elu),
+    VRAM__ROW_OF("Equal", binary, eq),
+    VRAM__ROW_OF("Erf", unary, erf),
+    VRAM__ROW_OF("Exp", unary, exp),
+    VRAM__ROW_OF("Expand", expand, expand),
+    VRAM__ROW_OF("Flatten", flatten, reshape),
+    VRAM__ROW_OF("Floor", unary, round),
+    VRAM__ROW_OF("GRU", rnn, gru),
+    VRAM__ROW_OF("Gather", gather, index_select),
+    VRAM__ROW_OF("GatherElements", gather_elements, gather),
+    VRAM__ROW_OF("Gelu", gelu, gelu),
+    VRAM__ROW_OF("Gemm", gemm, addmm),
+    VRAM__ROW_OF("GlobalAveragePool", global_pool, adaptive_avg_pool2d),
+    VRAM__ROW_OF("GlobalMaxPool", global_pool, adaptive_max_pool2d),
+    VRAM__ROW_OF("Greater", binary, gt),
+    VRAM__ROW_OF("GreaterOrEqual", binary, ge),
+    VRAM__ROW_OF("GroupNormalization", group_norm, group_norm),
+    VRAM__ROW_OF("HardSigmoid", unary, hardsigmoid),
+    VRAM__ROW_OF("HardSwish", unary, hardswish),
+    VRAM__ROW_OF("Identity", identity, detach),
+    VRAM__ROW_OF("InstanceNormalization", instance_norm, instance_norm),
+    VRAM__ROW_OF("IsNaN", is_nan, ne),
+    VRAM__ROW_OF("LRN", lrn, local_response_norm),
+    VRAM__ROW_OF("LSTM", rnn, lstm),
+    VRAM__ROW_OF("LayerNormalization", layer_norm, layer_norm),
+    VRAM__ROW_OF("LeakyRelu", unary, leaky_relu),
+    VRAM__ROW_OF("Less", binary, lt),
+    VRAM__ROW_OF("LessOrEqual", binary, le),
+    VRAM__ROW_OF("Log", unary, log),
+    VRAM__ROW_OF("LogSoftmax", softmax, log_softmax),
+    VRAM__ROW_OF("MatMul", matmul, matmul),
+    VRAM__ROW_OF("Max", variadic, maximum),
+    VRAM__ROW_OF("MaxPool", pool, max_pool2d),
+    VRAM__ROW_OF("Min", variadic, minimum),
+    VRAM__ROW_OF("Mish", unary, mish),
+    VRAM__ROW_OF("Mod", binary, remainder),
+    VRAM__ROW_OF("Mul", binary, mul),
+    VRAM__ROW_OF("Neg", unary, neg),
+    VRAM__ROW_OF("Not", unary, logical_not),
+    VRAM__ROW_OF("Or", binary, logical_or),
+    VRAM__ROW_OF("PRelu", prelu, prelu),
+    VRAM__ROW_OF("Pad", pad, pad),
+    VRAM__ROW_OF("Pow", binary, pow),
+    VRAM__ROW_OF("QuantizeLinear", quantize, to),
+    VRAM__ROW_OF("RMSNormalization", layer_norm, rms_norm),
+    VRAM__ROW_OF("RNN", rnn, rnn),
+    VRAM__ROW_OF("Range", range, arange),
+    VRAM__ROW_OF("Reciprocal", unary, reciprocal),
+    VRAM__ROW_OF("ReduceL1", reduce, norm),
+    VRAM__ROW_OF("ReduceL2", reduce, norm),
+    VRAM__ROW_OF("ReduceLogSumExp", reduce, logsumexp),
+    VRAM__ROW_OF("ReduceMax", reduce, amax),
+    VRAM__ROW_OF("ReduceMean", reduce, mean),
+    VRAM__ROW_OF("ReduceMin", reduce, amin),
+    VRAM__ROW_OF("ReduceProd", reduce, prod),
+    VRAM__ROW_OF("ReduceSum", reduce, sum),
+    VRAM__ROW_OF("Relu", unary, relu),
+    VRAM__ROW_OF("Reshape", reshape, reshape),
+    VRAM__ROW_OF("Resize", resize, interpolate),
+    VRAM__ROW_OF("Round", unary, round),
+    VRAM__ROW_OF("ScatterElements", scatter, scatter),
+    VRAM__ROW_OF("ScatterND", scatter_nd, custom),
+    VRAM__ROW_OF("Selu", unary, selu),
+    VRAM__ROW_OF("Sigmoid", unary, sigmoid),
+    VRAM__ROW_OF("Sign", unary, sign),
+    VRAM__ROW_OF("Sin", unary, sin),
+    VRAM__ROW_OF("Sinh", unary, sinh),
+    VRAM__ROW_OF("Slice", slice, slice),
+    VRAM__ROW_OF("Softmax", softmax, softmax),
+    VRAM__ROW_OF("Softplus", unary, softplus),
+    VRAM__ROW_OF("Softsign", unary, softsign),
+    VRAM__ROW_OF("SpaceToDepth", shuffle, pixel_unshuffle),
+    VRAM__ROW_OF("Split", split, split),
+    VRAM__ROW_OF("Sqrt", unary, sqrt),
+    VRAM__ROW_OF("Squeeze", squeeze, squeeze),
+    VRAM__ROW_OF("Sub", binary, sub),
+    VRAM__ROW_OF("Sum", variadic, add),
+    VRAM__ROW_OF("Swish", unary, silu),
+    VRAM__ROW_OF("Tan", unary, tan),
+    VRAM__ROW_OF("Tanh", unary, tanh),
+    VRAM__ROW_OF("ThresholdedRelu", unary, threshold),
+    VRAM__ROW_OF("Tile", tile, repeat),
+    VRAM__ROW_OF("TopK", topk, topk),
+    VRAM__ROW_OF("Transpose", transpose, permute),
+    VRAM__ROW_OF("Trilu", trilu, tril),
+    VRAM__ROW_OF("Unsqueeze", unsqueeze, unsqueeze),
+    VRAM__ROW_OF("Upsample", resize, interpolate),
+    VRAM__ROW_OF("Where", where, where),
+    VRAM__ROW_OF("Xor", binary, ne),
+};
+
+/* NULL: no word. Of the usual operators, and of Microsoft's those that have the same meaning. */
+VRAM__FN const vram__onnx_row *vram__onnx_row_of(const vram_file_node *n) {
+  const size_t count = sizeof vram__onnx_rows / sizeof *vram__onnx_rows;
+  size_t i;
+  if (n->domain_len && !vram__text_is(n->domain, n->domain_len, "ai.onnx") &&
+      !(vram__text_is(n->domain, n->domain_len, "com.microsoft") &&
+        vram__text_is(n->op, n->op_len, "Gelu")))
+    return NULL;
+  for (i = 0; i < count; i++)
+    if (vram__text_is(n->op, n->op_len, vram__onnx_rows[i].name))
+      return vram__onnx_rows + i;
+  return NULL;
+}
+
+/* >>convert/onnx_text    an ONNX model as text: its values and nodes, dims, outputs */
+
+/* ---- the model, once ---- */
+
+static vram__onnx_cell *vram__onnx_cell_of(vram__onnx_job *m, const char *name, uint32_t len) {
+  vram__onnx_cell *c = (vram__onnx_cell *)(uintptr_t)vram__names_find(&m->cells, name, len);
+  if (c || !len)
+    return c;
+  c = (vram__onnx_cell *)vram__draft_take(m->d, sizeof *c);
+  if (!c)
+    return NULL;
+  vram__memory_zero(c, sizeof *c);
+  c->name = name;
+  c->len = len;
+  return vram__names_add(&m->d->room, &m->d->r, &m->cells, name, len, c) ? c : NULL;
+}
+
+static void vram__onnx_list_cells(vram__onnx_job *m, const vram_file_name *first,
+                                  vram__onnx_cell ***to, uint32_t *count) {
+  const vram_file_name *n;
+  uint32_t i = 0;
+  for (n = first; n; n = n->next)
+    i++;
+  *count = i;
+  *to = (vram__onnx_cell **)vram__draft_take(m->d, i * (uint64_t)sizeof **to);
+  for (n = first, i = 0; *to && n; n = n->next)
+    (*to)[i++] = vram__onnx_cell_of(m, n->name, n->len);
+}
+
+/* A Constant node's tensor; NULL: it has none that is known. */
+static const vram_file_tensor *vram__onnx_constant_of(vram__onnx_job *m, const vram__onnx_step *s) {
+  const vram_file_attribute *const a = s->node->attribute;
+  vram_file_tensor *t;
+  int64_t *v;
+  double *real;
+  if (!a || a->kind == VRAM_ATTRIBUTE_TENSOR)
+    return a ? a->tensor : NULL;
+  if (a->kind != VRAM_ATTRIBUTE_INT && a->kind != VRAM_ATTRIBUTE_FLOAT &&
+      !(a->kind == VRAM_ATTRIBUTE_INTS && a->ints))
+    return NULL;
+  t = (vram_file_tensor *)vram__draft_take(m->d, sizeof *t);
+  v = (int64_t *)vram__draft_take(m->d, 8);
+  real = (double *)vram__draft_take(m->d, 8);
+  if (!t || !v || !real)
+    return NULL;
+  vram__memory_zero(t, sizeof *t);
+  t->dtype = a->kind == VRAM_ATTRIBUTE_FLOAT ? VRAM_F32 : VRAM_I64;
+  t->ndim = a->kind == VRAM_ATTRIBUTE_INTS;
+  t->numel = t->ndim ? a->count : 1;
+  t->size[0] = (int64_t)t->numel;
+  *v = a->i;
+  *real = (double)a->f;
+  t->ints = t->dtype == VRAM_F32 ? NULL : t->ndim ? a->ints : v;
+  t->reals = t->dtype == VRAM_F32 ? real : NULL;
+  return t;
+}
+
+static void vram__onnx_steps(vram__onnx_job *m) {
+  const vram_file_node *n = m->f->node_first;
+  uint64_t k;
+  uint32_t i;
+  m->step = (vram__onnx_step *)vram__draft_take(m->d, m->f->nnode * sizeof *m->step);
+  for (k = 0; m->step && k < m->f->nnode && !m->d->r.result; k++, n = n->next) {
+    vram__onnx_step *const s = m->step + k;
+    vram__memory_zero(s, sizeof *s);
+    s->node = n;
+    s->row = vram__onnx_row_of(n);
+    vram__onnx_list_cells(m, n->input, &s->in, &s->nin);
+    vram__onnx_list_cells(m, n->output, &s->out, &s->nout);
+    for (i = 0; s->in && i < s->nin; i++)
+      if (s->in[i]) {
+        s->in[i]->uses++;
+        s->in[i]->user = s;
+      }
+    if (s->out && s->nout && s->out[0] && vram__text_is(n->op, n->op_len, "Constant"))
+      s->out[0]->tensor = vram__onnx_constant_of(m, s);
+  }
+}
+
+/* The dtype of most elements of floating point. */
+static vram_dtype vram__onnx_model_dtype(const vram_file *f) {
+  uint64_t f16 = 0, bf16 = 0, others = 0;
+  const vram_file_tensor *t;
+  for (t = f->tensor_first; t; t = t->next)
+    if (t->dtype == VRAM_F16)
+      f16 += t->numel;
+    else if (t->dtype == VRAM_BF16)
+      bf16 += t->numel;
+    else if (t->dtype == VRAM_F32)
+      others += t->numel;
+  return f16 > bf16 && f16 > others ? VRAM_F16 : bf16 > others ? VRAM_BF16 : VRAM_F32;
+}
+
+/* The size of an axis that the file leaves open. 0: an error. */
+static int vram__onnx_dim(vram__onnx_job *m, const vram_file_operand *o, uint32_t axis,
+                          const vram_dim *set, uint32_t nset) {
+  vram__draft *const d = m->d;
+  char text[VRAM_MAX_NAME];
+  const char *name = o->symbol[axis];
+  uint32_t len = o->symbol_len[axis], i, n = 0;
+  vram__draft_dim *dim;
+  if (!name) { /* x.0 */
+    vram__text_put(text, sizeof text, &n, o->name, o->name_len < 200 ? o->name_len : 200);
+    vram__text_puts(text, sizeof text, &n, ".");
+    vram__text_putu(text, sizeof text, &n, axis);
+    name = text;
+    len = n;
+  }
+  for (i = 0; i < d->ndim; i++)
+    if (d->dim[i].len == len && vram__text_equal(d->dim[i].name, name, len))
+      return 1;
+  if (d->ndim == VRAM__DRAFT_DIMS)
+    return vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "more than 8 open sizes"), 0;
+  dim = d->dim + d->ndim;
+  dim->label = vram__draft_label(d, name, len);
+  if (!dim->label)
+    return 0;
+  dim->name = o->symbol[axis] ? o->symbol[axis] : dim->label;
+  dim->len = o->symbol[axis] ? len : vram__text_len(dim->label);
+  dim->value = axis ? -1 : 1;
+  for (i = 0; i < nset; i++)
+    if (set[i].name ? vram__text_is(name, len, set[i].name) ||
+                          vram__text_is(dim->label, vram__text_len(dim->label), set[i].name)
+                    : !d->ndim) {
+      dim->value = set[i].value;
+      dim->is_set = 1;
+    }
+  d->ndim++;
+  if (dim->value >= 0)
+    return 1;
+  vram__reader_fail(&d->r, VRAM_ERR_SHAPE, 0, "the size '");
+  d->r.error->has_offset = 0;
+  vram__error_quote(d->r.error, name, len);
+  vram__error_text(d->r.error, "' of input '");
+  vram__error_quote(d->r.error, o->name, o->name_len < 64 ? o->name_len : 64);
+  vram__error_text(d->r.error, "' is open, expected --dim ");
+  vram__error_quote(d->r.error, dim->label, vram__text_len(dim->label));
+  vram__error_text(d->r.error, "=N");
+  return 0;
+}
+
+static int vram__onnx_is_input(const vram_file_operand *o, const vram__onnx_cell *c) {
+  return o->role == VRAM_OPERAND_INPUT && c && !c->tensor;
+}
+
+static void vram__onnx_operands(vram__onnx_job *m, const vram_dim *set, uint32_t nset) {
+  const vram_file_operand *o;
+  const vram_file_tensor *t;
+  uint32_t i;
+  for (t = m->f->tensor_first; t && !m->d->r.result; t = t->next) {
+    vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
+    if (c)
+      c->tensor = t;
+  }
+  for (o = m->f->operand_first; o && !m->d->r.result; o = o->next) {
+    vram__onnx_cell *const c = vram__onnx_cell_of(m, o->name, o->name_len);
+    if (!c)
+      continue;
+    if (o->has_shape || !c->said)
+      c->said = o;
+    c->is_output |= o->role == VRAM_OPERAND_OUTPUT;
+    for (i = 0; vram__onnx_is_input(o, c) && i < o->ndim; i++)
+      if (o->size[i] < 0 && !vram__onnx_dim(m, o, i, set, nset))
+        return;
+  }
+}
+
+/* What --dim names must be there. */
+static int vram__onnx_dims_known(const vram__onnx_job *m, const vram_dim *set, uint32_t nset) {
+  const vram__draft *const d = m->d;
+  uint32_t i, k;
+  for (i = 0; i < nset; i++) {
+    for (k = 0; set[i].name && k < d->ndim; k++)
+      if (vram__text_is(d->dim[k].name, d->dim[k].len, set[i].name) ||
+          vram__text_is(d->dim[k].label, vram__text_len(d->dim[k].label), set[i].name))
+        break;
+    if (set[i].name ? k < d->ndim : d->ndim)
+      continue;
+    vram__error_begin(d->r.error, VRAM_ERR_NAME, 0, "no size is open");
+    if (set[i].name) {
+      vram__error_text(d->r.error, " under the name '");
+      vram__error_quote(d->r.error, set[i].name, vram__text_len(set[i].name));
+      vram__error_text(d->r.error, "'");
+    }
+    return 0;
+  }
+  return 1;
+}
+
+/* ---- a run ---- */
+
+/* A shape that the file says; 0: it does not, or not here. */
+static int vram__onnx_said(const vram__onnx_job *m, const vram__onnx_cell *c, int64_t *size) {
+  const vram_file_operand *const o = c->said;
+  uint32_t i, k;
+  if (!o || !o->has_shape)
+    return 0;
+  for (i = 0; i < o->ndim; i++) {
+    size[i] = o->size[i];
+    for (k = 0; o->size[i] < 0 && k < m->d->ndim; k++)
+      if (o->symbol[i] ? m->d->dim[k].len == o->symbol_len[i] &&
+                             vram__text_equal(m->d->dim[k].name, o->symbol[i], o->symbol_len[i])
+                       : o->role == VRAM_OPERAND_INPUT)
+        break;
+    if (o->size[i] < 0 && k < m->d->ndim && o->symbol[i])
+      size[i] = m->d->dim[k].now;
+    if (size[i] < 0)
+      return 0;
+  }
+  return 1;
+}
+
+/* An axis of an input that has no name is called x.0. */
+static int64_t vram__onnx_open_size(const vram__onnx_job *m, const vram_file_operand *o,
+                                    uint32_t axis) {
+  char text[VRAM_MAX_NAME];
+  const char *name = o->symbol[axis];
+  uint32_t n = o->symbol_len[axis], i;
+  if (!name) {
+    n = 0;
+    vram__text_put(text, sizeof text, &n, o->name, o->name_len < 200 ? o->name_len : 200);
+    vram__text_puts(text, sizeof text, &n, ".");
+    vram__text_putu(text, sizeof text, &n, axis);
+    name = text;
+  }
+  for (i = 0; i < m->d->ndim; i++)
+    if (m->d->dim[i].len == n && vram__text_equal(m->d->dim[i].name, name, n))
+      return m->d->dim[i].now;
+  return 0;
+}
+
+static void vram__onnx_input(vram__onnx_job *m, vram__onnx_cell *c, const vram_file_operand *o) {
+  vram__draft *const d = m->d;
+  const vram_dtype dtype = o->dtype ? o->dtype : VRAM_F32;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  c->label = vram__draft_label(d, c->name, c->len);
+  if (!c->label)
+    return;
+  vram__draft_open(d);
+  vram__draft_text(d, "input ");
+  vram__draft_text(d, c->label);
+  vram__draft_text(d, dtype == m->dtype && dtype != VRAM_F32 ? " model" : " ");
+  if (dtype != m->dtype || dtype == VRAM_F32)
+    vram__draft_text(d, vram_dtype_name(dtype));
+  vram__draft_text(d, " [");
+  for (i = 0; i < o->ndim; i++) {
+    size[i] = o->size[i] < 0 ? vram__onnx_open_size(m, o, i) : o->size[i];
+    vram__draft_text(d, i ? "," : "");
+    vram__draft_number(d, size[i]);
+  }
+  vram__draft_text(d, "]");
+  vram__draft_close(d);
+  c->value = vram_graph_input(&d->g, c->label,
+                              dtype == m->dtype && dtype != VRAM_F32 ? VRAM_DTYPE_MODEL : dtype,
+                              o->ndim, size, 0);
+  if (!c->value && !d->r.result) {
+    vram__reader_fail(&d->r, d->g.error.code, 0, "input '");
+    d->r.error->has_offset = 0;
+    vram__error_quote(d->r.error, c->name, c->len < 64 ? c->len : 64);
+    vram__error_text(d->r.error, "': ");
+    vram__error_text(d->r.error, d->g.error.text);
+  }
+}
+
+/* Where no line was possible: the node, and why. */
+static void vram__onnx_fail(vram__onnx_job *m, const vram__onnx_step *s, const char *why) {
+  vram_error *const e = m->d->r.error;
+  const vram_file_node *const n = s->node;
+  if (m->d->r.result)
+    return;
+  vram__reader_fail(&m->d->r, VRAM_ERR_UNSUPPORTED, n->offset, "node '");
+  vram__error_quote(e, n->name, n->name_len < 64 ? n->name_len : 64);
+  vram__error_text(e, "' (");
+  vram__error_quote(e, n->op, n->op_len < 40 ? n->op_len : 40);
+  vram__error_text(e, "): ");
+  vram__error_text(e, s->row ? why : "an operator without a word");
+  vram__error_text(e, ", and the file does not say what shape it gives");
+}
+
+/* A custom line for each output, of the shape that the file says. */
+static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__draft *const d = m->d;
+  int64_t size[VRAM_MAX_AXES];
+  char comment[96], why[sizeof d->why];
+  uint32_t i, k, n = 0, len = 0;
+  vram__text_puts(why, sizeof why, &len, d->why);
+  for (i = 0; i < s->nin && i < 16; i++)
+    if (s->in[i])
+      vram__onnx_value_of(m, s->in[i]);
+  vram__text_puts(comment, sizeof comment, &n, "ONNX ");
+  for (i = 0; i < s->node->op_len && i < 64; i++) {
+    const char c = s->node->op[i];
+    vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
+                   1);
+  }
+  comment[n] = 0;
+  for (i = 0; i < s->nout && !d->r.result; i++) {
+    vram__onnx_cell *const out = s->out[i];
+    const char *label;
+    if (!out || (!out->uses && !out->is_output))
+      continue;
+    if (!vram__onnx_said(m, out, size)) {
+      vram__onnx_fail(m, s, why);
+      return;
+    }
+    label = out->label ? out->label : vram__draft_label(d, out->name, out->len);
+    if (!label)
+      return;
+    vram__draft_op(d, VRAM_OP_custom);
+    for (k = 0; k < s->nin && k < 16; k++)
+      if (s->in[k] && s->in[k]->value)
+        vram__draft_in(d, s->in[k]->value);
+    vram__draft_shape(d, size, out->said->ndim);
+    vram__draft_word(d, "dtype", vram_dtype_name(out->said->dtype ? out->said->dtype : m->dtype));
+    out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
+    if (!out->value)
+      vram__onnx_fail(m, s, why);
+  }
+}
+
+/* What this node had made before it failed goes. */
+typedef struct vram__onnx_mark {
+  vram_graph g;
+  vram__draft_line *last, *at;
+  uint8_t differs;
+} vram__onnx_mark;
+
+static void vram__onnx_back(vram__onnx_job *m, const vram__onnx_mark *b) {
+  vram__draft *const d = m->d;
+  d->g = b->g;
+  if (d->g.last)
+    d->g.last->next = NULL;
+  if (d->g.param_last)
+    d->g.param_last->next = NULL;
+  d->at = b->at;
+  d->differs = b->differs;
+  if (d->run)
+    return;
+  d->last = b->last;
+  if (d->last)
+    d->last->next = NULL;
+  else
+    d->first = NULL;
+}
+
+static void vram__onnx_node_line(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__draft *const d = m->d;
+  vram__onnx_mark before;
+  vram__onnx_cell *c;
+  uint32_t i;
+  if (s->done == d->run + 1 || (s->nout && s->out[0] && s->out[0]->tensor && !s->nin))
+    return;
+  if (vram__onnx_fold(m, s) || d->r.result)
+    return;
+  before.g = d->g;
+  before.last = d->last;
+  before.at = d->at;
+  before.differs = d->differs;
+  d->why[0] = 0;
+  if (s->row && s->nout && s->out[0] && s->row->map(m, s))
+    return;
+  if (d->r.result)
+    return;
+  for (i = 0; i < s->nin; i++) /* lines of constants go, too */
+    for (c = s->in[i]; c; c = c->same)
+      if (c->value && c->value->node && c->value->node->index >= before.g.nnode)
+        c->value = NULL;
+  vram__onnx_back(m, &before);
+  vram__onnx_custom(m, s);
+}
+
+static void vram__onnx_outputs(vram__onnx_job *m) {
+  vram__draft *const d = m->d;
+  const vram_file_operand *o;
+  uint32_t n = 0;
+  for (o = m->f->operand_first; o && !d->r.result; o = o->next)
+    if (o->role == VRAM_OPERAND_OUTPUT)
+      vram__onnx_value_of(m, vram__onnx_cell_of(m, o->name, o->name_len));
+  vram__draft_open(d);
+  vram__draft_text(d, "output");
+  for (o = m->f->operand_first; o && !d->r.result; o = o->next) {
+    const vram__onnx_cell *const c =
+        o->role == VRAM_OPERAND_OUTPUT ? vram__onnx_cell_of(m, o->name, o->name_len) : NULL;
+    if (!c || !c->value)
+      continue;
+    vram__draft_text(d, " ");
+    vram__draft_letters(d, c->value->name, c->value->name_len);
+    n++;
+  }
+  if (n)
+    vram__draft_close(d);
+}
+
+/* What the last run knew of values is forgotten; constants stay. */
+static void vram__onnx_forget(vram__onnx_job *m) {
+  uint64_t i;
+  for (i = 0; i < m->cells.room; i++) {
+    vram__onnx_cell *const c = (vram__onnx_cell *)(uintptr_t)m->cells.place[i].what;
+    if (!c)
+      continue;
+    if (c->same)
+      c->tensor = NULL;
+    c->same = NULL;
+    c->value = NULL;
+    c->ints = NULL;
+    c->label = NULL;
+  }
+}
+
+static void vram__onnx_run(vram__draft *d, void *user) {
+  vram__onnx_job *const m = (vram__onnx_job *)user;
+  const vram_file_operand *o;
+  uint64_t i;
+  vram__onnx_forget(m);
+  if (m->dtype != VRAM_F32)
+    vram_graph_dtype(&d->g, m->dtype);
+  for (o = m->f->operand_first; o && !d->r.result; o = o->next) {
+    vram__onnx_cell *const c = vram__onnx_cell_of(m, o->name, o->name_len);
+    if (vram__onnx_is_input(o, c))
+      vram__onnx_input(m, c, o);
+  }
+  for (i = 0; i < m->f->nnode && !d->r.result && !d->differs; i++)
+    vram__onnx_node_line(m, m->step + i);
+  if (!d->r.result)
+    vram__onnx_outputs(m);
+}
+
+/* ---- all of it ---- */
+
+static void vram__onnx_head(const vram__onnx_job *m, char *to, uint32_t cap) {
+  const vram_file_value *const name = vram_file_get(m->f, "graph.name", 10);
+  uint32_t n = 0, i;
+  vram__text_puts(to, cap, &n, "# of an ONNX model, opset ");
+  vram__text_puti(to, cap, &n, m->opset);
+  vram__text_puts(to, cap, &n, "\n");
+  if (!name || name->kind != VRAM_VALUE_TEXT || !name->count)
+    vram__text_puts(to, cap, &n, "model onnx");
+  else {
+    vram__text_puts(to, cap, &n, vram__name_start(*name->text) ? "model " : "model _");
+    for (i = 0; i < name->count && i < 64; i++) {
+      const char c = name->text[i];
+      vram__text_put(to, cap, &n,
+                     vram__name_start(c) || vram__digit(c) || c == '.' || c == '/' ? &c : "_", 1);
+    }
+  }
+  if (m->dtype != VRAM_F32) {
+    vram__text_puts(to, cap, &n, " dtype=");
+    vram__text_puts(to, cap, &n, vram_dtype_name(m->dtype));
+  }
+  vram__text_puts(to, cap, &n, "\n");
+}
+
+VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, uint32_t nset,
+                                     void *mem, uint64_t bytes, const vram_sink *sink,
+                                     vram_error *e) {
+  vram_error unread;
+  const vram_file_value *const opset = vram_file_get(f, "opset_import.ai.onnx", 20);
+  vram__onnx_job m;
+  char head[256];
+  vram_result r;
+  e = e ? e : &unread;
+  vram__error_clear(e);
+  if (f->format != VRAM_FILE_ONNX)
+    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, "no ONNX model");
+  vram__memory_zero(&m, sizeof m);
+  m.f = f;
+  m.opset = opset ? opset->number.i : 1;
+  m.dtype = vram__onnx_model_dtype(f);
+  m.d = vram__draft_begin(mem, bytes, e);
+  if (!m.d)
+    return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
+  vram__onnx_operands(&m, set, nset);
+  if (!m.d->r.result && !vram__onnx_dims_known(&m, set, nset))
+    return e->code;
+  if (!m.d->r.result)
+    vram__onnx_steps(&m);
+  r = m.d->r.result ? m.d->r.result : vram__draft_runs(m.d, vram__onnx_run, &m);
+  if (r)
+    return r;
+  vram__onnx_head(&m, head, sizeof head);
+  return vram__draft_write(m.d, sink, head);
+}
+
+#endif /* VRAM_NO_MODEL */
 
 #endif /* VRAM_NO_READ */
 

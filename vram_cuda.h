@@ -1727,24 +1727,28 @@ VRAM_API void vram_cuda_on_retain(vram_cuda_tracker *t, uint64_t handle, uint64_
   vram__cuda_unlock(t);
 }
 
-/* nobody holds the handle and it is mapped nowhere: the memory is the device's again; under the
-   lock */
+/* nobody holds the object and it is mapped nowhere: the memory is the device's again, or another
+   process's alone; under the lock */
 static void vram__cuda_settle(vram_cuda_tracker *t, uint32_t i) {
   vram_allocation was;
   if (t->object[i].refs || t->object[i].uses || t->object[i].readers)
     return;
-  (void)vram_ledger_take(&t->ledger, t->object[i].address, &was);
+  if (t->object[i].type == VRAM__CUDA_IPC) {
+    vram__cuda_add(&t->ipc_bytes, 0 - t->object[i].bytes);
+    vram__cuda_add(&t->ipc_count, 0 - UINT64_C(1));
+  } else
+    (void)vram_ledger_take(&t->ledger, t->object[i].address, &was);
   vram__cuda_object_drop(t, i);
 }
 
-/* The last reference takes the handle out of the table at once: another cuMemCreate may get the
-   same. Until it is known whether the release has succeeded, `readers` keeps the object. */
-VRAM_API uint32_t vram_cuda_on_release(vram_cuda_tracker *t, uint64_t handle) {
+/* The last reference takes an object out of the table at once: another cuMemCreate may get the
+   same handle. Until it is known whether the call has succeeded, `readers` keeps the object. */
+static uint32_t vram__cuda_object_leave(vram_cuda_tracker *t, uint64_t key, uint8_t type) {
   uint32_t i;
   if (!vram__cuda_open(t))
     return 0;
   vram__cuda_lock(t);
-  i = vram__cuda_object_at(t, handle, VRAM__CUDA_HANDLE);
+  i = vram__cuda_object_at(t, key, type);
   if (i) {
     t->object[i].readers++;
     if (!--t->object[i].refs)
@@ -1755,20 +1759,27 @@ VRAM_API uint32_t vram_cuda_on_release(vram_cuda_tracker *t, uint64_t handle) {
   return i;
 }
 
-VRAM_API void vram_cuda_on_released(vram_cuda_tracker *t, uint32_t object, int ok) {
+static void vram__cuda_object_left(vram_cuda_tracker *t, uint32_t object, uint8_t type, int ok) {
   vram__cuda_object *o;
   if (!object || !vram__cuda_open(t))
     return;
   vram__cuda_lock(t);
   o = &t->object[object];
-  if (o->type == VRAM__CUDA_HANDLE &&
-      o->readers) { /* else: in the child of a fork, after a reset */
+  if (o->type == type && o->readers) { /* else: in the child of a fork, after a reset */
     o->readers--;
     if (!ok && !o->refs++)
       vram__cuda_object_link(t, object);
     vram__cuda_settle(t, object);
   }
   vram__cuda_unlock(t);
+}
+
+VRAM_API uint32_t vram_cuda_on_release(vram_cuda_tracker *t, uint64_t handle) {
+  return vram__cuda_object_leave(t, handle, VRAM__CUDA_HANDLE);
+}
+
+VRAM_API void vram_cuda_on_released(vram_cuda_tracker *t, uint32_t object, int ok) {
+  vram__cuda_object_left(t, object, VRAM__CUDA_HANDLE, ok);
 }
 
 VRAM_API void vram_cuda_on_map(vram_cuda_tracker *t, uint64_t address, uint64_t bytes,
@@ -1865,38 +1876,11 @@ VRAM_API void vram_cuda_on_open(vram_cuda_tracker *t, uint64_t address, uint64_t
 }
 
 VRAM_API uint32_t vram_cuda_on_close(vram_cuda_tracker *t, uint64_t address) {
-  uint32_t i;
-  if (!address || !vram__cuda_open(t))
-    return 0;
-  vram__cuda_lock(t);
-  i = vram__cuda_object_at(t, address, VRAM__CUDA_IPC);
-  if (i) {
-    t->object[i].readers++;
-    if (!--t->object[i].refs)
-      vram__cuda_object_unlink(t, i);
-  } else
-    vram__cuda_add(&t->unknown, 1);
-  vram__cuda_unlock(t);
-  return i;
+  return address ? vram__cuda_object_leave(t, address, VRAM__CUDA_IPC) : 0;
 }
 
 VRAM_API void vram_cuda_on_closed(vram_cuda_tracker *t, uint32_t object, int ok) {
-  vram__cuda_object *o;
-  if (!object || !vram__cuda_open(t))
-    return;
-  vram__cuda_lock(t);
-  o = &t->object[object];
-  if (o->type == VRAM__CUDA_IPC && o->readers) {
-    o->readers--;
-    if (!ok && !o->refs++)
-      vram__cuda_object_link(t, object);
-    if (!o->refs && !o->readers) {
-      vram__cuda_add(&t->ipc_bytes, 0 - o->bytes);
-      vram__cuda_add(&t->ipc_count, 0 - UINT64_C(1));
-      vram__cuda_object_drop(t, object);
-    }
-  }
-  vram__cuda_unlock(t);
+  vram__cuda_object_left(t, object, VRAM__CUDA_IPC, ok);
 }
 
 VRAM_API void vram_cuda_on_graph(vram_cuda_tracker *t, uint64_t bytes) {

@@ -102,7 +102,8 @@ def chosen(records):
     for record in records:
         family = record["file"].split("-")[0] if "TQ" not in record["file"] else "tq"
         settings = record["set"]
-        facts = {(family, record["device"]), (record["devices"], "ngl" in settings, "ts" in settings)}
+        facts = {(family, record["device"]), (family, record["devices"], "ngl" in settings)}
+        facts |= {(record["devices"], "ts" in settings)}
         facts |= {(k, str(v)) for k, v in settings.items() if k not in ("ctx", "ngl")}
         facts |= {(family, k) for k in settings if k in ("kqv", "swa_full", "seq", "ngl")}
         facts |= {(family, "extra", settings.get("extra"))}

@@ -62,6 +62,19 @@ for options in "" "--amp bf16" "--dtype bf16"; do
   if [ "$found" -lt 5000000 ]; then ok; else bad "custom with three numbers $options: $found less than expected"; fi
 done
 
+# what its kernels may take unseen is in the upper bound alone; cuBLAS may be in backward alone
+chain $work/custom.vram --train sgd
+before=$(json peak_allocated_bytes)
+sed 's/workspace=/unseen=900000000 workspace=/' $work/custom.vram >$work/unseen.vram
+chain $work/unseen.vram --train sgd
+found=$(json peak_allocated_bytes)
+if [ "$(echo $before $found | awk '{ print $1 == $4 && $2 == $5 && $3 < 900000000 && $6 > 980000000 }')" = 1 ]; then ok; else
+  bad "custom unseen=: $found, without it $before"
+fi
+sed 's/workspace=/backward_cublas=1 workspace=/' $work/custom.vram >$work/cublas.vram
+found=$(./vram estimate $work/cublas.vram --train sgd --events - | awk -F, '$2 == "alloc" && $6 == "b" && $4 == 33554432 { print $1 }')
+if [ "$found" = backward ]; then ok; else bad "custom backward_cublas=1: cuBLAS in $found"; fi
+
 # B. measured: allocated and reserved bytes lie between lower and upper, and are what the replay
 # says; in the third step of these runs an order of small requests is not PyTorch's
 differ="tv_vit_b_16 8 train_amp_bf16_adamw

@@ -61,8 +61,8 @@ else
 fi
 
 # The analyser does not follow the loops that set values, nor what hangs from a struct of the caller (test_tool counts that).
-# In a step it takes minutes; what reads files and texts is elsewhere.
-short="-DVRAM_NO_STEP -DVRAM_NO_NET"
+# In a step it takes minutes; what reads files and texts is elsewhere, on fewer paths than it would.
+short="-DVRAM_NO_STEP -DVRAM_NO_NET --param=analyzer-bb-explosion-factor=2"
 [ -z "$LONG" ] || short=
 if have gcc && [ "$(gcc -dumpversion | cut -d. -f1)" -ge 12 ]; then
   finds "gcc -fanalyzer tests/impl.c $short" gcc -std=c99 -fanalyzer -Wno-analyzer-use-of-uninitialized-value \

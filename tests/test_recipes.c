@@ -478,14 +478,20 @@ static const struct {
   const char *word;
   int arguments;
 } gradient_words[] = {
-    {"x0", 0},      {"x1", 0},         {"x2", 0},      {"y", 0},       {"buffer", 0},
-    {"grad", 0},    {"zero", 0},       {"zeros", 0},   {"neg", 1},     {"exp", 1},
-    {"log", 1},     {"sin", 1},        {"cos", 1},     {"sign", 1},    {"powered", 1},
-    {"abs", 1},     {"rsqrt", 1},      {"sinh", 1},    {"cosh", 1},    {"erfinv", 1},
-    {"digamma", 1}, {"zeros_like", 1}, {"scaled", 1},  {"shifted", 1}, {"compare_number", 1},
-    {"cast", 1},    {"settled", 1},    {"mul", 2},     {"div", 2},     {"sub", 2},
-    {"pow", 2},     {"mul_rtl", 2},    {"div_rtl", 2}, {"compare", 2}, {"then", 2},
-    {"where", 3},   {"where_rtl", 3},  {"with", 2},    {"nothing", 0},
+    {"x0", 0},      {"x1", 0},      {"x2", 0},
+    {"y", 0},       {"buffer", 0},  {"grad", 0},
+    {"zero", 0},    {"zeros", 0},   {"neg", 1},
+    {"exp", 1},     {"log", 1},     {"sin", 1},
+    {"cos", 1},     {"sign", 1},    {"powered", 1},
+    {"abs", 1},     {"rsqrt", 1},   {"sinh", 1},
+    {"cosh", 1},    {"erfinv", 1},  {"digamma", 1},
+    {"special", 1}, {"add", 2},     {"zeros_like", 1},
+    {"scaled", 1},  {"shifted", 1}, {"compare_number", 1},
+    {"cast", 1},    {"settled", 1}, {"mul", 2},
+    {"div", 2},     {"sub", 2},     {"pow", 2},
+    {"mul_rtl", 2}, {"div_rtl", 2}, {"compare", 2},
+    {"then", 2},    {"where", 3},   {"where_rtl", 3},
+    {"with", 2},    {"nothing", 0},
 };
 enum { GRADIENT_WORDS = sizeof gradient_words / sizeof *gradient_words };
 
@@ -544,7 +550,7 @@ static void expression(gradient *g, int number, int depth) {
     expression(g,
                (arguments == 1 && !strstr("cast settled", word)) || !strcmp(word, "mul") ||
                    !strcmp(word, "div") || !strcmp(word, "mul_rtl") || !strcmp(word, "div_rtl") ||
-                   !strcmp(word, "sub") || !strcmp(word, "pow"),
+                   !strcmp(word, "sub") || !strcmp(word, "add") || !strcmp(word, "pow"),
                depth + 1);
   }
   if (arguments)

@@ -1,6 +1,6 @@
 """What a call takes that has no word: measured by calling it once more."""
 
-import dataclasses, weakref
+import contextlib, dataclasses, re, weakref
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -10,8 +10,16 @@ from export_rows import Problem
 
 # aten operations (and torchvision's) that are products of cuBLAS
 CUBLAS = set(
-    "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d".split()
+    "mm bmm addmm baddbmm addbmm _addmm_activation mv addmv dot vdot linalg_solve_triangular triangular_solve deform_conv2d trilinear".split()
 )
+
+
+# those of LAPACK's kind: which of cuSOLVER, cuBLAS and kernels of its own PyTorch takes depends on sizes and version
+LAPACK = re.compile("_?(linalg|cholesky|lu_|lstsq|ormqr|geqrf|triangular_solve|svd)")
+CUBLAS_MOST = 32 << 20  # its workspace where it is largest (CUDABlas.cpp: compute capability 9.0)
+# kernels that take nothing beside what they give, with those that are pointwise, reductions or views
+PLAIN = set("clone _to_copy copy copy_ cat fill_ zero_ index_select gather scatter constant_pad_nd".split())
+COMPOSITE = "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"
 
 
 def storage_order(t):
@@ -24,24 +32,58 @@ def bytes_of(t):
     return t.numel() * t.element_size()
 
 
+def composed(func):
+    """the key of a kernel that calls other operations, where a GPU has none of its own"""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    if func.namespace != "aten" or func._schema.is_mutable or has(func.name(), "CUDA"):
+        return None
+    return next((getattr(torch._C.DispatchKey, k) for k in COMPOSITE if has(func.name(), k)), None)
+
+
+def tensors_of(*values):
+    return [t for t in tree_leaves(values) if isinstance(t, torch.Tensor)]
+
+
 class Storages(TorchDispatchMode):
-    """the bytes of the storages that aten operations make, how many of them live at once, and whether cuBLAS takes part"""
+    """The bytes of the storages that aten operations make, how many of them live at once, whether cuBLAS takes part, and what kernels
+    may take that nobody sees: products copy what they read, a sort has its keys and the places of 64 bits twice, and no other kernel
+    of PyTorch that is known takes more than that of all that it reads and writes."""
 
     def __init__(self, known):
         super().__init__()
-        self.now = self.peak = 0
+        self.now = self.peak = self.unseen = 0
         self.cublas = False
+        self.inside = []  # operations whose parts are being seen
         self.seen = {id(s): s for s in known}
+
+    def hidden(self, func, given, results):
+        name = func.overloadpacket.__name__
+        plain = name in PLAIN or func.is_view or not given
+        if plain or torch.Tag.pointwise in func.tags or torch.Tag.reduction in func.tags:
+            return 0
+        if name.strip("_") in CUBLAS:
+            return sum(bytes_of(t) for t in given)
+        return (CUBLAS_MOST if LAPACK.match(name) else 0) + sum(2 * 8 * t.numel() for t in given + results)
 
     def gone(self, key, size):
         self.now -= size
         del self.seen[key]
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        r = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        key = composed(func)
+        if key and func not in self.inside:
+            self.inside.append(func)
+            try:
+                with contextlib.suppress(Exception), self:
+                    return func._op_dk(key, *args, **kwargs)
+            finally:
+                self.inside.pop()
+        r = func(*args, **kwargs)
         self.cublas |= func.overloadpacket.__name__.strip("_") in CUBLAS
-        for t in tree_leaves(r):
-            if isinstance(t, torch.Tensor) and id(t.untyped_storage()) not in self.seen:
+        self.unseen = max(self.unseen, self.hidden(func, tensors_of(args, kwargs), tensors_of(r)))
+        for t in tensors_of(r):
+            if id(t.untyped_storage()) not in self.seen:
                 s = t.untyped_storage()
                 self.seen[id(s)] = None
                 self.now += s.nbytes()
@@ -59,7 +101,9 @@ class Measured:
     saved_results: list
     temporaries: int
     cublas: bool = False  # it has a product of cuBLAS, which takes its workspace
+    unseen: int = 0  # bytes that its kernels may take beside
     backward: int = None  # bytes on the way in backward, if that could be run
+    backward_cublas: bool = None
 
 
 def measure(func, args, kwargs):
@@ -84,13 +128,16 @@ def measure(func, args, kwargs):
     size = {id(t.untyped_storage()): t.untyped_storage().nbytes() for t in kept + results}
     fresh = sum(size[s] for s in saved if s not in ins + outs)
     stays = fresh + sum(size[s] for s in set(outs) - set(ins))
+    backward, unseen, cublas = in_backward(result, given, storages + [t.untyped_storage() for t in kept])
     return Measured(
         fresh,
         [k for k, s in enumerate(ins) if s in saved],
         [k for k, s in enumerate(outs) if s in saved and s not in ins],
         max(0, live.peak - stays),
         live.cublas,
-        backward_bytes(result, given, storages + [t.untyped_storage() for t in kept]),
+        max(live.unseen, unseen),
+        backward,
+        cublas,
     )
 
 
@@ -124,13 +171,13 @@ def gradients(outs, grads, stop):
     return arrived
 
 
-def backward_bytes(result, inputs, known):
-    """what the backward of a call takes on the way, the more of a dense gradient and of one number for all of it; None: it does not
-    run here"""
+def in_backward(result, inputs, known):
+    """what the backward of a call takes on the way, the more of a dense gradient and of one number for all of it, what its kernels may
+    take beside, and whether cuBLAS takes part; None: it does not run here"""
     stop = {t.grad_fn for t in inputs}
-    results = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+    results = tensors_of(result)
     outs = [t for t in results if t.grad_fn is not None and t.grad_fn not in stop]
-    most = None
+    most, unseen, cublas = None, 0, None
     for dense in (True, False) if outs else ():
         grads = [torch.empty_like(t) if dense else t.detach().new_empty(()).expand(t.shape) for t in outs]
         storages = known + [t.untyped_storage() for t in [*grads, *results]]
@@ -147,4 +194,5 @@ def backward_bytes(result, inputs, known):
         arrived = [g.untyped_storage() for of in given.values() for g in of.values()]
         fresh = {id(s): s.nbytes() for s in arrived if id(s) not in before}
         most = max(most or 0, live.peak - sum(fresh.values()))
-    return most
+        unseen, cublas = max(unseen, live.unseen), bool(cublas or live.cublas)
+    return most, unseen, cublas

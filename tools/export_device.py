@@ -5,7 +5,6 @@ import contextlib
 import torch, torch.nn as nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-
 fake_device = None  # inside without_memory(): where modules and inputs are moved before they run
 
 

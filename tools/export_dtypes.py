@@ -277,10 +277,6 @@ def custom_bytes(runs):
             continue
         half = next((of[k] for k in ("bf16", "f16") if k in of), None)
         full = of.get("f32", of[own]) if own in ("bf16", "f16") else of[own]
-        if len({r.keys.get("saves") for r in of.values()}) > 1:  # as bytes of its own, where it is not in all
-            n.keys.pop("saves", None)
-            for r in of.values():
-                r.keys["saved"] += r.kept
         n.bytes = [r.keys for r in (full, half or full, of.get("amp", full))]
 
 

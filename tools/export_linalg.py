@@ -71,6 +71,13 @@ class Linalg:
         else:
             self.selected("median", a, r, ("dim", "keepdim"))
 
+    def op_nanmedian(self, a, r, _):
+        d = given(*a, "input", "dim", "keepdim")
+        if isinstance(r, torch.Tensor):
+            self.emit("nanmedian", [d["input"]], r)
+        else:
+            self.selected("nanmedian", a, r, ("dim", "keepdim"))
+
     def two(self, op, a, r):
         d = given(*a, "input", "dim", "unbiased", "keepdim")
         if isinstance(d.get("dim"), bool):

@@ -6,6 +6,10 @@ from torch.utils._pytree import tree_leaves
 
 from export_rows import NoWord, list_text, shape_text
 
+# views that have a copying form, NAME_copy
+VIEWS = set(
+    "alias as_strided detach diagonal expand narrow permute select slice split split_with_sizes squeeze t transpose unbind unfold unsqueeze view view_as_complex view_as_real".split()
+)
 # operations that ask and allocate nothing, and those that another name has the row of
 ASKING = {"device", "sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "is_same_size", "lift_fresh"}
 NAMES = {
@@ -36,12 +40,28 @@ class Parts(TorchDispatchMode):
         own = getattr(self, "aten_" + name.strip("_"), None)
         if own:
             return own(args, kwargs, r)
-        if name.endswith("_copy"):
-            raise NoWord("a copy of a view")
+        view = name.removesuffix("_copy")
+        if view != name and view in VIEWS:
+            return self.view_and_copy(getattr(torch.ops.aten, view), args, kwargs, r)
         try:
             self.rec.call(NAMES.get(name, name), args, kwargs, r)
         except NoWord as e:
             raise NoWord(f"{name}: {e}" if self.count > 1 else str(e))
+        return r
+
+    def view_and_copy(self, view, args, kwargs, r):
+        """select_copy and its like: the view, and a contiguous copy of it"""
+        self.own.clear()
+        views = view(*args, **kwargs)
+        own = getattr(self, "aten_" + view.__name__, None)
+        if own:
+            own(args, kwargs, views)
+        elif view.__name__ == "alias":
+            views = args[0]
+        else:
+            self.rec.call(view.__name__, args, kwargs, views)
+        for v, t in zip(*([x] if isinstance(x, torch.Tensor) else x for x in (views, r))):
+            self.rec.emit("clone" if v.is_contiguous() else "contiguous", [v], t)
         return r
 
     def aten_to_copy(self, args, kwargs, r):

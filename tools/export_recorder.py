@@ -127,35 +127,44 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         finally:
             self.unit -= 1
         inputs = [x for x in xs if self.on_device(x)]
+        beside = [k for k, t in enumerate(results) if k and not t.requires_grad]
+        for k in beside:
+            t = results[k]
+            self.emit("empty", [], t, {"shape": shape_text(t.shape), "dtype": DTYPES[t.dtype]}, name=name)
+        beside = [k for k in beside if k in m.saved_results]
         for k, t in enumerate(results):
-            own = DTYPES[t.dtype] if not inputs or t.dtype != inputs[0].dtype else None
             if k and not t.requires_grad:
-                self.emit("empty", [], t, {"shape": shape_text(t.shape), "dtype": DTYPES[t.dtype]}, name=name)
                 continue
+            own = DTYPES[t.dtype] if not inputs or t.dtype != inputs[0].dtype else None
             keys = {"shape": shape_text(t.shape), "dtype": own}
-            node = self.emit("custom", results[:1] if k else inputs, t, keys, name=name)
-            if not k:
+            given = results[:1] if k else inputs + [results[i] for i in beside]
+            node = self.emit("custom", given, t, keys, name=name)
+            if k:
+                node.keys["saves"] = 1 if k in m.saved_results else None
+            else:
                 kept = [k for k, x in enumerate(inputs) if any(xs[i] is x for i in m.saved_args)]
-                first = [
-                    len(inputs) + i for i in m.saved_results if not i
-                ]  # the others are lines of their own
-                more = sum(bytes_of(results[i]) for i in m.saved_results if i)
-                node.keys |= {"saved": m.saved + more, "workspace": m.temporaries}
-                node.kept = sum(bytes_of(v) for v in [*(inputs[k] for k in kept), *([t] if first else [])])
-                if kept or first:
-                    node.keys["saves"] = list_text((kept + first)[:8])
+                kept += [len(inputs) + i for i in range(len(beside))]
+                kept += [len(given)] if 0 in m.saved_results else []
+                self.measured(node, m, kept[:8], why)
                 if (
                     inputs
                     and bytes_of(t)
                     and t.untyped_storage()._cdata == inputs[0].untyped_storage()._cdata
                 ):
                     node.keys["alias"] = 1
-                if m.backward is not None:
-                    node.keys["backward_workspace"] = m.backward
-                if m.cublas:
-                    node.keys["cublas"] = 1
-                node.custom = why
+            node.keys = {key: v for key, v in node.keys.items() if v is not None}
             self.laid_out(node, t)
+
+    def measured(self, node, m, kept, why):
+        """keys of a custom line, from what its call was measured to take; kept: the inputs and results, by position, that it saves"""
+        node.keys |= {"saved": m.saved, "workspace": m.temporaries}
+        node.keys["saves"] = list_text(kept) if kept else None
+        node.keys["backward_workspace"] = m.backward
+        node.keys["unseen"] = m.unseen or None
+        node.keys["cublas"] = 1 if m.cublas else None
+        if m.backward_cublas not in (None, m.cublas):
+            node.keys["backward_cublas"] = int(m.backward_cublas)
+        node.custom = why
 
     def laid_out(self, node, t):
         """what a line with a shape makes is contiguous: t is a view of that where its axes lie otherwise"""
@@ -316,17 +325,30 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         exact, alike = self.rows
         row = exact.get(plain) or exact.get(plain.rstrip("_"))
         grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
-        if not row and not grad:
+        if not row and not (grad and (first.is_floating_point() or first.is_complex())):
             row = alike.get(plain)
+        if row and row.op == "logical_not" and inplace:
+            self.made("fill", [self.ref(r)], {"inplace": 1})  # it writes to what there is
+            return
         if row and row.op.startswith("logical_") and (inplace or r.dtype is not torch.bool):
             row = exact["mul"]  # of bits: allocates as a product of whole numbers
         if row:
             self.row(row, args, kwargs, r, inplace)
             return
         if plain in CONVERT:
-            self.convert(args[0], r, CONVERT[plain])
+            self.op_to((args[:1], {**kwargs, "dtype": CONVERT[plain]}), r, None)
+            return
+        if plain.endswith("_copy") and hasattr(torch.ops.aten, plain.removesuffix("_copy")):
+            self.copy_of_view(plain.removesuffix("_copy"), args, kwargs, r)
             return
         raise NoWord("no word for it")
+
+    def copy_of_view(self, view, args, kwargs, r):
+        """the view, whose derivative it has, and its copy"""
+        v = getattr(torch.ops.aten, view)(*args, **kwargs)
+        self.call(view, args, kwargs, v)
+        for a, b in zip(*([t] if isinstance(t, torch.Tensor) else t for t in (v, r))):
+            self.op_clone(((a,), {"memory_format": torch.contiguous_format}), b, None)
 
     def row(self, row, args, kwargs, r, inplace):
         """a call that the op's row describes"""
@@ -551,6 +573,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_batch_norm(self, a, r, _):
         keys = {"track_running_stats": None if a.get("running_mean") is not None else 0}
         if a.get("running_mean") is not None:
+            mean = self.buffers.get(id(a["running_mean"]), "")
+            if mean.removesuffix("running_mean") + "num_batches_tracked" not in self.buffers.values():
+                keys["counted"] = 0
             self.stats.add(id(a["running_mean"]))
             self.stats.add(id(a["running_var"]))
             if not a.get("training") and self.train:
@@ -608,7 +633,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     def op_bilinear(self, a, r, _):
         if any(a.get(k) is not None and self.ref(a[k]).own is None for k in ("weight", "bias")):
-            raise Problem("bilinear: weights that are computed have no line")
+            raise NoWord("weights that are computed")
         self.weighted(
             "bilinear",
             [a["x1"], a["x2"]],
@@ -661,6 +686,22 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.emit(
             op, [a["x"]], r, {**keys, "return_indices": 1 if indices else None}, self.leaf(), outs=["", ".i"]
         )
+
+    def fractional(self, op, a, r):
+        """the line makes the random numbers that the call was given"""
+        x, kernel, size, samples = a[0][:4]
+        made = self.nodes[-1] if self.nodes else None
+        if made is None or made.outs != [self.names.get(id(samples))] or made.op != "rand":
+            raise NoWord("samples of the program's own")
+        self.nodes.pop()
+        size = {"kernel_size": axes_text(kernel), "output_size": axes_text(size)}
+        self.emit(op, [x], r, {**size, "return_indices": 1}, outs=["", ".i"])
+
+    def op_fractional_max_pool2d(self, a, r, _):
+        self.fractional("fractional_max_pool2d", a, r)
+
+    def op_fractional_max_pool3d(self, a, r, _):
+        self.fractional("fractional_max_pool3d", a, r)
 
     def adaptive(self, op, a, r):
         size = a["output_size"]
@@ -766,6 +807,13 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             self.nodes.append(Node("view", [v], [self.ref(x)], {"shape": shape_text(s)}))
             self.emit("expand", [Ref(v)], y, {"shape": shape_text(y.shape)})
 
+    def op_flip(self, a, r, _):
+        """of no axis it is a copy, as of any"""
+        if r.dim():
+            self.emit("flip", [a["x"]], r, {"dims": list_text(a.get("dims") or 0)})
+        else:
+            self.emit("clone", [a["x"]], r)
+
     def op_movedim(self, a, r, _):
         x, s, d = a[0][0], a[0][1], a[0][2]
         s = [s] if isinstance(s, int) else list(s)
@@ -780,6 +828,41 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.emit("permute", [x], r, {"dims": ",".join(str(o if o >= 0 else next(rest)) for o in order)})
 
     op_moveaxis = op_movedim
+
+    def op_permute(self, a, r, _):
+        """of no axes it is a view of another shape"""
+        if not r.dim():
+            self.emit("view", [a["x"]], r, {"shape": "[]"}, name="permute")
+        else:
+            self.emit("permute", [a["x"]], r, {"dims": list_text(a["dims"])})
+
+    def op_rot90(self, a, r, _):
+        args, kwargs = a
+        k = args[1] if len(args) > 1 else kwargs.get("k", 1)
+        dims = args[2] if len(args) > 2 else kwargs.get("dims", (0, 1))
+        self.emit("rot90", [args[0] if args else kwargs["input"]], r, {"k": k % 4, "dims": list_text(dims)})
+
+    def op_slice_scatter(self, a, r, _):
+        d = {**dict(zip(("x", "src", "dim", "start", "end", "step"), a[0])), **a[1]}
+        x = d["x"] if "x" in d else d["input"]
+        self.emit("slice_scatter", [x, d["src"]], r, {"dim": d.get("dim") or None, "step": d.get("step")})
+
+    def op_repeat(self, a, r, _, op="repeat", key="repeats"):
+        args, kwargs = a
+        x, n = (args[0], args[1:]) if args else (kwargs["input"], ())
+        n = n or (kwargs.get(key, ()),)
+        n = list(n[0]) if isinstance(n[0], (tuple, list)) else list(n)
+        self.emit(op if n else "clone", [x], r, {key: list_text(n)} if n else {}, name=op)
+
+    def op_tile(self, a, r, _):
+        self.op_repeat(a, r, _, "tile", "dims")
+
+    def op_polygamma(self, a, r, inplace):
+        args, kwargs = a
+        x = next(t for t in [*args, *kwargs.values()] if isinstance(t, torch.Tensor))
+        self.emit("digamma", [x], r, {"inplace": inplace}, name="polygamma")  # whose gradient is one, too
+
+    op_special_polygamma = op_polygamma
 
     def op_flatten(self, a, r, _):
         s, e = a.get("start_dim", 0), a.get("end_dim", -1)
@@ -800,12 +883,25 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_tensor_split(self, a, r, _):
         d, at = a.get("dim", 0), 0
         for t in r:  # slices, each with a record of its own
-            self.emit("slice", [a["x"]], t, {"dim": d or None, "start": at or None, "end": at + t.shape[d]})
+            self.emit("slice", [a["x"]], t, {"dim": d, "start": at or None, "end": at + t.shape[d]})
             at += t.shape[d]
 
     def op_repeat_interleave(self, a, r, _):
-        if "repeats" not in a or isinstance(a["repeats"], torch.Tensor):
+        counts = a.get("repeats")
+        if (
+            counts is None
+            or isinstance(counts, torch.Tensor)
+            and (a.get("dim") is None or counts.numel() < 2)
+        ):
             raise NoWord("counts that are a tensor")
+        if isinstance(counts, torch.Tensor):  # Repeat.cu: which row each is, from where their copies end
+            ends = self.made("cumsum", [self.ref(counts)], {"dim": 0})
+            rows = {"shape": f"[{r.shape[a['dim']]}]", "dtype": DTYPES[counts.dtype]}
+            row = self.made("empty", [], rows)
+            self.nodes.append(Node("drop", [], [ends], {}))
+            self.emit("index_select", [a["x"], row], r, {"dim": a["dim"]})
+            self.nodes.append(Node("drop", [], [row], {}))
+            return
         self.emit("repeat_interleave", [a["x"]], r, {"repeats": a["repeats"], "dim": a.get("dim")})
 
     def op_detach(self, a, r, _):
@@ -1142,7 +1238,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def reduce(self, op, a, r, extra=None):
         d = a.get("dim", None)
         t = a.get("dtype")
-        if d is not None and not isinstance(d, (tuple, list)):
+        if op == "logsumexp" and not isinstance(d, int):  # no axis: all of them
+            d = d or range(a["x"].dim()) or [0]
+        if d is not None and not isinstance(d, (tuple, list, range)):
             d = [d]
         outs = ["", ".i"] if isinstance(r, (tuple, list)) else None
         self.emit(
@@ -1196,8 +1294,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     def op_linalg_vector_norm(self, a, r, _):
         p = a.get("ord", a.get("p"))
         p = 2 if p is None or p == "fro" else p
-        if isinstance(p, str) or not 1 <= p < float("inf"):
-            raise NoWord("a norm that is none of the powers from 1 on")
+        if isinstance(p, str):
+            raise NoWord("a norm of a matrix")
         self.reduce("norm", a, r, {"p": None if p == 2 else p})
 
     op_norm = op_linalg_vector_norm
@@ -1262,9 +1360,14 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
     op_nll_loss = op_nll_loss2d = op_nll_loss_nd
 
     def op_ctc_loss(self, a, r, _):
-        self.note("ctc_loss: written as if every sequence had the full length")
         keys = {"zero_infinity": 1 if a.get("zero_infinity") else None}
-        self.loss("ctc_loss", a, r, [a["x"], a["target"]] if self.on_device(a["target"]) else [a["x"]], keys)
+        lengths, target = a["target_lengths"], a["target"]
+        if isinstance(lengths, (tuple, list)) and target.dim() == 2 and self.on_device(target):
+            longest = self.made("slice", [self.ref(target)], {"dim": 1, "end": max(lengths)})
+            self.loss("ctc_loss", a, r, [a["x"], longest], keys)
+            return
+        self.note("ctc_loss: written as if every sequence had the full length")
+        self.loss("ctc_loss", a, r, [a["x"], target] if self.on_device(target) else [a["x"]], keys)
 
     def op_cosine_embedding_loss(self, a, r, _):
         self.loss("cosine_embedding_loss", a, r, [a["x1"], a["x2"], a["target"]])
@@ -1317,7 +1420,9 @@ for k, mode in {
     "upsample_bilinear2d": "bilinear",
     "upsample_bicubic2d": "bicubic",
     "upsample_trilinear3d": "trilinear",
+    "_upsample_nearest_exact1d": "nearest-exact",
     "_upsample_nearest_exact2d": "nearest-exact",
+    "_upsample_nearest_exact3d": "nearest-exact",
 }.items():
     setattr(Recorder, "op_" + k, lambda self, a, r, _, mode=mode: self.upsample(a, r, mode))
 for k in ("bilinear", "bicubic"):

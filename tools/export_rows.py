@@ -4,20 +4,28 @@ import dataclasses, functools, json, os, subprocess, sys, traceback
 
 import torch
 
-DTYPES = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "u8",
-    torch.bool: "bool",
-    torch.complex64: "c64",
-    torch.complex128: "c128",
-}
+
+class Dtypes(dict):
+    def __missing__(self, dtype):
+        raise Problem(f"{dtype}: the text form has no such dtype")
+
+
+DTYPES = Dtypes(
+    {
+        torch.float64: "f64",
+        torch.float32: "f32",
+        torch.float16: "f16",
+        torch.bfloat16: "bf16",
+        torch.int64: "i64",
+        torch.int32: "i32",
+        torch.int16: "i16",
+        torch.int8: "i8",
+        torch.uint8: "u8",
+        torch.bool: "bool",
+        torch.complex64: "c64",
+        torch.complex128: "c128",
+    }
+)
 NAMED_LIKE_MODULE = (
     "torch.nn.modules.",
     "torchvision.ops.misc",
@@ -33,7 +41,7 @@ RNN = {
     "RNNCell": "rnn_cell",
     "EmbeddingBag": "embedding_bag",
 }
-BYTES = "saved", "workspace", "backward_workspace"  # measured, of a custom line
+BYTES = "saved", "workspace", "backward_workspace", "unseen"  # measured, of a custom line
 OWNED = {"weight": 1, "bias": 2}  # position of an op's parameters among its inputs
 
 
@@ -83,7 +91,7 @@ def axes_text(v):
 
 
 def list_text(v):
-    return ",".join(str(int(a)) for a in (v if isinstance(v, (tuple, list, torch.Size)) else [v]))
+    return ",".join(str(int(a)) for a in (v if isinstance(v, (tuple, list, range, torch.Size)) else [v]))
 
 
 def own_autocast():
@@ -138,6 +146,8 @@ scaled_dot_product_attention q k v attn_mask dropout_p is_causal scale enable_gq
 pad x pad mode value
 view reshape | x *shape
 flatten x start_dim end_dim
+flip x *dims
+permute x *dims
 unflatten x dim sizes
 tensor_split x sections dim
 repeat_interleave x repeats dim output_size
@@ -161,7 +171,7 @@ masked_fill masked_fill_ | x mask value
 lerp lerp_ | x end weight
 einsum equation *xs
 one_hot x num_classes
-upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_nearest_exact1d upsample_nearest_exact2d _upsample_nearest_exact2d | x size scales
+upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_nearest_exact1d upsample_nearest_exact2d _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d | x size scales
 upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa | x size align_corners scales
 cross_entropy_loss x target weight reduction ignore_index label_smoothing
 nll_loss_nd nll_loss nll_loss2d | x target weight reduction ignore_index

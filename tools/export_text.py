@@ -358,7 +358,7 @@ def recorded(loaded, sizes, answers):
 NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
 
 
-MEASURED = re.compile(r"(saved|workspace)=[\d,]*$")  # what is in front of bytes of a custom line
+MEASURED = re.compile(r"(saved|workspace|unseen)=[\d,]*$")  # what is in front of bytes of a custom line
 
 
 class NotProportional(Exception):

@@ -1,6 +1,7 @@
 """Ops of the text form with all their keys as calls of PyTorch: what measure_op.py runs in place of what measure_text.py knows.
 
-CALLS has a function for each op; it gets a Line, which holds the tensors and the keys of one line of a text."""
+CALLS has a function for each op; it gets a Line, which holds the tensors and the keys of one line of a text.
+"""
 
 import torch, torch.nn as nn, torch.nn.functional as F
 
@@ -23,7 +24,14 @@ class Line:
     """program: measure_text.Prog, which keeps parameters (P) and buffers (B) from run to run"""
 
     def __init__(self, program, op, outs, inputs, keys, train):
-        self.program, self.op, self.outs, self.inputs, self.keys, self.train = program, op, outs, inputs, keys, train
+        self.program, self.op, self.outs, self.inputs, self.keys, self.train = (
+            program,
+            op,
+            outs,
+            inputs,
+            keys,
+            train,
+        )
         self.x, self.name = inputs[0] if inputs else None, outs[0]
         self.weights, self.trainable = keys.get("weights", outs[0]), self.flag("frozen", 0) == 0
 
@@ -117,13 +125,19 @@ def autocast(l):
         l.program.plain.__enter__()
     else:
         l.program.plain.__exit__(None, None, None)
-        if not torch.is_autocast_enabled("cuda"):  # a context of the script's that is off is not the program's
+        if not torch.is_autocast_enabled(
+            "cuda"
+        ):  # a context of the script's that is off is not the program's
             torch.clear_autocast_cache()
 
 
 @call("embedding")
 def embedding(l):
-    w = l.inputs[1] if len(l.inputs) > 1 else l.param("w", [l.size("num_embeddings"), l.size("embedding_dim")])
+    w = (
+        l.inputs[1]
+        if len(l.inputs) > 1
+        else l.param("w", [l.size("num_embeddings"), l.size("embedding_dim")])
+    )
     return F.embedding(l.x, w, l.size("padding_idx"), scale_grad_by_freq=l.flag("scale_grad_by_freq", 0))
 
 
@@ -133,7 +147,9 @@ def embedding_bag(l):
     offsets = next((v for v in l.inputs[1:] if v.dim() == 1), None)
     if w is None:
         w = l.param("w", [l.size("num_embeddings"), l.size("embedding_dim")])
-    return F.embedding_bag(l.x, w, offsets, mode=l.keys.get("mode", "mean"), padding_idx=l.size("padding_idx"))
+    return F.embedding_bag(
+        l.x, w, offsets, mode=l.keys.get("mode", "mean"), padding_idx=l.size("padding_idx")
+    )
 
 
 @call("batch_norm")
@@ -172,7 +188,9 @@ def rms_norm(l):
 
 @call("local_response_norm")
 def local_response_norm(l):
-    return F.local_response_norm(l.x, l.size("size"), l.number("alpha", 1e-4), l.number("beta", 0.75), l.number("k", 1))
+    return F.local_response_norm(
+        l.x, l.size("size"), l.number("alpha", 1e-4), l.number("beta", 0.75), l.number("k", 1)
+    )
 
 
 @call("lstm", "gru", "rnn")
@@ -226,7 +244,12 @@ def multi_head_attention(l):
         l.flag("batch_first", 0),
     )
     mask = l.inputs[3] if len(l.inputs) > 3 else None
-    y = l.module(make).train(l.train)(*l.inputs[:3], need_weights=l.flag("need_weights", 1), attn_mask=mask, is_causal=l.flag("is_causal", 0))
+    y = l.module(make).train(l.train)(
+        *l.inputs[:3],
+        need_weights=l.flag("need_weights", 1),
+        attn_mask=mask,
+        is_causal=l.flag("is_causal", 0),
+    )
     return list(y)
 
 
@@ -250,7 +273,9 @@ def attention(l):
     keys = dict(dropout_p=l.number("dropout_p", 0) if l.train else 0.0, is_causal=l.flag("is_causal", 0))
     if l.flag("enable_gqa", 0):
         keys["enable_gqa"] = True
-    backends = dict(math="MATH", efficient="EFFICIENT_ATTENTION", flash="FLASH_ATTENTION", cudnn="CUDNN_ATTENTION")
+    backends = dict(
+        math="MATH", efficient="EFFICIENT_ATTENTION", flash="FLASH_ATTENTION", cudnn="CUDNN_ATTENTION"
+    )
     if "backend" not in l.keys:
         return F.scaled_dot_product_attention(*l.inputs, **keys)
     with nn.attention.sdpa_kernel(getattr(nn.attention.SDPBackend, backends[l.keys["backend"]])):
@@ -308,7 +333,9 @@ def lp_pool(l):
 @call("fractional_max_pool2d", "fractional_max_pool3d")
 def fractional_max_pool(l):
     n = int(l.op[-2])
-    keys = dict(kernel_size=l.axes("kernel_size", n, 1), return_indices=l.flag("return_indices", 0) or len(l.outs) > 1)
+    keys = dict(
+        kernel_size=l.axes("kernel_size", n, 1), return_indices=l.flag("return_indices", 0) or len(l.outs) > 1
+    )
     if "output_size" in l.keys:
         keys["output_size"] = l.axes("output_size", n, 1)
     else:
@@ -487,7 +514,9 @@ def var(l):
 def total(l):
     keys = dict(dtype=l.dtype()) if "dtype" in l.keys else {}
     if "dim" in l.keys:
-        keys.update(dim=l.one_or_more("dim") if l.op == "prod" else l.sizes("dim"), keepdim=l.flag("keepdim", 0))
+        keys.update(
+            dim=l.one_or_more("dim") if l.op == "prod" else l.sizes("dim"), keepdim=l.flag("keepdim", 0)
+        )
     return getattr(torch, l.op)(l.x, **keys)
 
 
@@ -499,7 +528,14 @@ def along(l):
 
 @call("norm")
 def norm(l):
-    return torch.linalg.vector_norm(l.x, l.number("p", 2), dim=l.sizes("dim"), keepdim=l.flag("keepdim", 0), dtype=l.dtype())
+    return torch.linalg.vector_norm(
+        l.x, l.number("p", 2), dim=l.sizes("dim"), keepdim=l.flag("keepdim", 0), dtype=l.dtype()
+    )
+
+
+@call("renorm")
+def renorm(l):
+    return torch.renorm(l.x, l.number("p", 2), l.size("dim"), 1.0)
 
 
 @call("max", "min")
@@ -728,7 +764,9 @@ def loss(l):
 def cosine_embedding_loss(l):
     other = l.inputs[1] if len(l.inputs) > 1 else torch.zeros_like(l.x)
     target = l.inputs[2] if len(l.inputs) > 2 else torch.ones(l.x.shape[:-1], dtype=l.x.dtype, device="cuda")
-    return F.cosine_embedding_loss(l.x, other, target, l.number("margin", 0), reduction=l.keys.get("reduction", "mean"))
+    return F.cosine_embedding_loss(
+        l.x, other, target, l.number("margin", 0), reduction=l.keys.get("reduction", "mean")
+    )
 
 
 @call("hinge_embedding_loss", "soft_margin_loss", "poisson_nll_loss")
@@ -742,7 +780,9 @@ def element_loss(l):
 @call("margin_ranking_loss")
 def margin_ranking_loss(l):
     others = [l.inputs[i] if len(l.inputs) > i else torch.zeros_like(l.x) for i in (1, 2)]
-    return F.margin_ranking_loss(l.x, *others, l.number("margin", 0), reduction=l.keys.get("reduction", "mean"))
+    return F.margin_ranking_loss(
+        l.x, *others, l.number("margin", 0), reduction=l.keys.get("reduction", "mean")
+    )
 
 
 @call("multi_margin_loss", "multilabel_margin_loss")

@@ -9,6 +9,7 @@ cmd_text help_main = {
     "  vram plan MODEL|CHAIN what to compute again to train within a budget\n"
     "  vram arena CSV|MODEL  offsets for buffers with known lifetimes\n"
     "  vram emit MODEL       a C header: the network, checked by the compiler\n"
+    "  vram convert FILE     the graph of a file of a model in the text form\n"
     "  vram replay TRACE     a stream of allocations through a caching allocator\n"
     "  vram diff A B         predicted and measured: what is unaccounted for\n"
     "  vram run -- PROGRAM   what an unmodified program allocates, and who\n"
@@ -30,6 +31,7 @@ const cmd_entry cmd_table[] = {{"estimate", help_estimate, estimate_command},
                                {"plan", help_plan, plan_command},
                                {"arena", help_arena, arena_command},
                                {"emit", help_emit, emit_command},
+                               {"convert", help_convert, convert_command},
                                {"replay", help_replay, replay_command},
                                {"diff", help_diff, diff_command},
                                {"run", help_run, run_command},

@@ -972,7 +972,7 @@ int arena_command(int argc, char **argv) {
   if (status || !a.path)
     return status;
   a.j.model = s.path = a.path;
-  status = model_read(a.path, &text, &len);
+  status = model_read(a.path, &a.j, &text, &len);
   if (status)
     return status;
   is_model = !is_lifetimes(text, len) &&

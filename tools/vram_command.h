@@ -36,6 +36,7 @@ int fit_command(int argc, char **argv);
 int plan_command(int argc, char **argv);
 int arena_command(int argc, char **argv);
 int emit_command(int argc, char **argv);
+int convert_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int diff_command(int argc, char **argv);
 int run_command(int argc, char **argv);
@@ -51,7 +52,7 @@ extern const cmd_entry cmd_table[]; /* to a name that is NULL */
 /* texts in pieces of at most 4095 characters, which C99 asks compilers to take; to a NULL */
 typedef const char *const cmd_text[];
 extern cmd_text help_main, help_estimate, help_fit, help_plan, help_arena, help_emit, help_replay,
-    help_diff, help_run, help_watch, help_list;
+    help_diff, help_run, help_watch, help_list, help_convert;
 void cmd_help(const char *const *help, FILE *to);
 
 /* ---- errors: one line on standard error; they return the exit status ---- */
@@ -136,6 +137,8 @@ typedef struct cmd_option {        /* in a help text: "  --amp bf16|fp16       w
 
 /* The next option from *at on, *at goes behind it; 0: there is no more. */
 int cmd_next_option(const char **at, cmd_option *o);
+/* The option a of a command's help; 0: it has none. */
+int cmd_find_option(const char *const *help, const char *a, cmd_option *o);
 /* Prints the error: a, and the nearest option of the command's help or of the text `also` (or NULL)
    that is not in the list `without`. Returns 0. */
 int cmd_unknown_option(const char *a, const char *name, const char *also, const char *without);

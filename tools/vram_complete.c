@@ -66,18 +66,15 @@ int complete_command(int argc, char **argv) {
   if (!known->name || !*known->help)
     return FITS;
   usage = *known->help;
-  for (help = known->help; *help; help++)
-    for (at = *help; cmd_next_option(&at, &o);)
-      if (o.value_len && strlen(argv[argc - 2]) == o.name_len &&
-          !memcmp(argv[argc - 2], o.name, o.name_len)) {
-        end = strstr(o.text, "\n  --");
-        what = strstr(o.text, "vram list ");
-        if (!strncmp(o.value, "FILE", o.value_len))
-          printf("<file>\n");
-        else if (!offer_words(start, o.value, o.value_len) && what && (!end || what < end))
-          offer_list(start, what + 10);
-        return FITS;
-      }
+  if (cmd_find_option(known->help, argv[argc - 2], &o) && o.value_len) {
+    end = strstr(o.text, "\n  --");
+    what = strstr(o.text, "vram list ");
+    if (!strncmp(o.value, "FILE", o.value_len))
+      printf("<file>\n");
+    else if (!offer_words(start, o.value, o.value_len) && what && (!end || what < end))
+      offer_list(start, what + 10);
+    return FITS;
+  }
   for (help = known->help; *start == '-' && *help; help++)
     for (at = *help; cmd_next_option(&at, &o);)
       offer(start, o.name, o.name_len, o.text, o.text_len);

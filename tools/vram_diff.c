@@ -748,9 +748,10 @@ static int read_sides(diff *d) {
   size_t len[2] = {0, 0};
   int model[2] = {0, 0}, i, k, status = FITS;
   for (i = 0; i < 2 && !status; i++) {
+    job own = d->j; /* the other side has its dims, too */
     side *s = d->s + i;
     s->path = d->path[i];
-    status = model_read(s->path, bytes + i, len + i);
+    status = model_read(s->path, &own, bytes + i, len + i);
     if (!status)
       status = trace_begin(&s->t, s->path, len[i]);
     if (!status)

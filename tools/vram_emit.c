@@ -396,7 +396,7 @@ int emit_command(int argc, char **argv) {
   status = emit_arguments(&e, argc, argv);
   if (status || !e.j.model)
     return status;
-  status = model_read(e.j.model, &text, &len);
+  status = model_read(e.j.model, &e.j, &text, &len);
   if (status)
     return status;
   status = model_load(&l, &e.j, text, len);

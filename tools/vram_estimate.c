@@ -563,8 +563,11 @@ int estimate_command(int argc, char **argv) {
       return net_command(argc, argv);
     else if (!strcmp(argv[i], "--engine"))
       return serve_command(argc, argv, NULL);
-  if (model && model_sniff(model))
-    return model_estimate(argc, argv);
+  if (model) {
+    const vram_file_format format = model_sniff(model);
+    if (format && !model_is_graph(format))
+      return model_estimate(argc, argv);
+  }
   memset(&j, 0, sizeof j);
   j.command = "estimate";
   j.o.replay = &j.pool;
@@ -573,7 +576,7 @@ int estimate_command(int argc, char **argv) {
     return status;
   status = check_outputs(&j, &taken);
   if (!status)
-    status = model_read(j.model, &text, &len);
+    status = model_read(j.model, &j, &text, &len);
   if (status)
     return status;
   if (j.generate)

@@ -254,7 +254,7 @@ int fit_command(int argc, char **argv) {
   if (j.segments && (j.o.checkpoint_segments || j.checkpoint))
     return cmd_bad("segments are what is solved for, not",
                    j.checkpoint ? "--checkpoint-nodes" : "--checkpoint", NULL);
-  status = model_read(j.model, &text, &len);
+  status = model_read(j.model, &j, &text, &len);
   if (status)
     return status;
   o.budget_bytes = j.budget;

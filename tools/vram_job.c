@@ -454,10 +454,16 @@ int job_arguments(job *j, int argc, char **argv) {
   return job_check(j);
 }
 
-int model_read(const char *model, char **text, size_t *len) {
+int model_read(const char *model, job *j, char **text, size_t *len) {
   const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
   size_t i, n = 0;
   const vram_file_format format = model_sniff(model);
+  if (model_is_graph(format)) {
+    const int status = model_text(model, j ? j->dims : NULL, j ? j->ndims : 0, text, len);
+    if (j)
+      j->ndims = 0;
+    return status;
+  }
   if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
     cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
             vram_file_format_name(format));

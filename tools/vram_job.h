@@ -111,8 +111,9 @@ int job_model_dtype(job *j, vram_dtype own);
 /* What runs, in a few words: "train adamw amp bf16 checkpoint 2". */
 void job_mode(const job *j, char *to, size_t cap);
 
-/* The text of a file, of standard input, or of a built-in model. */
-int model_read(const char *model, char **text, size_t *len);
+/* The text of a file, of standard input, of a built-in model, or of a file's graph, in which j's
+   dims stand then: j has none any more. j NULL: no dims. */
+int model_read(const char *model, job *j, char **text, size_t *len);
 /* FILE:LINE:COLUMN: text; USAGE */
 int model_error(const job *j, const vram_error *e);
 /* The text becomes l's. Not FITS: message printed; model_unload() in any case. */

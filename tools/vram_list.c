@@ -41,7 +41,7 @@ static int list_models(void) {
     char *text = NULL, count[32];
     uint64_t n = 0;
     size_t len = 0;
-    int status = model_read(name, &text, &len);
+    int status = model_read(name, NULL, &text, &len);
     if (!status)
       status = parameters(text, len, &n);
     free(text);

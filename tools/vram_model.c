@@ -270,22 +270,13 @@ void model_file_close(model_file *m) {
 
 /* ---- arguments ---- */
 
-static int takes_value(const char *const *help, const char *a) {
-  cmd_option o;
-  const char *at;
-  for (; *help; help++)
-    for (at = *help; cmd_next_option(&at, &o);)
-      if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
-        return o.value_len != 0;
-  return 0;
-}
-
 const char *model_argument(const char *const *help, int argc, char **argv) {
+  cmd_option o;
   int i;
   for (i = 0; i < argc; i++)
     if (argv[i][0] != '-' || !argv[i][1])
       return argv[i];
-    else if (takes_value(help, argv[i]))
+    else if (cmd_find_option(help, argv[i], &o) && o.value_len)
       i++;
   return NULL;
 }

@@ -63,6 +63,12 @@ vram_file_format model_sniff(const char *path);
 int model_file_open(model_file *m, const char *path);
 void model_file_close(model_file *m);
 
+/* Files of this format are graphs: commands take them as they take a text. */
+int model_is_graph(vram_file_format format);
+/* The graph of a file in the text form, with these dims, in *text, which is to be freed. Not
+   FITS: message printed. */
+int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len);
+
 /* The first argument that is neither an option of the help text nor the value of one; NULL: there
    is none. */
 const char *model_argument(const char *const *help, int argc, char **argv);

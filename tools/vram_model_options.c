@@ -2,12 +2,9 @@
 #include "vram_model.h"
 
 int model_is_option(const char *a) {
-  const char *at = HELP_MODEL;
+  static const char *const help[] = {HELP_MODEL, NULL};
   cmd_option o;
-  while (cmd_next_option(&at, &o))
-    if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
-      return 1;
-  return 0;
+  return cmd_find_option(help, a, &o);
 }
 
 /* ---- options with a value: the value behind option a; 0: error printed ---- */
@@ -180,18 +177,6 @@ static int file_flag(file_job *j, const char *a) {
   return 0;
 }
 
-static int is_option_of_estimate(const char *a) {
-  const char *const *help = help_estimate;
-  cmd_option o;
-  for (; *help; help++) {
-    const char *at = *help;
-    while (cmd_next_option(&at, &o))
-      if (strlen(a) == o.name_len && !memcmp(a, o.name, o.name_len))
-        return 1;
-  }
-  return 0;
-}
-
 /* One option; how many arguments it took, 0: error printed. */
 static int file_option(file_job *j, const char *a, const char *v) {
   static const struct {
@@ -206,6 +191,7 @@ static int file_option(file_job *j, const char *a, const char *v) {
       {"--override-tensor", set_override},
       {"--gpu --cc --budget", set_device},
       {"--units", set_units}};
+  cmd_option o;
   size_t i = 0;
   if (!cmd_in(a, "--json --csv --table --no-table --units"))
     j->runs = a;
@@ -220,7 +206,7 @@ static int file_option(file_job *j, const char *a, const char *v) {
       return cmd_bad("no value behind", a, NULL), 0;
     return valued[i].set(j, a, v) ? 2 : 0;
   }
-  if (is_option_of_estimate(a))
+  if (cmd_find_option(help_estimate, a, &o))
     return cmd_bad("an option of models in the text form:", a, NULL), 0;
   return cmd_unknown_option(a, "estimate", NULL, "");
 }

@@ -121,6 +121,15 @@ int cmd_next_option(const char **at, cmd_option *o) {
   return 1;
 }
 
+int cmd_find_option(const char *const *help, const char *a, cmd_option *o) {
+  const char *at;
+  for (; *help; help++)
+    for (at = *help; cmd_next_option(&at, o);)
+      if (strlen(a) == o->name_len && !memcmp(a, o->name, o->name_len))
+        return 1;
+  return 0;
+}
+
 void cmd_help(const char *const *help, FILE *to) {
   while (*help)
     fputs(*help++, to);

@@ -394,7 +394,7 @@ int net_command(int argc, char **argv) {
   if (status || !n.path)
     return status;
   n.j.model = n.path;
-  status = model_read(n.path, &text, &len);
+  status = model_read(n.path, &n.j, &text, &len);
   if (!status && is_net(n.path, text, len)) {
     status = net_lines(&n, text, len);
     free(text);

@@ -904,7 +904,7 @@ int plan_command(int argc, char **argv) {
   status = plan_arguments(&p, argc, argv);
   if (status || !p.j.model)
     return status;
-  status = model_read(p.j.model, &text, &len);
+  status = model_read(p.j.model, &p.j, &text, &len);
   if (status)
     return status;
   model = !chain_is(p.j.model, text, len);

@@ -50,8 +50,9 @@ struct vram_file_tensor {
   uint32_t part; /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
-  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers, at most
-                          64: a shape, axes); NULL elsewhere */
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers and
+                          bools, at most 64: a shape, axes); NULL elsewhere */
+  const double *reals; /* the same of ONNX's f32, at most 64: scales, bounds */
 };
 
 typedef enum vram_value_kind {
@@ -142,6 +143,7 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
+  uint64_t offset; /* in the file */
   uint32_t op_len, domain_len, name_len;
 };
 

@@ -9,7 +9,7 @@ enum {
   VRAM__LLAMA_MAX_SEQ = 256 /* LLAMA_MAX_SEQ */
 };
 
-static int vram__llama_is_quantised(vram_dtype t) {
+VRAM__FN int vram__llama_is_quantised(vram_dtype t) {
   const vram_dtype_info *const d = vram_dtype_get_info(t);
   return d && d->block_elements > 1;
 }
@@ -59,8 +59,10 @@ static int vram__llama_is_torn(const vram__llama *l) {
 static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
   const vram_llama_options *const o = l->options;
   const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
-  l->flash_attention = o->flash_attention != VRAM_LLAMA_OFF;
-  if ((l->row->flags & VRAM__LLAMA_NO_FLASH) || (is_auto && vram__llama_is_torn(l)))
+  l->flash_attention =
+      o->flash_attention != VRAM_LLAMA_OFF && !(l->row->flags & VRAM__LLAMA_NO_FLASH);
+  l->transposes_v = !l->flash_attention; /* the caches are made before what follows is known */
+  if (is_auto && vram__llama_is_torn(l))
     l->flash_attention = 0;
   if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
     return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
@@ -171,8 +173,8 @@ static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_l
   vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
   const uint64_t rows = c->cells * c->streams,
                  k = vram__product_or_overflow(y->head_k, y->n_head_kv),
-                 v = l->flash_attention ? vram__product_or_overflow(y->head_v, y->n_head_kv)
-                                        : vram__llama_widest_v(l);
+                 v = l->transposes_v ? vram__llama_widest_v(l)
+                                     : vram__product_or_overflow(y->head_v, y->n_head_kv);
   l->layer[i].cache = (int32_t)(c - l->cache);
   c->layers++;
   c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));

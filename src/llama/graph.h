@@ -5,7 +5,8 @@
 enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
-  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1
+  VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
+  VRAM__GRAPH_INPUTS = 32
 };
 
 /* What a tensor is to the allocator. */
@@ -15,19 +16,25 @@ enum {
                                before its last use */
   VRAM__NODE_OUTPUT = 4u,   /* is never freed */
   VRAM__NODE_FOREIGN = 8u,  /* a weight or a cache: in a buffer of its own */
-  VRAM__NODE_IS_PLACED = 16u
+  VRAM__NODE_IS_PLACED = 16u,
+  VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
+  VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
+  VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
+                                  has all from `view` on */
 };
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
+  uint64_t room; /* bytes more on a device */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
   int32_t copy; /* its first copy on another device, and a copy's next; -1: none */
+  int32_t user; /* by which it was reached (vram__build_expand); -1: none */
   uint32_t nchild, nview;
   uint16_t flags;
-  uint8_t nsource;
-  int8_t buffer; /* -1: that of its neighbours */
+  uint8_t nsource, nvisited; /* the latter: of the sources */
+  int8_t buffer;             /* -1: that of its neighbours */
 } vram__graph_node;
 
 /* Free memory of one buffer, sorted by offset; the last block has no end. */
@@ -40,8 +47,11 @@ typedef struct vram__graph_heap {
 typedef struct vram__graph {
   vram__graph_node *node;
   int32_t *order; /* nodes as they are computed; inputs and weights are in none */
+  int32_t input[VRAM__GRAPH_INPUTS]; /* as they were reached */
+  uint32_t ninput;
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
+  uint8_t is_pipeline;    /* several batches at a time */
   uint8_t is_full;        /* the memory was too small */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
@@ -54,6 +64,85 @@ VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
 VRAM__FN void vram__graph_split(vram__graph *g);
+
+/* ---- the worst graph of an architecture ----
+   Built as llama.cpp builds it, line by line: nodes first, in any order; vram__build_expand puts a
+   node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
+   expands, it is done here. */
+
+enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+
+/* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
+enum {
+  VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
+  VRAM__BUILD_SCALE_Q = 2u,
+  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
+  VRAM__BUILD_NO_ROPE = 8u,          /* positions by a table, or none */
+  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
+  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
+  VRAM__BUILD_LATE_SOFTMAX = 64u,    /* over the chosen experts */
+  VRAM__BUILD_NORM_EXPERTS = 128u,   /* weights of the chosen experts add up to 1 */
+  VRAM__BUILD_RESIDUAL_FIRST = 256u, /* behind the feed-forward: the sum takes over its place */
+  VRAM__BUILD_INPUT_FIRST = 512u,    /* behind attention: the sum takes over the input's place */
+  VRAM__BUILD_MEAN = 1024u,          /* LayerNorm, which is never in place */
+  VRAM__BUILD_RELU_SQUARED = 2048u,
+  VRAM__BUILD_ROWS_NORM = 4096u /* output rows are chosen behind the output's norm */
+};
+
+typedef struct vram__build {
+  const vram__llama *m;
+  vram__graph *g;
+  uint64_t tokens, outputs;
+  uint32_t flags;
+  uint32_t il;
+  int32_t device; /* of the layer's weights: number of a buffer */
+  int32_t host;
+  int32_t positions, out_ids;
+  int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
+  int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
+  int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
+  int32_t mask[VRAM_LLAMA_MAX_CACHES];
+  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
+  uint8_t pins_attention;               /* to the host */
+} vram__build;
+
+/* graph_node.c */
+VRAM__FN vram__graph_node *vram__build_at(vram__build *b, int32_t i);
+VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source);
+VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
+VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
+VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
+VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
+VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
+VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
+                                    uint64_t rows);
+VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
+VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name);
+VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
+VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
+VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
+VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
+VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
+
+/* graph_attention.c */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
+
+/* graph_experts.c */
+VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width);
+VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
+
+/* graph_state.c */
+VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_build.c */
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,

@@ -43,29 +43,37 @@ VRAM__FN uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes) {
   return at;
 }
 
-/* Gives back what was taken, and joins it with its neighbours. 0: there are too many blocks. */
+/* Joins a block with the one behind it, if they touch. */
+static void vram__heap_join(vram__graph_heap *h, uint32_t at) {
+  if (at + 1 >= h->n || h->offset[at] + h->bytes[at] != h->offset[at + 1])
+    return;
+  h->bytes[at] += h->bytes[at + 1];
+  vram__heap_remove(h, at + 1);
+}
+
+/* Gives back what was taken, and joins it with its neighbours, as ggml_dyn_tallocr_free_bytes does:
+   what has no bytes may become a block that keeps others apart. 0: there are too many blocks. */
 VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes) {
   uint32_t at = 0;
   bytes = vram__round_up_u64(bytes, h->alignment);
-  if (!bytes)
-    return 1;
-  while (at < h->n && h->offset[at] < offset)
-    at++;
-  if (at && h->offset[at - 1] + h->bytes[at - 1] == offset) {
-    h->bytes[at - 1] += bytes;
-    if (at < h->n && offset + bytes == h->offset[at]) {
-      h->bytes[at - 1] += h->bytes[at];
-      vram__heap_remove(h, at);
+  for (uint32_t i = 0; i < h->n; i++) {
+    if (h->offset[i] + h->bytes[i] == offset) {
+      h->bytes[i] += bytes;
+      vram__heap_join(h, i);
+      return 1;
     }
-    return 1;
-  }
-  if (at < h->n && offset + bytes == h->offset[at]) {
-    h->offset[at] = offset;
-    h->bytes[at] += bytes;
-    return 1;
+    if (offset + bytes == h->offset[i]) {
+      h->offset[i] = offset;
+      h->bytes[i] += bytes;
+      if (i)
+        vram__heap_join(h, i - 1);
+      return 1;
+    }
   }
   if (h->n == VRAM__GRAPH_BLOCKS)
     return 0;
+  while (at < h->n && h->offset[at] < offset)
+    at++;
   for (uint32_t i = h->n++; i > at; i--) {
     h->offset[i] = h->offset[i - 1];
     h->bytes[i] = h->bytes[i - 1];
@@ -103,7 +111,7 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
     uint64_t has = vram__round_up_u64(n->bytes, h->alignment);
     n->offset = s->offset;
     s->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
-    return vram__heap_give(h, n->offset + has, had - has);
+    return had == has || vram__heap_give(h, n->offset + has, had - has);
   }
   n->offset = vram__heap_take(h, n->bytes);
   return n->offset != VRAM_OVERFLOW;
@@ -143,8 +151,12 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
     for (uint32_t k = 0; k < n->nsource; k++)
       g->node[n->source[k]].nchild++;
   }
-  for (uint32_t i = 0; i < g->nnode; i++)
-    if ((g->node[i].flags & VRAM__NODE_INPUT) && !vram__graph_place_node(g, (int32_t)i))
+  for (uint32_t i = 0; i < g->ninput; i++)
+    if (!vram__graph_place_node(g, g->input[i]))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
+    if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
+        !vram__graph_place_node(g, (int32_t)i))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))

@@ -15,7 +15,8 @@ VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint6
   const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
   const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
   uint64_t bytes, padding = 0;
-  vram_dtype_rows_bytes(type, rows, columns, &bytes);
+  if (vram_dtype_rows_bytes(type, rows, columns, &bytes))
+    return VRAM_OVERFLOW;
   if (is_on_gpu && d->block_elements > 1 && over)
     vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
   bytes = vram__sum_or_overflow(bytes, padding);

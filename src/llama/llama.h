@@ -92,6 +92,7 @@ typedef struct vram__llama {
   uint32_t n_outputs; /* rows of logits at most (n_outputs_max) */
   vram_dtype k_type, v_type;
   uint8_t flash_attention;
+  uint8_t transposes_v; /* in its cache */
   uint8_t offloads_kv;
 
   uint32_t ncache;
@@ -106,11 +107,16 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* weights.c */
 VRAM__FN void vram__llama_place(vram__llama *l);
+VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
+                                        int32_t *device, vram_error *e);
+VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* pattern.c */

@@ -47,7 +47,7 @@ static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
 
-static int vram__llama_holds(const vram_file_tensor *t, const char *part) {
+VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part) {
   const uint32_t n = vram__text_len(part);
   uint32_t i;
   for (i = 0; i + n <= t->name_len; i++)
@@ -87,7 +87,7 @@ static int vram__llama_is_rope(const vram_file_tensor *t) {
 }
 
 /* ggml-cuda.cu: types of which it has no product with a matrix. */
-static int vram__llama_is_multiplied(vram_dtype type) {
+VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 
@@ -151,10 +151,8 @@ static vram_result vram__llama_overridden(const vram__llama *l, const vram_file_
 static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
                                const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
-  vram_llama_buffer *b;
-  if (is_matrix && !vram__llama_is_multiplied(t->dtype))
-    device = -1;
-  b = vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
+  vram_llama_buffer *const b =
+      vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
   b->model_bytes = vram__sum_or_overflow(
       b->model_bytes,
       vram__llama_tensor_bytes(t->dtype, columns ? t->numel / columns : 0, columns, device >= 0));
@@ -184,23 +182,35 @@ static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
     vram__llama_weight(l, r, t, -1, 1);
 }
 
+/* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
+VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
+                                        int32_t *device, vram_error *e) {
+  const int32_t block = vram__llama_block_of(l, t);
+  *device = l->output_device;
+  if (block >= 0)
+    *device = l->layer[block].device;
+  else if (vram__llama_is_input(t))
+    *device = l->input_device;
+  else if (vram__llama_is_first(l, t))
+    *device = l->layer[0].device;
+  if (vram__llama_overridden(l, t, device, e))
+    return VRAM_ERR_SYNTAX;
+  if (vram__llama_is_matrix(t) && !vram__llama_is_multiplied(t->dtype))
+    *device = -1;
+  return VRAM_OK;
+}
+
 static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r,
                                       const vram_file_tensor *t, vram_error *e) {
   const int32_t block = vram__llama_block_of(l, t);
-  int32_t device = l->output_device;
+  int32_t device;
+  if (block >= 0 && l->layer[block].is_nextn)
+    return VRAM_OK;
   if (vram__llama_is_rope(t)) {
     vram__llama_rope(l, r, t);
     return VRAM_OK;
   }
-  if (block >= 0) {
-    if (l->layer[block].is_nextn)
-      return VRAM_OK;
-    device = l->layer[block].device;
-  } else if (vram__llama_is_input(t))
-    device = l->input_device;
-  else if (vram__llama_is_first(l, t))
-    device = l->layer[0].device;
-  if (vram__llama_overridden(l, t, &device, e))
+  if (vram__llama_device(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))

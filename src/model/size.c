@@ -137,14 +137,20 @@ static int vram__parse_exponent(const char **at, const char *end, int *exponent)
   return *at != begin;
 }
 
-/* A decimal number, in units of 10^-9. */
+/* A decimal number, in units of 10^-9; `inf` is as much as there can be. */
 VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to) {
   const char *at = number.text, *const end = number.text + number.len;
   int minus = 0, exponent = 9, good;
   uint64_t mantissa = 0;
   if (at < end && (*at == '-' || *at == '+'))
     minus = *at++ == '-';
-  good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
+  good = vram__text_is(at, (uint32_t)(end - at), "inf");
+  if (good) {
+    at = end;
+    mantissa = (uint64_t)INT64_MAX;
+    exponent = 0;
+  } else
+    good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
   if (good && at < end && (*at == 'e' || *at == 'E')) {
     at++;
     good = vram__parse_exponent(&at, end, &exponent);

@@ -455,7 +455,7 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS | VRAM__OP_RUNNING,
-         "affine track_running_stats training momentum eps frozen weights dtype");
+         "affine track_running_stats counted training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS | VRAM__OP_RUNNING,
          "affine track_running_stats momentum eps frozen weights dtype");

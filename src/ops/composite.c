@@ -59,8 +59,8 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
   const vram_dtype dt =
       vram__graph_key_dtype(g, n, n->nin ? n->in[0]->dtype : vram__graph_default_dtype(g));
-  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace,
-                                 VRAM__KEY_backward_workspace};
+  static const uint8_t keys[] = {VRAM__KEY_saved, VRAM__KEY_workspace, VRAM__KEY_backward_workspace,
+                                 VRAM__KEY_unseen};
   uint32_t ndim, i, count;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim), *saves;
   if (params < 0 || buffers < 0)
@@ -341,16 +341,20 @@ static uint64_t vram__custom_bytes(const vram__step *s, const vram_node *n, uint
 }
 
 /* Its workspace, and while that is there cuBLAS's where it has products. Nobody knows when it takes
-   them: the peak may be without its own workspace, and cuBLAS's may come before the results. */
-static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key,
+   them: the peak may be without its own workspace, and cuBLAS's may come before the results. What
+   its kernels may take unseen is in the upper bound. */
+static void vram__custom_workspace(vram__step *s, const vram_node *n, uint32_t key, int64_t cublas,
                                    uint64_t results) {
   uint64_t less;
-  const uint64_t bytes = vram__custom_bytes(s, n, key, &less);
+  const uint64_t bytes = vram__custom_bytes(s, n, key, &less),
+                 unseen = vram__custom_bytes(s, n, VRAM__KEY_unseen, &less);
   uint32_t own;
-  less = vram__sum_or_overflow(bytes, VRAM__INT(n, cublas, 0) ? results : 0);
+  less = vram__sum_or_overflow(bytes, cublas ? results : 0);
   if (s->count.custom_most < less)
     s->count.custom_most = less;
-  if (!VRAM__INT(n, cublas, 0)) {
+  if (unseen)
+    vram__upper_may_need(s, vram__sum_or_overflow(bytes, unseen) / 4);
+  if (!cublas) {
     vram__workspace_use(s, bytes);
     return;
   }
@@ -371,6 +375,21 @@ static void vram__custom_results(vram__step *s, const vram_node *n, vram_dtype d
     y[i] = vram__tensor_empty(s, n->out[i].d, dt);
     *bytes = vram__sum_or_overflow(*bytes, vram__dims_bytes_of(y[i].d, dt));
   }
+}
+
+/* The inputs that it saves, if under autocast it keeps casts of them instead, which are among its
+   own bytes then. */
+static uint64_t vram__custom_cast(const vram__step *s, const vram_node *n, const vram__tensor *x) {
+  uint64_t bytes = 0;
+  uint32_t i, count, numbers;
+  const int64_t *const saves = vram__node_list(n, VRAM__KEY_saves, &count);
+  const int64_t *const saved = vram__node_list(n, VRAM__KEY_saved, &numbers);
+  if (!s->o->amp || !saved || numbers != 3 || saved[2] <= saved[0])
+    return 0;
+  for (i = 0; i < count; i++)
+    if (saves[i] < n->nin)
+      bytes = vram__sum_or_overflow(bytes, vram__dims_bytes_of(x[saves[i]].d, x[saves[i]].dt));
+  return bytes;
 }
 
 /* It saves what its node says, and nothing else: bytes of its own, inputs and outputs. */
@@ -398,7 +417,8 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     vram__save_tensor(s, f, keep);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, saves[i] < n->nin ? x[saves[i]] : y[saves[i] - n->nin]);
-  vram__custom_workspace(s, n, VRAM__KEY_workspace, results);
+  vram__custom_workspace(s, n, VRAM__KEY_workspace, VRAM__INT(n, cublas, 0), results);
+  less = vram__sum_or_overflow(less, f ? vram__custom_cast(s, n, x) : 0);
   s->count.custom = vram__sum_or_overflow(s->count.custom, less);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -419,7 +439,8 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
     }
   if (!vram__node_list(f->node, key, NULL))
     key = VRAM__KEY_workspace;
-  vram__custom_workspace(s, f->node, key, results);
+  vram__custom_workspace(
+      s, f->node, key, VRAM__INT(f->node, backward_cublas, VRAM__INT(f->node, cublas, 0)), results);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -428,5 +449,5 @@ VRAM__OP(
     moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
-         "shape! dtype params buffers saved saves workspace backward_workspace alias cublas frozen "
-         "weights");
+         "shape! dtype params buffers saved saves workspace backward_workspace unseen alias cublas "
+         "backward_cublas frozen weights");

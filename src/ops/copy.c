@@ -32,6 +32,23 @@ static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *
   return k;
 }
 
+/* rot90: two axes, which change places at odd times */
+static int vram__shape_rot90(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t c, i, a, b;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
+  if (c != 2 || VRAM__INT(n, k, 1) < 0)
+    return vram__node_error(g, n, "two dims, and k from 0 on");
+  if (!vram__axis(g, v[0], x->ndim, &a) || !vram__axis(g, v[1], x->ndim, &b))
+    return 0;
+  if (a == b)
+    return vram__node_error(g, n, "an axis that is named twice");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[VRAM__INT(n, k, 1) % 2 == 0 ? i : i == a ? b : i == b ? a : i];
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
 static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
@@ -248,6 +265,27 @@ static void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *t
   to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
 }
 
+/* A copy of x that is turned: flipped, and seen with two axes in each other's place. */
+static vram__tensor vram__rotated(vram__step *s, const vram_node *n, vram__tensor x) {
+  const int64_t k = VRAM__INT(n, k, 1) % 4, *v = vram__node_list(n, VRAM__KEY_dims, NULL);
+  const vram_dims *d = k ? vram__dims_dense(s, x.d) : vram__dims_contiguous(s, x.d);
+  uint32_t a, b;
+  vram__axis((vram_graph *)0, v[0], d->ndim, &a);
+  vram__axis((vram_graph *)0, v[1], d->ndim, &b);
+  return vram__tensor_empty(s, k % 2 ? vram__dims_swapped(s, d, a, b) : d, x.dt);
+}
+
+static void vram__forward_rot90(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__rotated(s, n, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_rot90(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__rotated(s, f->node, VRAM__SLOTS(f)[0].g);
+}
+
 static void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_repeat, x, 1, 1, 0);
@@ -261,6 +299,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
+  if (!g.d->numel && d->numel) { /* repeated not once */
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
+    return;
+  }
   t = vram__tensor_retain(s, g);
   for (i = 0; i < k; i++) {
     vram__tensor sum = vram__tensor_sum(s, t, 1, 0, t.dt);
@@ -362,10 +404,11 @@ VRAM__OP(roll, "roll: x shifts dims", 1, 1, roll, SAME, none, roll, roll, each, 
          VRAM__COPY_ROLL, VRAM__OP_ANY_DTYPE, "shifts! dims");
 VRAM__OP(flip, "flip: x *dims", 1, 1, roll, SAME, none, flip, flip, each, ANY, 0,
          VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(repeat, "repeat: x *repeats", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_REPEAT, VRAM__OP_ANY_DTYPE, "repeats!");
-VRAM__OP(tile, "tile: x *dims", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
-         VRAM__COPY_TILE, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(rot90, "", 1, 1, rot90, SAME, none, rot90, rot90, each, NONE, 0, 0, "k dims!");
+VRAM__OP(repeat, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_REPEAT,
+         VRAM__OP_ANY_DTYPE, "repeats!");
+VRAM__OP(tile, "", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, VRAM__COPY_TILE,
+         VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(repeat_interleave, "", 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each,
          ANY, 0, VRAM__OP_ANY_DTYPE, "repeats! dim");
 VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,

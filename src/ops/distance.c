@@ -58,6 +58,17 @@ static int vram__shape_cdist(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
+static int vram__shape_pdist(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t pairs;
+  if (x->ndim != 2)
+    return vram__node_error(g, n, "pdist of a tensor that is not [N,M]");
+  if (VRAM__INT(n, p, 0) < 0)
+    return vram__node_error(g, n, "p must be at least 0");
+  pairs = x->v[0] > INT32_MAX ? -1 : x->v[0] * (x->v[0] - 1) / 2;
+  return vram__node_out(g, n, 0, 1, &pairs, n->in[0]->dtype);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Inputs as an op on autocast's fp32 list gets them; what it calls runs without autocast. */
@@ -344,6 +355,33 @@ static void vram__backward_cdist(vram__step *s, vram__grad_fn *f, vram__tensor *
   }
 }
 
+/* Distance.cpp, _pdist_forward: of every pair of rows */
+static void vram__forward_pdist(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram__tensor in =
+      s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  const vram__tensor c = vram__torch_contiguous(s, in);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &c, 1, 1, 2);
+  y[0] = vram__tensor_empty(s, n->out[0].d, c.dt);
+  if (f) {
+    vram__save_tensor(s, f, c);
+    vram__save_tensor(s, f, y[0]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, in);
+}
+
+/* DistanceKernel.cu, pdist_backward_kernel_impl: each row's part for each other row, then summed */
+static void vram__backward_pdist(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const int64_t rows = x.d->v[0];
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  if (VRAM__INT(f->node, p, 2 * VRAM__ONE) && VRAM__SLOTS(f)[0].g.d->numel && x.d->numel)
+    vram__tensor_release(s,
+                         vram__tensor_empty(s, vram__dims_3d(s, rows - 1, rows, x.d->v[1]), x.dt));
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cosine_similarity, "cosine_similarity: x1 x2 dim", 2, 2, cosine, SAME, fp32, cosine, none,
@@ -352,3 +390,5 @@ VRAM__OP(pairwise_distance, "", 2, 2, pairwise, SAME, none, pairwise, none, each
          VRAM__OP_NUMBERS, "keepdim");
 VRAM__OP(cdist, "cdist: x1 x2 p", 2, 2, cdist, SAME, fp32, cdist, cdist, each, NONE, 0,
          VRAM__OP_FLOATS, "p");
+VRAM__OP(pdist, "pdist: x p", 1, 1, pdist, SAME, fp32, pdist, pdist, each, NONE, 0, VRAM__OP_FLOATS,
+         "p");

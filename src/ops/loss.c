@@ -141,15 +141,18 @@ VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, u
   return 1;
 }
 
-/* Losses of two tensors, element by element. */
-VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
+/* The first `count` inputs broadcast, element by element; the result has the dtype of the first
+   `floating` ones. */
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
+  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, count, &ndim, size) ||
       !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
     return 0;
-  return vram__loss_out(g, n, ndim, size, 2);
+  return vram__loss_out(g, n, ndim, size, floating);
 }
+
+VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) { return vram__loss_shape(g, n, 2, 2); }
 
 /* cosine_embedding_loss (two inputs and a target) and triplet_margin_loss: along the last axis */
 static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
@@ -666,6 +669,8 @@ VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *
   if (!is_map) {
     copy = vram__norm_format_copy(s, target, 0);
     vram__tensor_release(s, copy);
+    if (VRAM__SLOTS(f)[0].g.d->ndim) /* of each row */
+      vram__tensor_release(s, vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g));
   }
 }
 

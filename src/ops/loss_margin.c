@@ -17,27 +17,16 @@ static int vram__shape_soft_margin_loss(vram_graph *g, vram_node *n) {
 
 /* The result has the input's dtype, whatever the target's is. */
 static int vram__shape_hinge_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim;
-  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 1);
+  return vram__loss_shape(g, n, 2, 1);
 }
 
 /* torch.nn.functional.margin_ranking_loss: two inputs and a target of as many axes */
 static int vram__shape_ranking_loss(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim, i;
-  if (!vram__loss_check(g, n))
-    return 0;
+  uint32_t i;
   for (i = 1; i < n->nin; i++)
     if (n->in[i]->d->ndim != n->in[0]->d->ndim)
       return vram__node_error(g, n, "inputs and a target of different numbers of axes");
-  if (!vram__loss_broadcast(g, n, 3, &ndim, size) ||
-      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
-    return 0;
-  return vram__loss_out(g, n, ndim, size, 3);
+  return vram__loss_shape(g, n, 3, 3);
 }
 
 /* What margin losses of classes ask for: rows of classes, or one. Gives the classes, 0: an error.

@@ -73,7 +73,8 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   if (vram__norm_has_statistics(n) &&
       (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
        !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_DTYPE_MODEL, VRAM__BUFFER) ||
-       !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
+       (VRAM__INT(n, counted, 1) &&
+        !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER))))
     return 0;
   return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }

@@ -507,7 +507,7 @@ VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY
 VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION,
+VRAM__OP_POINTWISE(sign, "sign", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_REAL, "inplace", "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, "round floor ceil trunc fix", 1, 1, same, SAME, none, ACTIVATION,
                    VRAM__OP_ANY_LAYOUT | VRAM__OP_NUMBERS | VRAM__OP_REAL, "inplace",

@@ -87,10 +87,14 @@ static int vram__shape_two(vram_graph *g, vram_node *n) {
                                                                                : n->out[0].dtype));
 }
 
-static int vram__shape_vector_norm(vram_graph *g, vram_node *n) {
-  if (VRAM__INT(n, p, 2 * VRAM__ONE) < VRAM__ONE)
-    return vram__node_error(g, n, "p of a norm must be at least 1");
-  return vram__shape_reduce(g, n);
+static int vram__shape_renorm(vram_graph *g, vram_node *n) {
+  uint32_t a;
+  if (n->in[0]->d->ndim < 2)
+    return vram__node_error(g, n, "renorm needs at least two axes");
+  if (VRAM__INT(n, p, 0) <= 0)
+    return vram__node_error(g, n, "p must be above 0");
+  return vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a) &&
+         vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
 static int vram__shape_count_nonzero(vram_graph *g, vram_node *n) {
@@ -453,6 +457,20 @@ static void vram__backward_var_mean(vram__step *s, vram__grad_fn *f, vram__tenso
   vram__tensor_release(s, of_mean);
 }
 
+/* Sorting.cpp, median_impl of what is no NaN: which of the sorted values it is, a number. */
+static vram__tensor vram__nanmedian_place(vram__step *s, vram__tensor sorted) {
+  const vram__tensor nan = vram__tensor_empty(s, sorted.d, VRAM_BOOL);
+  const vram__tensor count = vram__tensor_sum(s, nan, 1, 0, VRAM_I64);
+  const vram__tensor rest = vram__pointwise_empty1(s, count);
+  const vram__tensor half = vram__tensor_empty(s, s->scalar, VRAM_F32);
+  const vram__tensor place = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor_release(s, half);
+  vram__tensor_release(s, rest);
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, nan);
+  return place;
+}
+
 /* kthvalue, mode, median: of an axis with its place, or the median of all, which are sorted */
 static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
@@ -471,13 +489,14 @@ static void vram__forward_selected(vram__step *s, const vram_node *n, vram__tens
     const vram__tensor c = vram__tensor_contiguous(s, x[0]);
     const vram__tensor sorted = vram__tensor_empty(s, row, x[0].dt);
     const vram__tensor places = vram__tensor_empty(s, row, VRAM_I64);
-    uint32_t nan;
+    vram__tensor place;
     vram__sort_rows(s, row, row, 0, vram__dtype_size(x[0].dt));
     vram__tensor_release(s, places);
     vram__tensor_release(s, c);
-    nan = vram__cub_hold(s, 1);
+    place = n->op == VRAM_OP_nanmedian ? vram__nanmedian_place(s, sorted)
+                                       : vram__tensor_empty(s, s->scalar, VRAM_BOOL);
     y[0] = vram__tensor_empty(s, s->scalar, x[0].dt);
-    vram__cub_release(s, nan);
+    vram__tensor_release(s, place);
     vram__tensor_release(s, sorted);
   }
   if (f)
@@ -599,17 +618,134 @@ static vram__tensor vram__norm_power(vram__step *s, int64_t p, vram__tensor g, v
   return to;
 }
 
+/* The infinite norms: grad over how many values have it, where they do, signed. */
+static vram__tensor vram__norm_infinite(vram__step *s, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  const vram__tensor size = vram__pointwise_empty1(s, x), is = vram__reduce_compared(s, size, y);
+  const vram__tensor nan = vram__reduce_compared(s, size, size);
+  const vram__tensor most = vram__reduce_compared(s, is, nan);
+  vram__tensor t[4], to;
+  uint32_t n = 4;
+  vram__tensor_release(s, nan);
+  vram__tensor_release(s, is);
+  t[0] = vram__tensor_sum(s, most, mask, 1, VRAM_I64);
+  t[1] = vram__pointwise_empty2(s, g, t[0]);
+  t[2] = vram__pointwise_empty2(s, t[1], most);
+  t[3] = vram__pointwise_empty1(s, x);
+  to = vram__pointwise_empty2(s, t[3], t[2]);
+  while (n--)
+    vram__tensor_release(s, t[n]);
+  vram__tensor_release(s, most);
+  vram__tensor_release(s, size);
+  return to;
+}
+
+/* Below 1 a power of |x|, 0 where x is 0, signed, times grad and a power of the norm. */
+static vram__tensor vram__norm_root(vram__step *s, vram__tensor g, vram__tensor x, vram__tensor y) {
+  const vram__tensor sign = vram__pointwise_empty1(s, x);
+  const vram__tensor zero = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
+  const vram__tensor power = vram__pointwise_empty1(s, x);
+  const vram__tensor scaled = vram__pointwise_empty2(s, sign, power);
+  vram__tensor t, scale, to;
+  vram__tensor_release(s, power);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, sign);
+  scale = vram__pointwise_empty_number(s, y);
+  t = vram__pointwise_empty2(s, scaled, g);
+  to = vram__pointwise_empty2(s, t, scale);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, scale);
+  vram__tensor_release(s, scaled);
+  return to;
+}
+
 /* norm_backward */
+static vram__tensor vram__norm_gradient(vram__step *s, int64_t p, vram__tensor g, vram__tensor x,
+                                        vram__tensor y, uint32_t mask) {
+  if (p == INT64_MAX || p == -INT64_MAX)
+    return vram__norm_infinite(s, g, x, y, mask);
+  if (p < VRAM__ONE)
+    return vram__norm_root(s, g, x, y);
+  return p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+}
+
+/* How many values are not 0 has no gradient. */
 static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t mask = f->aux & 255;
   const int64_t p =
       f->node->op == VRAM_OP_norm ? VRAM__INT(f->node, p, 2 * VRAM__ONE) : 2 * VRAM__ONE;
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y;
+  if (!p)
+    return;
   x = f->aux & VRAM__NORM_CAST ? vram__tensor_to(s, x, g.dt) : vram__tensor_retain(s, x);
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  to[0] = p == 2 * VRAM__ONE ? vram__norm_two(s, g, x, y) : vram__norm_power(s, p, g, x, y);
+  to[0] = vram__norm_gradient(s, p, g, x, y, vram__dim_mask(f->node, x.d->ndim));
   vram__tensor_release(s, x);
+}
+
+/* The norm of every slice along an axis, in the dtype that kernels add up in. */
+static vram__tensor vram__renorm_norms(vram__step *s, const vram_node *n, vram__tensor x,
+                                       uint32_t *mask) {
+  const vram_dtype dt = vram__acc_dtype(x.dt);
+  uint32_t a = 0;
+  vram__tensor y;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x.d->ndim, &a);
+  *mask = ((1u << x.d->ndim) - 1) & ~(1u << a);
+  y = vram__tensor_reduced(s, x, *mask, 1, dt);
+  if (y.d->numel != x.d->numel)
+    vram__reduce_scratch(s, x, *mask, dt, vram__dtype_size(dt), 4);
+  return y;
+}
+
+/* Normalization.cpp, renorm_out */
+static void vram__forward_renorm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__tensor in = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &in, 1, 1, 1);
+  vram__tensor norm, factor = vram__tensor_none();
+  uint32_t mask;
+  y[0] = vram__tensor_empty(s, vram__dims_dense(s, in.d), in.dt);
+  norm = vram__renorm_norms(s, n, in, &mask);
+  if (norm.dt != in.dt)
+    factor = vram__tensor_empty(s, norm.d, in.dt);
+  vram__tensor_release(s, factor);
+  vram__tensor_release(s, norm);
+  if (f)
+    vram__save_tensor(s, f, in);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, in);
+}
+
+/* FunctionsManual.cpp, renorm_backward: of the slices that were too long */
+static void vram__backward_renorm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  uint32_t mask;
+  const vram__tensor norm = vram__renorm_norms(s, f->node, x, &mask);
+  vram__tensor t = vram__pointwise_empty2(s, x, g), sum, of_norm, inverse, part[4];
+  sum = vram__tensor_sum(s, t, mask, 1, norm.dt);
+  vram__tensor_release(s, t);
+  of_norm = vram__norm_gradient(s, VRAM__INT(f->node, p, 2 * VRAM__ONE), sum, x, norm, mask);
+  vram__tensor_release(s, sum);
+  t = vram__pointwise_empty_number(s, norm);
+  inverse = vram__pointwise_empty1(s, t);
+  vram__tensor_release(s, t);
+  part[0] = vram__pointwise_empty2(s, inverse, of_norm);
+  part[1] = vram__pointwise_empty2(s, g, part[0]);
+  part[2] = vram__pointwise_empty_number(s, inverse);
+  part[3] = vram__pointwise_empty2(s, part[2], part[1]);
+  vram__tensor_release(s, part[2]);
+  vram__tensor_release(s, part[1]);
+  vram__tensor_release(s, part[0]);
+  part[0] = vram__tensor_to(s, part[3], g.dt);
+  t = vram__tensor_empty(s, vram__dims_pointwise_number(s, norm.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, part[0], g);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, part[0]);
+  vram__tensor_release(s, part[3]);
+  vram__tensor_release(s, inverse);
+  vram__tensor_release(s, of_norm);
+  vram__tensor_release(s, norm);
 }
 
 static vram__tensor vram__logsumexp_max(vram__step *s, vram__tensor a, uint32_t mask) {
@@ -684,7 +820,7 @@ VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
 VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, "", 1, 1, vector_norm, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
          "dim keepdim dtype p");
 VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
          VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
@@ -700,5 +836,9 @@ VRAM__OP(mode, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM
          "dim! keepdim");
 VRAM__OP(median, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE, VRAM__REDUCE_SELECT,
          0, "dim keepdim");
+VRAM__OP(nanmedian, "", 1, 1, reduce, SAME, none, selected, extreme, each, NONE,
+         VRAM__REDUCE_SELECT, 0, "dim keepdim");
+VRAM__OP(renorm, "renorm: x p dim", 1, 1, renorm, SAME, fp32, renorm, renorm, each, NONE, 0, 0,
+         "p! dim!");
 VRAM__OP_LINES(count_nonzero, "count_nonzero: x dim", 1, 1, count_nonzero, none, NONE,
                VRAM__REDUCE_SUM, 0, "dim", "ne t x0 scalar=1;sum y t dim=@");

@@ -188,11 +188,16 @@ static vram__tensor vram__logcumsumexp_part(vram__step *s, vram__grad_fn *f, vra
 
 /* logcumsumexp_backward: of what is positive in the logarithm of grad, and of what is negative */
 static void vram__backward_logcumsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, least = vram__tensor_empty(s, s->scalar, g.dt);
-  const vram__tensor positive = vram__pointwise_empty1(s, g);
-  const vram__tensor log = vram__pointwise_empty1(s, positive);
-  vram__tensor part[2], sum[2];
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor least, positive, log, part[2], sum[2];
   uint32_t i;
+  if (!g.d->ndim || !g.d->numel) {
+    to[0] = vram__tensor_retain(s, g);
+    return;
+  }
+  least = vram__tensor_empty(s, s->scalar, g.dt);
+  positive = vram__pointwise_empty1(s, g);
+  log = vram__pointwise_empty1(s, positive);
   vram__tensor_release(s, positive);
   for (i = 0; i < 2; i++) {
     const vram__tensor where =

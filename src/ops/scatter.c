@@ -1,9 +1,11 @@
-/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter
- */
+/* >>ops/scatter    scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter,
+   put; copies with another value in one of their views: select_scatter and the like */
 #include "ops/ops.h"
 
 /* kind of a row: index_add, index_copy and index_fill, whose value is a number */
 enum { VRAM__INDEX_ADD, VRAM__INDEX_COPY, VRAM__INDEX_FILL };
+/* and which view of the copy has another value */
+enum { VRAM__SCATTER_SELECT, VRAM__SCATTER_SLICE, VRAM__SCATTER_DIAGONAL };
 
 /* The index and the source of scatter_add and scatter_reduce (ScatterGatherChecks.h). */
 static int vram__shape_scatter_add(vram_graph *g, vram_node *n) {
@@ -73,6 +75,60 @@ static int vram__shape_masked_scatter(vram_graph *g, vram_node *n) {
     if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
   return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_put(vram_graph *g, vram_node *n) {
+  if (n->in[1]->dtype != VRAM_I64)
+    return vram__node_error(g, n, "an index that is not i64");
+  if (n->in[2]->dtype != n->in[0]->dtype)
+    return vram__node_error(g, n, "a source of another dtype");
+  if (n->in[1]->d->numel != n->in[2]->d->numel)
+    return vram__node_error(g, n, "other indices than the source has values");
+  return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* The axes and the first element of the view; 0: there is no such one. */
+static int vram__scatter_view(vram_graph *g, const vram_node *n, const vram_dims *x,
+                              int64_t *stride, int64_t *size) {
+  const int kind = vram__op_at(n->op)->kind, diagonal = kind == VRAM__SCATTER_DIAGONAL;
+  const int64_t offset = VRAM__INT(n, offset, 0);
+  uint32_t a, b = 0, i, m = 0;
+  if (!vram__axis(g, diagonal ? VRAM__INT(n, dim1, 0) : VRAM__INT(n, dim, 0), x->ndim, &a) ||
+      (diagonal && !vram__axis(g, VRAM__INT(n, dim2, 1), x->ndim, &b)))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    if (!(i == a && kind != VRAM__SCATTER_SLICE) && !(i == b && diagonal)) {
+      stride[m] = VRAM__STRIDE(x)[i] * (i == a ? VRAM__INT(n, step, 1) : 1);
+      size[m++] = x->v[i];
+    }
+  if (diagonal && a != b) {
+    const int64_t rows = x->v[a] + (offset < 0 ? offset : 0);
+    const int64_t columns = x->v[b] - (offset > 0 ? offset : 0),
+                  least = rows < columns ? rows : columns;
+    stride[m] = VRAM__STRIDE(x)[a] + VRAM__STRIDE(x)[b];
+    size[m] = least < 0 ? 0 : least;
+  } else if (kind == VRAM__SCATTER_SLICE)
+    size[a] = -1; /* what the source says */
+  return 1;
+}
+
+static int vram__shape_scatter_view(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *source = n->in[1]->d;
+  const int kind = vram__op_at(n->op)->kind;
+  int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
+  uint32_t i;
+  if (VRAM__INT(n, step, 1) < 1)
+    return vram__node_error(g, n, "step must be at least 1");
+  if (!x->ndim || (kind == VRAM__SCATTER_DIAGONAL && x->ndim < 2))
+    return vram__node_error(g, n, "a tensor of too few axes");
+  if (!vram__scatter_view(g, n, x, stride, size))
+    return 0;
+  if (source->ndim + (kind != VRAM__SCATTER_SLICE) != x->ndim)
+    return vram__node_error(g, n, "a source of another number of axes");
+  for (i = 0; i < source->ndim; i++)
+    if (size[i] < 0 ? source->v[i] > x->v[i] : source->v[i] != size[i])
+      return vram__node_error(g, n, "a source of other sizes");
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -435,6 +491,63 @@ static void vram__backward_masked_scatter(vram__step *s, vram__grad_fn *f, vram_
   vram__tensor_release(s, selected);
 }
 
+/* put: a copy, which is then written to */
+static void vram__forward_put(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = x[0];
+  in[1] = x[2];
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f) {
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, x[2]);
+  }
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* self: grad with zeros put where the source is, grad itself if values were added; the source: what
+   grad has there */
+static void vram__backward_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, index = VRAM__SAVED(f)[0], source = VRAM__SAVED(f)[1];
+  if (vram__input_wanted(f, 0) && VRAM__INT(f->node, accumulate, 0))
+    to[0] = vram__tensor_retain(s, g);
+  else if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_like(s, source);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    const vram__tensor taken = vram__gathered(s, index, g.dt);
+    to[1] = vram__tensor_reshape(s, taken, source.d->ndim, source.d->v);
+    vram__tensor_release(s, taken);
+  }
+}
+
+static void vram__forward_scatter_view(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 2, 1, 0);
+  y[0] = vram__tensor_like(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* A copy of grad with zeros in that view; the view of grad */
+static void vram__backward_scatter_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram_dtype dt;
+  const vram_dims *source = vram__input_dims(s, f, 1, &dt);
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  if (vram__input_wanted(f, 0)) {
+    const vram__tensor zeros = vram__tensor_empty(s, vram__dims_dense(s, source), dt);
+    to[0] = vram__tensor_like(s, g);
+    vram__tensor_release(s, zeros);
+  }
+  if (vram__input_wanted(f, 1)) {
+    vram__scatter_view((vram_graph *)0, f->node, g.d, stride, size);
+    to[1] = vram__tensor_view(s, g, vram__dims_in(s, source->ndim, source->v, stride));
+  }
+}
+
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(scatter_add, "scatter_add: x dim index src", 3, 3, scatter_add, SAME, none, scatter_add,
@@ -450,3 +563,12 @@ VRAM__OP(index_fill, "", 2, 2, index_add, SAME, none, index_add_op, index_add_op
          VRAM__INDEX_FILL, 0, "dim! inplace");
 VRAM__OP(masked_scatter, "masked_scatter: x mask source", 3, 3, masked_scatter, SAME, none,
          masked_scatter, masked_scatter, each, NONE, 0, 0, "inplace");
+VRAM__OP(put, "put: x index source accumulate?", 3, 3, put, SAME, none, put, put, each, NONE, 0, 0,
+         "accumulate");
+VRAM__OP(select_scatter, "select_scatter: x src dim index", 2, 2, scatter_view, SAME, none,
+         scatter_view, scatter_view, each, NONE, VRAM__SCATTER_SELECT, 0, "dim! index");
+VRAM__OP(slice_scatter, "", 2, 2, scatter_view, SAME, none, scatter_view, scatter_view, each, NONE,
+         VRAM__SCATTER_SLICE, 0, "dim step");
+VRAM__OP(diagonal_scatter, "diagonal_scatter: x src offset? dim1 dim2", 2, 2, scatter_view, SAME,
+         none, scatter_view, scatter_view, each, NONE, VRAM__SCATTER_DIAGONAL, 0,
+         "offset dim1 dim2");

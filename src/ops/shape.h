@@ -123,6 +123,7 @@ VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const in
 VRAM__FN int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size);
 VRAM__FN int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
                                   int64_t *size);
+VRAM__FN int vram__loss_shape(vram_graph *g, vram_node *n, uint32_t count, uint32_t floating);
 VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 
 /* FLOPs */

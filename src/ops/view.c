@@ -561,7 +561,7 @@ VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
 VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
          permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
          "dim0! dim1!");
-VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(permute, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
 VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");

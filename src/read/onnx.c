@@ -69,15 +69,6 @@ static void vram__onnx_name(vram_file *f, vram__reader *r, const vram__proto *p,
   *last = &n->next;
 }
 
-static float vram__onnx_float(uint64_t bits) {
-  union {
-    uint32_t u;
-    float f;
-  } v;
-  v.u = (uint32_t)bits;
-  return v.f;
-}
-
 static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vram__proto *p,
                                         vram_file_attribute *a) {
   a->tensor = (vram_file_tensor *)vram__file_take(f, r, sizeof *a->tensor);
@@ -150,6 +141,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
     return;
   vram__memory_zero(n, sizeof *n);
   n->op = n->domain = n->name = "";
+  n->offset = offset;
   input = &n->input;
   output = &n->output;
   attribute = &n->attribute;

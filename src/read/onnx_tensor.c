@@ -221,24 +221,59 @@ static void vram__onnx_tensor_here(vram_file *f, vram__reader *r, vram_file_tens
     f->part_first->header_bytes -= t->bytes;
 }
 
+VRAM__FN float vram__onnx_float(uint64_t bits) {
+  union {
+    uint32_t u;
+    float f;
+  } v;
+  v.u = (uint32_t)bits;
+  return v.f;
+}
+
+/* Scales and bounds. */
+static void vram__onnx_tensor_reals(vram_file *f, vram__reader *r, vram_file_tensor *t,
+                                    const vram__onnx_data *d) {
+  double *to;
+  uint64_t i;
+  if (t->dtype != VRAM_F32 || t->numel > VRAM__ONNX_KEPT || d->is_external)
+    return;
+  to = (double *)vram__file_take(f, r, 8 * t->numel);
+  for (i = 0; to && i < t->numel; i++)
+    to[i] = (double)vram__onnx_float(d->field == VRAM__ONNX_RAW ? vram__bytes_u32(d->raw + 4 * i)
+                                                                : (uint64_t)d->typed.v[i]);
+  t->reals = to;
+}
+
 /* Integers that shapes depend on. */
 static void vram__onnx_tensor_ints(vram_file *f, vram__reader *r, vram_file_tensor *t,
                                    vram__onnx_data *d) {
   const uint64_t n = t->numel;
   uint64_t i;
-  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32) || n > VRAM__ONNX_KEPT || d->is_external)
+  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32 && t->dtype != VRAM_BOOL) ||
+      n > VRAM__ONNX_KEPT || d->is_external)
     return;
   if (d->field == VRAM__ONNX_RAW) {
     vram__onnx_ints *v = &d->typed;
     v->count = n;
     for (i = 0; i < n; i++)
-      v->v[i] = t->dtype == VRAM_I64 ? (int64_t)vram__bytes_u64(d->raw + 8 * i)
-                                     : (int64_t)(int32_t)vram__bytes_u32(d->raw + 4 * i);
+      v->v[i] = t->dtype == VRAM_I64   ? (int64_t)vram__bytes_u64(d->raw + 8 * i)
+                : t->dtype == VRAM_I32 ? (int64_t)(int32_t)vram__bytes_u32(d->raw + 4 * i)
+                                       : d->raw[i];
   }
   t->ints = vram__onnx_ints_keep(&d->typed, f, r);
 }
 
 /* ---- a tensor ---- */
+
+/* The bits of the first floats, one or a packed list. */
+static void vram__onnx_floats(vram__reader *r, const vram__proto *p, vram__onnx_data *d) {
+  uint64_t n = p->bytes / 4;
+  if ((p->tag & 7) != VRAM__PROTO_BYTES)
+    vram__onnx_ints_put(&d->typed, p->value);
+  else
+    for (; n && d->typed.count < VRAM__ONNX_KEPT && !r->result; n--)
+      vram__onnx_ints_put(&d->typed, vram__reader_u32(r, "values"));
+}
 
 static void vram__onnx_typed(vram__reader *r, const vram__proto *p, vram__onnx_data *d,
                              uint32_t field) {
@@ -258,6 +293,8 @@ static void vram__onnx_typed(vram__reader *r, const vram__proto *p, vram__onnx_d
     const uint64_t each = field == VRAM__ONNX_FLOATS ? 4 : 8;
     if (wire == VRAM__PROTO_BYTES && p->bytes % each)
       vram__reader_fail(r, VRAM_ERR_SYNTAX, p->begin, "a list of numbers that ends in one of them");
+    if (field == VRAM__ONNX_FLOATS)
+      vram__onnx_floats(r, p, d);
     d->count += wire == VRAM__PROTO_BYTES ? p->bytes / each : 1;
   } else {
     vram__onnx_ints_read(&d->typed, p, r);
@@ -351,5 +388,7 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
     vram__onnx_tensor_here(f, r, t, &d, offset);
   if (!r->result)
     vram__onnx_tensor_ints(f, r, t, &d);
+  if (!r->result)
+    vram__onnx_tensor_reals(f, r, t, &d);
   return r->result;
 }

@@ -185,6 +185,7 @@ typedef struct vram__onnx_ints {
 VRAM__FN void vram__onnx_ints_read(vram__onnx_ints *n, const vram__proto *p, vram__reader *r);
 VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file *f,
                                              vram__reader *r);
+VRAM__FN float vram__onnx_float(uint64_t bits);
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
 /* hf_family.c: a row for each model_type. */

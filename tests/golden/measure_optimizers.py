@@ -2,31 +2,14 @@
 """Measures what each optimizer of torch.optim allocates and frees in its first and in a later step and prints optimizer_steps.txt.
 usage: measure_optimizers.py > optimizer_steps.txt        (a PyTorch with a CUDA device; kernels may do nothing, only their host code matters)
 Needs bitsandbytes and timm, too."""
-import contextlib
+import contextlib, os, sys
 import torch, bitsandbytes, timm.utils
 from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn, get_ema_multi_avg_fn
 
-OPTIMIZERS = {
-    "sgd": ("SGD", {}),
-    "sgd_momentum": ("SGD", {"momentum": 0.9}),
-    "sgd_nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
-    "adam": ("Adam", {}),
-    "adam_amsgrad": ("Adam", {"amsgrad": True}),
-    "adamw": ("AdamW", {}),
-    "adamw_amsgrad": ("AdamW", {"amsgrad": True}),
-    "adagrad": ("Adagrad", {}),
-    "rmsprop": ("RMSprop", {}),
-    "rmsprop_momentum": ("RMSprop", {"momentum": 0.9}),
-    "rmsprop_centered": ("RMSprop", {"centered": True}),
-    "rmsprop_centered_momentum": ("RMSprop", {"centered": True, "momentum": 0.9}),
-    "adadelta": ("Adadelta", {}),
-    "adamax": ("Adamax", {}),
-    "nadam": ("NAdam", {}),
-    "radam": ("RAdam", {}),
-    "asgd": ("ASGD", {}),
-    "rprop": ("Rprop", {}),
-    "adafactor": ("Adafactor", {}),
-    "muon": ("Muon", {}),
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
+import measure_torch
+
+OPTIMIZERS = measure_torch.OPTIMIZERS | {
     "adam_8bit": ("Adam8bit", {}),
     "adamw_8bit": ("AdamW8bit", {}),
     "sgd_momentum_8bit": ("SGD8bit", {"momentum": 0.9}),

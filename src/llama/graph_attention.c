@@ -1,0 +1,331 @@
+/* >>llama/graph_attention    attention over a cache, over a latent one, and without any
+   (llama.cpp: llama-graph.cpp, build_attn and build_attn_mha; llama-kv-cache.cpp) */
+#include "llama/graph.h"
+
+/* Q, K or V with heads apart; its own norm; rotated. */
+static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head, const char *norm) {
+  const vram__graph_node *n = vram__build_at(b, a);
+  int32_t i = vram__build_view(b, a, head, n->ne[0] / head, b->tokens);
+  return norm ? vram__build_norm(b, i, norm, NULL) : i;
+}
+
+/* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
+   that divides a head (K), of 64 (V). */
+static int32_t vram__build_rotation(vram__build *b, vram_dtype type, uint64_t head, int is_v) {
+  uint64_t n = 64;
+  const vram_dtype_info *info = vram_dtype_get_info(type);
+  if (!info || info->block_elements <= 1 || head % 64)
+    return -1;
+  while (!is_v && head % (n * 2) == 0)
+    n *= 2;
+  return vram__build_input(b, n * n * 4);
+}
+
+static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
+  uint64_t n, all;
+  int32_t i, v;
+  if (rotation < 0)
+    return a;
+  n = vram__build_at(b, rotation)->bytes / 4;
+  for (all = 64; all * all < n; all *= 2)
+    ;
+  n = vram__product_or_overflow(
+      vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
+      vram__build_at(b, a)->ne[2]);
+  v = vram__build_view(b, a, all, n / all, 1);
+  i = vram__build_node(b, all, n / all, 1, rotation);
+  vram__build_source(b, i, v);
+  return vram__build_view(b, i, vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1],
+                          vram__build_at(b, a)->ne[2]);
+}
+
+static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
+  const vram__graph_node *n = vram__build_at(b, a);
+  int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
+  vram__build_foreign(b, v, index);
+}
+
+/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
+   f32 are nodes of the graph. */
+static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
+                                       uint64_t cells) {
+  uint64_t bytes = 0;
+  cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
+  if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
+    bytes = vram__product_or_overflow(cells, y->head_k);
+  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 && !b->m->head_k_mla)
+    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
+  return bytes;
+}
+
+/* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+  const uint64_t heads = b->m->layer[b->il].n_head_kv;
+  int32_t i = vram__build_cached(b, type, head, vram__product_or_overflow(cells, heads));
+  if (type != VRAM_F32 || !b->m->flash_attention)
+    return i;
+  i = vram__build_node(b, head, cells, heads, i);
+  vram__build_at(b, i)->bytes /= 2;
+  return i;
+}
+
+/* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
+   or one that was made for flash attention. */
+static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
+                                      uint64_t cells) {
+  const vram_dtype_info *info = vram_dtype_get_info(type);
+  int32_t i = vram__build_cached(b, type, head, cells);
+  i = vram__build_node(b, cells, head, 1, i);
+  vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
+  return i;
+}
+
+/* Softmax over all scores, then V: without flash attention. v: a node to be multiplied with, or
+   -1; k too. `decompress`: a weight that takes the result of each head apart. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask;
+  uint64_t head_k, head_v, n_head, cells;
+  const char *decompress;
+} vram__build_heads;
+
+/* V's result of each head through a matrix of that head. */
+static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__build_heads *h) {
+  const vram_file_tensor *t = h->decompress ? vram__build_weight(b, h->decompress) : NULL;
+  int32_t i;
+  if (!t)
+    return a;
+  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
+  vram__build_with(b, i, t);
+  vram__build_source(b, i, a);
+  return i;
+}
+
+static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+  int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
+  i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
+  vram__build_source(b, i, q);
+  if (b->flags & VRAM__BUILD_CAP_SCORES)
+    for (int k = 0; k < 3; k++)
+      i = vram__build_map(b, i, -1);
+  i = vram__build_map(b, i, h->mask);
+  q = i;
+  i = vram__build_node(b, h->head_v, b->tokens, h->n_head, h->v);
+  vram__build_source(b, i, q);
+  i = vram__build_decompress(b, i, h);
+  q = vram__build_view(b, i, vram__build_at(b, i)->ne[0], h->n_head, b->tokens);
+  i = vram__build_node(b, vram__build_at(b, i)->ne[0] * h->n_head, b->tokens, 1, q);
+  if (b->pins_attention) /* and with it all from the cache on */
+    vram__build_at(b, i)->buffer = (int8_t)b->host;
+  return i;
+}
+
+static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
+  int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
+  k = i;
+  i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
+  vram__build_source(b, i, h->k);
+  vram__build_source(b, i, h->v);
+  vram__build_source(b, i, h->mask);
+  vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
+  vram__build_at(b, i)->room = room;
+  if (h->decompress) {
+    i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
+    i = vram__build_decompress(b, i, h);
+    k = vram__build_view(b, i, vram__build_at(b, i)->ne[0], h->n_head, b->tokens);
+    i = vram__build_node(b, vram__build_at(b, i)->ne[0], h->n_head, b->tokens, k);
+  }
+  return vram__build_view(b, i, vram__build_at(b, i)->ne[0] * h->n_head, b->tokens, 1);
+}
+
+/* The mask of a cache, or among the tokens alone. */
+static int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
+  if (b->mask[cache] < 0)
+    b->mask[cache] = vram__build_input(
+        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), cells));
+  return b->mask[cache];
+}
+
+static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram_llama_cache *c = b->m->cache + y->cache;
+  const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
+  vram__build_heads h;
+  vram_dtype type;
+  int32_t i;
+  h.q = q;
+  h.mask = vram__build_mask(b, y->cache, c->cells);
+  h.head_k = y->head_k;
+  h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
+  h.n_head = y->n_head;
+  h.cells = c->cells;
+  h.decompress = decompress;
+  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
+  type = decompress ? b->m->k_type : b->m->v_type;
+  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, type, h.head_v,
+                                 vram__product_or_overflow(cells, y->n_head_kv));
+  else
+    h.v = vram__build_kv(b, type, h.head_v, cells);
+  i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
+                            : vram__build_scores(b, &h);
+  vram__build_expand(b, i);
+  return i;
+}
+
+/* ---- Q, K and V ---- */
+
+typedef struct vram__build_qkv {
+  int32_t q, k, v;
+} vram__build_qkv;
+
+static int32_t vram__build_turn(vram__build *b, int32_t a) {
+  return b->flags & VRAM__BUILD_NO_ROPE ? a : vram__build_rope(b, a);
+}
+
+/* The products, one by one or in one. */
+static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a;
+  if (vram__build_weight(b, "attn_qkv.weight")) {
+    x = vram__build_linear(b, x, "attn_qkv.weight", "attn_qkv.bias");
+    a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
+    a.k = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_k, b->tokens, 1);
+    a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
+  } else {
+    a.q = vram__build_linear(b, x, "attn_q.weight", "attn_q.bias");
+    a.k = vram__build_linear(b, x, "attn_k.weight", "attn_k.bias");
+    a.v = vram__build_linear(b, x, "attn_v.weight", "attn_v.bias");
+  }
+  return a;
+}
+
+static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a = vram__build_products(b, x);
+  a.q = vram__build_turn(b, vram__build_head(b, a.q, y->head_k, "attn_q_norm.weight"));
+  a.k = vram__build_turn(b, vram__build_head(b, a.k, y->head_k, "attn_k_norm.weight"));
+  a.v = vram__build_head(b, a.v, y->head_v, NULL);
+  if (b->flags & VRAM__BUILD_SCALE_Q)
+    a.q = vram__build_map(b, a.q, -1);
+  return a;
+}
+
+/* Inputs that say in which cells the tokens go. A transposed V has a number for each element. */
+static void vram__build_indices(vram__build *b, int32_t cache) {
+  uint64_t most = 1;
+  if (b->k_index[cache] >= 0)
+    return;
+  b->k_index[cache] = vram__build_input(b, b->tokens * 8);
+  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
+    const vram__llama_layer *y = b->m->layer + i;
+    uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
+    most = n > most ? n : most;
+  }
+  b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
+}
+
+/* Attention over a cache, and the output's matrix. V comes before K, but not where some layers
+   slide. */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const int32_t c = y->cache;
+  vram__build_qkv a = vram__build_project(b, x);
+  if (b->k_rotation[c] < 0)
+    b->k_rotation[c] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
+  if (b->v_rotation[c] < 0)
+    b->v_rotation[c] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
+  vram__build_indices(b, c);
+  a.q = vram__build_rotate(b, a.q, b->k_rotation[c]);
+  a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
+  a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  vram__build_expand(b, a.q);
+  if (b->m->n_swa)
+    vram__build_expand(b, a.k);
+  vram__build_expand(b, a.v);
+  vram__build_expand(b, a.k);
+  vram__build_store(b, a.k, b->k_index[c]);
+  vram__build_store(b, a.v, b->v_index[c]);
+  x = vram__build_attend(b, a.q, NULL);
+  x = vram__build_rotate(b, x, b->v_rotation[c]);
+  return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
+}
+
+/* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
+
+/* Q's part without positions in the latent space, behind it the part that is turned. */
+static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
+  const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
+  const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
+  int32_t q = x, i, v;
+  if (vram__build_weight(b, "attn_q.weight"))
+    q = vram__build_linear(b, q, "attn_q.weight", NULL);
+  else {
+    q = vram__build_linear(b, q, "attn_q_a.weight", NULL);
+    q = vram__build_norm(b, q, "attn_q_a_norm.weight", NULL);
+    q = vram__build_linear(b, q, "attn_q_b.weight", NULL);
+  }
+  v = vram__build_view(b, q, plain, b->tokens, heads);
+  i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
+  i = vram__build_view(b, i, rank, heads, b->tokens);
+  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  i = vram__build_node(b, rank + turned, heads, b->tokens, i);
+  vram__build_source(b, i, v);
+  return i;
+}
+
+VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
+  const uint64_t rank = b->m->n_lora_kv, turned = b->m->layer[b->il].n_rot;
+  const int32_t c = b->m->layer[b->il].cache;
+  int32_t q = vram__build_latent_q(b, x), all, k, v;
+  all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
+  v = vram__build_view(b, all, rank, b->tokens, 1);
+  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
+  v = vram__build_view(b, v, rank, 1, b->tokens);
+  all = vram__build_node(b, rank + turned, 1, b->tokens, v);
+  vram__build_source(b, all, k);
+  if (b->k_index[c] < 0)
+    b->k_index[c] = vram__build_input(b, b->tokens * 8);
+  vram__build_expand(b, q);
+  vram__build_expand(b, v);
+  vram__build_expand(b, all);
+  vram__build_store(b, all, b->k_index[c]);
+  x = vram__build_attend(b, q, "attn_v_b.weight");
+  return vram__build_linear(b, x, "attn_output.weight", NULL);
+}
+
+/* ---- without a cache: encoders ---- */
+
+/* K or V as a product needs it: in f16 for flash attention, V transposed else. */
+static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v) {
+  const uint64_t head = vram__build_at(b, a)->ne[0], heads = vram__build_at(b, a)->ne[1];
+  int32_t i = vram__build_view(b, a, head, b->tokens, heads);
+  if (!b->m->flash_attention && !is_v)
+    return i;
+  i = vram__build_node(b, head, b->tokens, heads, i);
+  if (b->m->flash_attention)
+    vram__build_at(b, i)->bytes /= 2;
+  return i;
+}
+
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a = vram__build_project(b, x);
+  vram__build_heads h;
+  vram__build_expand(b, a.q);
+  vram__build_expand(b, a.k);
+  vram__build_expand(b, a.v);
+  h.q = a.q;
+  h.k = vram__build_turned(b, a.k, 0);
+  h.v = vram__build_turned(b, a.v, 1);
+  h.mask = vram__build_mask(b, 0, b->tokens);
+  h.head_k = y->head_k;
+  h.head_v = y->head_v;
+  h.n_head = y->n_head;
+  h.cells = b->tokens;
+  h.decompress = NULL;
+  x = b->m->flash_attention ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
+  vram__build_expand(b, x);
+  return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
+}

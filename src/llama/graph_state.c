@@ -1,0 +1,157 @@
+/* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
+   (llama.cpp: src/models/mamba-base.cpp, lfm2.cpp; llama-graph.cpp, build_rs) */
+#include "llama/graph.h"
+
+/* The rows of the sequences that are computed, and those (none, in the worst graph) that are only
+   kept. */
+static void vram__build_states(vram__build *b) {
+  int32_t all;
+  if (b->states >= 0)
+    return;
+  all = vram__build_input(b, (uint64_t)b->m->n_seq * 4);
+  b->states = vram__build_view(b, all, b->m->n_seq, 1, 1);
+  b->states_extra = vram__build_view(b, all, 0, 1, 1);
+}
+
+/* The states of a layer. One of them is cleared first. */
+static int32_t vram__build_clear(vram__build *b, uint64_t width) {
+  int32_t all = vram__build_cached(b, VRAM_F32, width, b->m->n_seq);
+  vram__build_foreign(b, all, -1);
+  return all;
+}
+
+/* Rows that are only kept are copied behind the result, which is computed first. */
+static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64_t width) {
+  int32_t i;
+  vram__build_expand(b, result);
+  i = vram__build_node(b, width, 0, 1, all);
+  vram__build_source(b, i, b->states_extra);
+  vram__build_foreign(b, i, -1);
+}
+
+/* The state of a convolution, the new columns behind it; the last columns are the next state. */
+static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
+  int32_t all, state, i;
+  vram__build_states(b);
+  all = vram__build_clear(b, b->m->n_embd_r);
+  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
+  vram__build_source(b, state, b->states);
+  vram__build_keep(b, state, all, b->m->n_embd_r);
+  state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
+  x = vram__build_view(b, x, tokens, width, b->m->n_seq);
+  i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
+  vram__build_source(b, i, x);
+  vram__build_foreign(b, vram__build_view(b, i, kernel - 1, width, b->m->n_seq), -1);
+  return i;
+}
+
+/* Convolution, its bias, SiLU: [width, tokens of a sequence, sequences]. */
+static int32_t vram__build_convolve(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, x)->ne[0];
+  int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
+  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+                       vram__build_weight(b, "ssm_conv1d.weight"));
+  i = vram__build_bias(b, i, "ssm_conv1d.bias");
+  return vram__build_map(b, i, -1);
+}
+
+/* What a scan is computed from. */
+typedef struct vram__build_scanned {
+  int32_t x, dt, b, c;
+} vram__build_scanned;
+
+/* The scan's outputs, behind them the states, which are stored. */
+static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
+  const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
+  const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
+  const uint64_t outputs =
+      vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
+  const int32_t all = vram__build_clear(b, b->m->n_embd_s);
+  int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
+          y;
+  vram__build_source(b, i, s->x);
+  vram__build_source(b, i, s->dt);
+  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  vram__build_source(b, i, s->b);
+  vram__build_source(b, i, s->c);
+  vram__build_source(b, i, b->states);
+  vram__build_keep(b, i, all, b->m->n_embd_s);
+  vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
+  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
+  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
+  return y;
+}
+
+/* The outputs, x times D added, times SiLU of z. */
+static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z) {
+  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  y = vram__build_map(b, y, x);
+  z = vram__build_node(b, b->m->ssm_d_inner, b->tokens / b->m->n_seq, b->m->n_seq, z);
+  return vram__build_glu(b, z, y, b->m->ssm_d_inner);
+}
+
+static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
+  return vram__build_view(b, a, width, b->tokens / b->m->n_seq, b->m->n_seq);
+}
+
+VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state;
+  int32_t xz, z, all;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  xz = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  z = vram__build_slice(b, xz, inner);
+  x = vram__build_convolve(b, vram__build_slice(b, xz, inner));
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
+  s.b = vram__build_slice(b, all, state);
+  s.c = vram__build_slice(b, all, state);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm.weight", NULL);
+  s.b = vram__build_norm(b, s.b, "ssm_b_norm.weight", NULL);
+  s.c = vram__build_norm(b, s.c, "ssm_c_norm.weight", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_slice(b, x, inner);
+  x = vram__build_gate(b, vram__build_scan(b, &s), x, z);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner;
+  const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  z = vram__build_slice(b, all, inner);
+  s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
+  x = vram__build_convolve(b, vram__build_slice(b, all, inner + 2 * shared));
+  s.x = vram__build_slice(b, x, inner);
+  s.b = vram__build_slice(b, x, shared);
+  s.c = vram__build_slice(b, x, shared);
+  s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
+  s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  if (vram__build_weight(b, "ssm_norm.weight"))
+    x = vram__build_norm(b, vram__build_slice(b, x, inner), "ssm_norm.weight", NULL);
+  x = vram__build_view(b, x, inner, b->tokens, 1);
+  return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, x)->ne[0];
+  int32_t all, i, c;
+  x = vram__build_slice(b, x, width);
+  all = vram__build_linear(b, x, "shortconv.in_proj.weight", NULL);
+  c = vram__build_slice(b, all, width);
+  x = vram__build_slice(b, all, width);
+  i = vram__build_map(b, vram__build_slice(b, all, width), x);
+  i = vram__build_columns(b, i, b->m->shortconv_l_cache);
+  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+                       vram__build_weight(b, "shortconv.conv.weight"));
+  i = vram__build_map(b, c, i);
+  i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
+  return vram__build_view(b, i, width, b->tokens, 1);
+}

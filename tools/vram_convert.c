@@ -1,0 +1,161 @@
+/* vram convert: the graph of a file of a model as text. A kind of file is a row of `kinds`. */
+#include "vram_job.h"
+#include "vram_model.h"
+
+cmd_text help_convert = {"vram convert FILE [options]   the graph of a file of a model as text\n"
+                         "\n"
+                         "  -o FILE               the text (default: standard output)\n"
+                         "  --batch N             the first dim that the file leaves open\n"
+                         "  --dim NAME=N          any dim; may be given more than once\n",
+                         NULL};
+
+/* ---- kinds of files ---- */
+
+typedef struct sizes { /* --batch and --dim */
+  const vram_dim *dim;
+  uint32_t count;
+} sizes;
+
+/* Writes the text of a file that is open, in mem where it takes any. VRAM_ERR_MEMORY: it takes
+   more, and the sink was not called. */
+typedef vram_result (*kind_write)(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+                                  const vram_sink *sink, vram_error *e);
+
+static vram_result write_onnx(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+                              const vram_sink *sink, vram_error *e) {
+  return vram_onnx_write(f, set->dim, set->count, mem, bytes, sink, e);
+}
+
+static const struct {
+  vram_file_format format;
+  int is_graph; /* and nothing else is said of it: commands take it as a text */
+  kind_write write;
+} kinds[] = {{VRAM_FILE_ONNX, 1, write_onnx}, {VRAM_FILE_NONE, 0, NULL}};
+
+/* The row of a format, or the last one. */
+static size_t kind_of(vram_file_format format) {
+  size_t i = 0;
+  while (kinds[i].write && kinds[i].format != format)
+    i++;
+  return i;
+}
+
+int model_is_graph(vram_file_format format) { return kinds[kind_of(format)].is_graph; }
+
+/* ---- the text ---- */
+
+typedef struct text_out { /* what the sink writes to */
+  char *text;
+  size_t len, room;
+} text_out;
+
+static int text_write(void *user, const char *bytes, size_t n) {
+  text_out *const t = (text_out *)user;
+  if (n > t->room - t->len) {
+    const size_t room = 2 * t->room + n + 4096;
+    char *const wide = (char *)realloc(t->text, room);
+    if (!wide)
+      return 1;
+    t->text = wide;
+    t->room = room;
+  }
+  memcpy(t->text + t->len, bytes, n);
+  t->len += n;
+  return 0;
+}
+
+/* The text of m in t. Not FITS: message printed. */
+static int file_text(const model_file *m, const sizes *set, text_out *t) {
+  const kind_write write = kinds[kind_of(m->f.format)].write;
+  uint64_t bytes = (uint64_t)1 << 20;
+  vram_result r = VRAM_ERR_MEMORY;
+  vram_sink sink;
+  vram_error e;
+  if (!write) {
+    cmd_say("%s: a file without a graph (%s)", m->path, vram_file_format_name(m->f.format));
+    return USAGE;
+  }
+  sink.write = text_write;
+  sink.user = t;
+  for (; r == VRAM_ERR_MEMORY; bytes *= 2) {
+    void *const mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+    if (!mem)
+      return cmd_no_memory();
+    r = write(&m->f, set, mem, bytes, &sink, &e);
+    free(mem);
+  }
+  if (r == VRAM_ERR_WRITE)
+    return cmd_no_memory();
+  if (r && e.has_offset)
+    cmd_say("%s: offset %" PRIu64 ": %s", m->path, e.offset, e.text);
+  else if (r)
+    cmd_say("%s: %s", m->path, e.text);
+  return r ? USAGE : FITS;
+}
+
+int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len) {
+  const sizes set = {dim, count};
+  text_out t = {NULL, 0, 0};
+  model_file m;
+  int status = model_file_open(&m, path);
+  if (!status)
+    status = file_text(&m, &set, &t);
+  model_file_close(&m);
+  if (status) {
+    free(t.text);
+    return status;
+  }
+  *text = t.text;
+  *len = t.len;
+  return FITS;
+}
+
+/* ---- the command ---- */
+
+/* One argument, or an option with its value; how many it took, 0: error printed. */
+static int convert_argument(job *j, const char **out, const char *a, const char *v) {
+  if (a[0] != '-' || !a[1]) {
+    if (j->model)
+      return cmd_bad("a second file", a, "one"), 0;
+    j->model = a;
+    return 1;
+  }
+  if (!cmd_in(a, "-o --batch --dim"))
+    return cmd_unknown_option(a, "convert", NULL, "");
+  if (!v || !strncmp(v, "--", 2))
+    return cmd_bad("no value behind", a, NULL), 0;
+  if (strcmp(a, "-o") != 0)
+    return job_option(j, a, v);
+  *out = v;
+  return 2;
+}
+
+int convert_command(int argc, char **argv) {
+  const char *out = "-";
+  cmd_output o;
+  job j;
+  char *text = NULL;
+  size_t len = 0;
+  int i, n, status;
+  memset(&j, 0, sizeof j);
+  j.command = "convert";
+  for (i = 0; i < argc; i += n) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+      return cmd_help(help_convert, stdout), FITS;
+    n = convert_argument(&j, &out, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+    if (!n)
+      return USAGE;
+  }
+  if (!j.model)
+    return cmd_bad("no file", NULL, "vram convert FILE; vram convert -h");
+  status = model_text(j.model, j.dims, j.ndims, &text, &len);
+  if (status)
+    return status;
+  status = cmd_output_open(&o, out);
+  if (!status) {
+    fwrite(text, 1, len, o.file);
+    status = cmd_output_commit(&o, 0);
+  }
+  free(text);
+  return status;
+}
