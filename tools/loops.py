@@ -6,7 +6,7 @@ FILE - is standard input. Both texts take the same bytes in the same order; only
 
 import argparse, re, sys
 
-NAMELESS = ("drop", "keep", "requires_grad", "output", "infer", "order", "end", "no_grad", "enable_grad")
+NAMELESS = ("drop", "keep", "store", "requires_grad", "output", "infer", "order", "end", "no_grad", "enable_grad")
 OF_WEIGHTS = ("zero_grad", "step", "update", "freeze", "unfreeze")
 
 # ---- a line as op, names that it defines, names that it uses, the rest
