@@ -1868,6 +1868,9 @@
 #define vram_file_read VRAM__JOIN(VRAM_NAMESPACE, vram_file_read)
 #define vram_file_sniff VRAM__JOIN(VRAM_NAMESPACE, vram_file_sniff)
 #define vram_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_format_name)
+#define vram_generation_begin VRAM__JOIN(VRAM_NAMESPACE, vram_generation_begin)
+#define vram_generation_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_generation_bytes)
+#define vram_generation_step VRAM__JOIN(VRAM_NAMESPACE, vram_generation_step)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_adapt VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapt)
 #define vram_graph_adapted_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_adapted_bytes)
@@ -1888,6 +1891,7 @@
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
+#define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
@@ -1972,6 +1976,7 @@
 #define vram_step_plan_free VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan_free)
 #define vram_step_rules VRAM__JOIN(VRAM_NAMESPACE, vram_step_rules)
 #define vram_svg_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_svg_bytes)
+#define vram_text_decode VRAM__JOIN(VRAM_NAMESPACE, vram_text_decode)
 #define vram_timeline_add VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_add)
 #define vram_timeline_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_bytes)
 #define vram_timeline_init VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_init)
@@ -2340,9 +2345,9 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
   X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
   X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
-  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
-  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(cache) X(fill) X(bernoulli) \
+  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
+  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
   X(nanmedian) X(renorm) X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) \
   X(topk) X(sort) X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) \
   X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) \
@@ -2559,6 +2564,7 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name, */
   uint32_t nmade;                               /* and `requires_grad` lines */
+  uint32_t ncache;                              /* `cache` lines */
   uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
   uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
   uint32_t nscaled, nupdate;                    /* of GradScaler */
@@ -2638,6 +2644,10 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
    place. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
 
+/* The caller's variable behind `cache`, what a node of VRAM_OP_cache gave, has v from here on, and
+   the next step of a generation begins with it; v NULL: it stays as it is. */
+VRAM_API vram_result vram_graph_store(vram_graph *g, vram_value *cache, vram_value *v);
+
 /* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an
    input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
    changes. */
@@ -2709,6 +2719,12 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
    loop of too many rounds does not hide them. */
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err);
+
+/* A text may have two parts with a `decode` line between: vram_graph_parse reads the first, the
+   step of a generation that reads the prompt; the second is a text of its own, the step of each
+   further token. Returns where it begins, 0: there is none. text: `len` bytes, NULL only where len
+   is 0. */
+VRAM_API uint64_t vram_text_decode(const char *text, uint64_t len);
 #endif
 
 /* -----------------------------------------------------------------------------------------------
@@ -2799,6 +2815,7 @@ VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_d
   X(WORKSPACE, "workspace")                                                                        \
   X(GRADIENTS, "gradients")                                                                        \
   X(OPTIMIZER, "optimizer")                                                                        \
+  X(CACHE, "cache") /* what a step of a generation left for the next one */                        \
   X(OTHER, "other")
 
 typedef enum vram_category {
@@ -3354,7 +3371,7 @@ typedef struct vram_report {
                            inputs */
   uint64_t autocast_cache_bytes; /* low-precision copies of weights */
   uint64_t workspace_bytes;      /* the largest one */
-  uint64_t kv_cache_bytes;       /* 0: the text form has no cache */
+  uint64_t kv_cache_bytes;       /* what `store` lines keep for the next step */
   vram_dtype dtype;              /* the model's in this run */
   uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
@@ -3411,7 +3428,7 @@ typedef enum vram_source {
   ONE(saved_bytes, DERIVED, "what autograd keeps of each op")                                    \
   ONE(autocast_cache_bytes, DERIVED, "weights that autocast casts")                              \
   ONE(workspace_bytes, RULES, "the largest; cuBLAS: its default for the compute capability") \
-  ONE(kv_cache_bytes, DERIVED, "none: the text form has no cache")                               \
+  ONE(kv_cache_bytes, DERIVED, "storages that store lines keep for the next step")               \
   ONE(pinned_bytes, DERIVED, "batches of the inputs in host memory")                             \
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
   THREE(peak_allocated_bytes, BOUND, "blocks of the caching allocator; rests not split off, workspaces of the device") \
@@ -3552,6 +3569,45 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
      VRAM_ERR_LIMIT        a limit of the library */
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err);
+
+/* A generation of text by a decoder: a step for the prompt, then one for each further token, on one
+   device. `cache` lines of a step begin with what `store` lines of the step before left. The graphs
+   may differ, in their dims or altogether, but for parameters and inputs, which are those of the
+   first step, and the number of their caches.
+     vram_generation gen;
+     vram_generation_begin(&gen, &prefill, &o, mem, vram_generation_bytes(&prefill, &o));
+     vram_generation_step(&gen, &prefill, &o, scratch, bytes, &report, &err);
+     for each further token: a graph of its dims, and vram_generation_step(&gen, &graph, ...) */
+typedef struct vram_generation {
+  uint32_t steps;                /* so far */
+  uint32_t peak_step;            /* the step of the highest peak, the first is 0 */
+  uint64_t peak_requested_bytes; /* of all steps so far: as in vram_report */
+  vram_bounds peak_allocated_bytes;
+  uint64_t peak_reserved_bytes;
+  uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
+  uint64_t cache_bytes; /* storages that the last step stored */
+  int replayed;         /* 0: no replay was asked for, or it became too large */
+  uint64_t num_ooms;    /* 1: a request found no memory; what came then is not played */
+  void *state;          /* private: in the caller's memory */
+} vram_generation;
+
+/* Bytes of memory for the generation that begins with this graph. o NULL: all zero. */
+VRAM_API uint64_t vram_generation_bytes(const vram_graph *g, const vram_step_options *o);
+
+/* A device with nothing on it. mem must outlive the generation; g and o: of the first step.
+   VRAM_ERR_MEMORY: mem is too small. */
+VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_graph *g,
+                                           const vram_step_options *o, void *mem, uint64_t bytes);
+
+/* One step more. *report (never NULL) becomes what it took, as of vram_step; with o->replay through
+   one allocator for all steps. o: the same for all of them, without `train`, `prefetch` and
+   `pinned`. Errors as vram_step, and
+     VRAM_ERR_SHAPE  a cache is larger than what the step before stored
+     VRAM_ERR_VALUE  training, or another number of caches */
+VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph *g,
+                                          const vram_step_options *o, void *scratch,
+                                          uint64_t scratch_bytes, vram_report *report,
+                                          vram_error *err);
 
 /* The live set at the peak: plays the step once more up to there. *count becomes the number of
    entries that there are; at most cap are written to list, which may be NULL where cap is 0. report
@@ -8460,6 +8516,7 @@ typedef struct vram__promote {
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
+  VRAM__OP_store,
   VRAM__OP_requires_grad,
   VRAM__OP_backward,
   VRAM__OP_retained, /* backward(retain_graph=True) */
@@ -9793,6 +9850,13 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
   return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
 }
 
+VRAM_API vram_result vram_graph_store(vram_graph *g, vram_value *cache, vram_value *v) {
+  vram_value *both[2];
+  both[0] = cache;
+  both[1] = v;
+  return vram__graph_lifetimes(g, VRAM__OP_store, both, v ? 2 : 1, "a cache that is NULL");
+}
+
 VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n) {
   return vram__graph_lifetimes(g, VRAM__OP_requires_grad, v, n,
                                "a value that is to want a gradient is NULL");
@@ -10061,13 +10125,26 @@ static int vram__value_may_want(vram_graph *g, const vram_value *v) {
   return !g->error.code;
 }
 
-/* A `drop`, `keep` or `requires_grad` line. */
+/* May a `store` line name these values? */
+static int vram__values_may_stay(vram_graph *g, vram_value **in, uint32_t nin) {
+  if (nin > 2)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a store line of more than a cache and a value");
+  else if (!in[0]->node || in[0]->node->op != VRAM_OP_cache)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a store line whose first name is none of a cache line");
+  else if (!in[nin - 1]->node || (vram__op_traits(in[nin - 1]->node) & VRAM__OP_PARAM))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "store of an input, a parameter or a buffer");
+  return !g->error.code;
+}
+
+/* A `drop`, `keep`, `store` or `requires_grad` line. */
 VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
   vram_node *n;
   uint32_t i;
   for (i = 0; op == VRAM__OP_requires_grad && i < nin; i++)
     if (!vram__value_may_want(g, in[i]))
       return NULL;
+  if (op == VRAM__OP_store && !vram__values_may_stay(g, in, nin))
+    return NULL;
   n = vram__node_drop(g, op, in, nin);
   if (n)
     n->flags |= VRAM__DROPS;
@@ -11793,7 +11870,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output`, `drop`, `keep` or `requires_grad` line; 0: an error. */
+/* The names of an `output`, `drop`, `keep`, `store` or `requires_grad` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -11811,7 +11888,7 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-/* A `drop`, `keep` or `requires_grad` line. */
+/* A `drop`, `keep`, `store` or `requires_grad` line. */
 static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -12220,6 +12297,7 @@ static int vram__autocast_line(vram__parser *p) {
 
 static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
 static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_store(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_store); }
 static int vram__parse_requires_grad(vram__parser *p) {
   return vram__lifetime_line(p, VRAM__OP_requires_grad);
 }
@@ -12234,6 +12312,14 @@ static int vram__parse_unfreeze(vram__parser *p) {
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
+/* A `decode` line: what lies behind it is another text. */
+static int vram__parse_decode(vram__parser *p) {
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "decode inside a block", NULL);
+  p->text_end = p->next_line;
+  return 1;
+}
+
 /* Lines that are no ops. */
 static const struct {
   char word[16];
@@ -12242,6 +12328,7 @@ static const struct {
     {"backward", vram__backward_line},
     {"zero_grad", vram__parse_zero_grad},
     {"step", vram__parse_step},
+    {"decode", vram__parse_decode},
     {"update", vram__parse_update},
     {"freeze", vram__parse_freeze},
     {"unfreeze", vram__parse_unfreeze},
@@ -12253,6 +12340,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
+    {"store", vram__parse_store},
     {"requires_grad", vram__parse_requires_grad},
     {"order", vram__order_line},
     {"no_grad", vram__parse_no_grad},
@@ -12498,6 +12586,25 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
 VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
                                            uint32_t nset) {
   return vram__text_bytes(text, len, set, nset, 1);
+}
+
+VRAM_API uint64_t vram_text_decode(const char *text, uint64_t len) {
+  static const char word[] = "decode";
+  uint64_t i = 0, k;
+  while (i < len) {
+    while (i < len && (text[i] == ' ' || text[i] == '\t'))
+      i++;
+    for (k = 0; k < 6 && i + k < len && text[i + k] == word[k];)
+      k++;
+    k = k == 6 && (i + k == len || text[i + k] == ' ' || text[i + k] == '#' ||
+                   text[i + k] == '\r' || text[i + k] == '\n');
+    while (i < len && text[i] != '\n')
+      i++;
+    i += i < len;
+    if (k)
+      return i;
+  }
+  return 0;
 }
 
 #endif /* VRAM_NO_MODEL */
@@ -13068,6 +13175,21 @@ typedef struct vram__device {
   const vram__rules *rules; /* of the version of PyTorch that is asked about */
 } vram__device;
 
+/* What a `cache` line of the next step of a generation begins with. */
+typedef struct vram__cached {
+  const vram_node *node; /* of the running step */
+  uint64_t bytes;        /* of the storage; 0: nothing is there */
+  uint32_t block;        /* of a replay */
+  uint32_t same;         /* the first one on the same storage: its number */
+  uint32_t slot;         /* 0: none */
+} vram__cached;
+
+typedef struct vram__caches {
+  vram__cached *at; /* in the order of the `cache` lines */
+  uint32_t room;    /* how many of them there may be, */
+  uint32_t begun;   /* and how many have run */
+} vram__caches;
+
 struct vram__step {
   const vram_graph *g;
   const vram_step_options *o;
@@ -13080,6 +13202,7 @@ struct vram__step {
   vram__device device;
   vram__replay *replay; /* NULL: no replay */
   vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
+  vram__caches *caches; /* of a generation, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -13381,6 +13504,7 @@ VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t mos
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 
 /* engine.c */
+VRAM__FN void vram__cache_become(vram__step *s, vram__storage *b);
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t);
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l);
 VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram_dims *d,
@@ -16448,12 +16572,14 @@ static int vram__gradient_can_take(const vram__step *s, const vram__leaf *l,
   return 1;
 }
 
-static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b) {
+/* Whoever listens hears that a storage counts in another category from now on. */
+static VRAM__COLD void vram__becomes_emit(vram__step *s, const vram__storage *b,
+                                          vram_category category) {
   vram_event e;
   vram__memory_zero(&e, sizeof e);
   e.action = VRAM_ACTION_BECOMES;
   e.phase = s->phase;
-  e.category = VRAM_CATEGORY_GRADIENTS;
+  e.category = category;
   e.was = (vram_category)b->cat;
   e.id = b->id == UINT32_MAX ? -1 : (int64_t)b->id;
   e.bytes = b->bytes;
@@ -16469,7 +16595,7 @@ static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b
 
 static VRAM__COLD void vram__gradient_watch(vram__step *s, const vram__storage *b) {
   if ((s->o->event || s->replay) && b->bytes)
-    vram__gradient_emit(s, b);
+    vram__becomes_emit(s, b, VRAM_CATEGORY_GRADIENTS);
   if (s->cuts && !s->cuts->plain) {
     const uint64_t bytes = vram__block_bytes(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
@@ -16489,6 +16615,20 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   if (s->watched && b->cat != VRAM_CATEGORY_GRADIENTS)
     vram__gradient_watch(s, b);
   vram__gradient_count(s, b);
+}
+
+/* A storage is what the next step of a generation begins with. */
+VRAM__FN void vram__cache_become(vram__step *s, vram__storage *b) {
+  const vram_category category = VRAM_CATEGORY_CACHE;
+  if (b->cat <= VRAM_CATEGORY_INPUTS || b->cat == category)
+    return; /* it lives anyway */
+  if (s->count.at_peak)
+    vram__peak_note(s);
+  if ((s->o->event || s->replay) && b->bytes)
+    vram__becomes_emit(s, b, category);
+  s->count.category.of[b->cat] -= b->bytes;
+  b->cat = category;
+  s->count.category.of[category] += b->bytes;
 }
 
 /* Did the program make this leaf while it ran? */
@@ -19832,7 +19972,35 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, n->param[0]->d, n->param[0]->dtype);
 }
 
+static int vram__shape_cache(vram_graph *g, vram_node *n) {
+  g->ncache++;
+  return vram__shape_create(g, n);
+}
+
 #ifndef VRAM_NO_STEP
+
+/* What the step before stored; in the first step, or where none did, a fresh tensor. */
+static void vram__forward_cache(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram_dtype dt = vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
+  vram__caches *c = s->caches;
+  vram__cached *own = c && c->begun < c->room ? c->at + c->begun++ : NULL;
+  (void)x;
+  if (own)
+    own->node = n;
+  if (!own || !own->slot) {
+    y[0] = vram__tensor_empty(s, n->out[0].d, dt);
+    return;
+  }
+  y[0].d = n->out[0].d;
+  y[0].dt = dt;
+  y[0].st = own->slot;
+  if (vram__dims_bytes_of(y[0].d, dt) > own->bytes && !s->failed) {
+    s->failed = VRAM_ERR_SHAPE;
+    s->problem = "a cache is larger than what the step before stored";
+    s->problem_node = n;
+  }
+}
 
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
@@ -19872,6 +20040,8 @@ VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, N
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
+VRAM__OP(cache, "", 0, 0, cache, SAME, none, cache, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
 VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
@@ -35719,11 +35889,11 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
 static const vram__op_row vram__no_ops[] = {
-    VRAM__NO_OP("drop"),     VRAM__NO_OP("keep"),      VRAM__NO_OP("requires_grad"),
-    VRAM__NO_OP("backward"), VRAM__NO_OP("backward"),  VRAM__NO_OP("backward"),
-    VRAM__NO_OP("backward"), VRAM__NO_OP("zero_grad"), VRAM__NO_OP("update"),
-    VRAM__NO_OP("step"),     VRAM__NO_OP("freeze"),    VRAM__NO_OP("unfreeze"),
-    VRAM__NO_OP("end")};
+    VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),     VRAM__NO_OP("store"),
+    VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"), VRAM__NO_OP("backward"),
+    VRAM__NO_OP("backward"),      VRAM__NO_OP("backward"), VRAM__NO_OP("zero_grad"),
+    VRAM__NO_OP("update"),        VRAM__NO_OP("step"),     VRAM__NO_OP("freeze"),
+    VRAM__NO_OP("unfreeze"),      VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
@@ -35741,7 +35911,8 @@ static const vram__op_row *const vram__op_rows[] = {
     vram__no_ops + 9,
     vram__no_ops + 10,
     vram__no_ops + 11,
-    vram__no_ops + 12};
+    vram__no_ops + 12,
+    vram__no_ops + 13};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 
@@ -36077,6 +36248,11 @@ VRAM__FN void vram__keep_before(vram__step *s);
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n);
 VRAM__FN void vram__keep_settle(vram__step *s);
 
+/* caches.c */
+VRAM__FN void vram__caches_before(vram__step *s);
+VRAM__FN void vram__store_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__caches_after(vram__step *s);
+
 /* gradients.c */
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
                                   uint64_t blocks, uint64_t upper);
@@ -36086,6 +36262,8 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
+VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
+                                         uint64_t room, void *at, uint64_t pool_bytes);
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s);
@@ -36106,6 +36284,7 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
                                     uint32_t how);
+VRAM__FN void vram__step_error(const vram__step *s, vram_result r, vram_error *err);
 VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_options *o,
                                        vram_result *why);
 
@@ -38295,6 +38474,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
+    else if (n->op == VRAM__OP_store)
+      vram__store_line(s, n);
     else if (n->op == VRAM__OP_requires_grad)
       vram__requires_grad_line(s, n);
     else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)
@@ -41098,6 +41279,98 @@ VRAM__FN void vram__evaluate(vram__step *s) {
     vram__variable_name(s, own->input[i], input[i]);
 }
 
+/* >>step/caches    what a step of a generation leaves for the next one: `cache` and `store` lines
+   As storages, which outlive the step's tensors: a value may be a view of more than it shows. */
+
+/* What the step before stored is there when this one begins. */
+VRAM__FN void vram__caches_before(vram__step *s) {
+  vram__caches *c = s->caches;
+  uint32_t i;
+  if (!c)
+    return;
+  c->begun = 0;
+  for (i = 0; i < c->room && !s->failed; i++) {
+    vram__cached *o = c->at + i;
+    const int64_t size = (int64_t)o->bytes;
+    vram__tensor t;
+    o->node = NULL;
+    o->slot = 0;
+    if (!o->bytes)
+      continue;
+    if (o->same < i && c->at[o->same].slot) {
+      t = vram__tensor_none();
+      t.st = c->at[o->same].slot;
+      t.d = vram__slot_at(s, t.st)->d;
+      t.dt = VRAM_U8;
+      o->slot = vram__tensor_alias(s, t, t.d).st;
+      continue;
+    }
+    t = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8,
+                                     VRAM_CATEGORY_CACHE);
+    o->slot = t.st;
+    if (s->replay && o->slot)
+      vram__slot_at(s, o->slot)->block = o->block;
+  }
+}
+
+/* A `store` line: the caller's variable has the value to the end of the step, and beyond. */
+VRAM__FN void vram__store_line(vram__step *s, const vram_node *n) {
+  const uint32_t name = s->name_of[n->in[n->nin - 1]->index];
+  uint32_t st;
+  if (s->train || name == s->g->nvalue)
+    return; /* left out */
+  s->variable[name].refs++;
+  st = s->variable[name].t.st;
+  if (st)
+    vram__cache_become(s, vram__slot_at(s, vram__slot_at(s, st)->base));
+}
+
+/* The entry of a cache that ran in this step; NULL: a step of no generation. */
+static vram__cached *vram__cache_find(const vram__step *s, const vram_node *cache) {
+  uint32_t i;
+  for (i = 0; s->caches && i < s->caches->begun; i++)
+    if (s->caches->at[i].node == cache)
+      return s->caches->at + i;
+  return NULL;
+}
+
+/* The storage of a `store` line's value; 0: it has none. */
+static uint32_t vram__store_base(const vram__step *s, const vram_node *n) {
+  const uint32_t name = s->name_of[n->in[n->nin - 1]->index];
+  const uint32_t st = name == s->g->nvalue ? 0 : s->variable[name].t.st;
+  return st ? vram__slot_at(s, st)->base : 0;
+}
+
+/* Where the step ends: what was stored, and its bytes. */
+VRAM__FN void vram__caches_after(vram__step *s) {
+  vram__caches *c = s->caches;
+  const vram_node *n;
+  uint32_t i, k;
+  if (s->failed || s->train || !s->g->ncache)
+    return;
+  for (i = 0; c && i < c->room; i++)
+    c->at[i].bytes = c->at[i].slot = 0;
+  for (n = s->g->first; n; n = n->next) {
+    const uint32_t base = n->op == VRAM__OP_store ? vram__store_base(s, n) : 0;
+    vram__storage *st = vram__slot_at(s, base);
+    vram__cached *o = base ? vram__cache_find(s, n->in[0]->node) : NULL;
+    if (base && st->cat != VRAM_CATEGORY_COUNT) { /* once, where more values lie on it */
+      s->r->kv_cache_bytes += st->bytes;
+      st->cat = VRAM_CATEGORY_COUNT;
+    }
+    if (!o)
+      continue;
+    o->bytes = st->bytes;
+    o->block = st->block;
+    o->slot = base;
+  }
+  for (i = 0; c && i < c->room; i++) {
+    for (k = 0; c->at[k].slot != c->at[i].slot;)
+      k++;
+    c->at[i].same = k;
+  }
+}
+
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
 
 /* A run that comes after the one that s played. */
@@ -41303,6 +41576,29 @@ static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch
   return s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 
+/* A device with so much room and nothing on it; `at`: memory of its allocator, which gets *options.
+ */
+VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
+                                         uint64_t room, void *at, uint64_t pool_bytes) {
+  vram_backend device;
+  vram_result r;
+  vram__memory_zero(run, sizeof *run);
+  vram__memory_zero(&device, sizeof device);
+  device.alloc = vram__replay_alloc, device.free = vram__replay_free;
+  device.reserve = vram__replay_reserve, device.unreserve = vram__replay_unreserve;
+  device.map = vram__replay_map, device.unmap = vram__replay_unmap;
+  device.user = run;
+  run->room = room;
+  run->next = VRAM__LARGE_SEGMENT;
+  run->fresh = 2;
+  options->streams = 1;
+  if (!options->total_bytes)
+    options->total_bytes = UINT64_C(1) << 40;
+  r = vram_pool_init(&run->pool, options, &device, at, pool_bytes, NULL);
+  run->pool.terse = 1;
+  return r;
+}
+
 /* The whole run on a device with so much room. */
 static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_options *o,
                                         uint64_t room, int tight, void *scratch,
@@ -41310,7 +41606,6 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         vram__step *s) {
   const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
   vram_pool_options options = *o->replay;
-  vram_backend device;
   vram_step_options quiet = *o;
   uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
   vram__replay run;
@@ -41318,29 +41613,16 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   uint32_t i, left = 0;
   uint8_t *at = (uint8_t *)scratch + scratch_bytes;
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
-  vram__memory_zero(&run, sizeof run);
-  vram__memory_zero(&device, sizeof device);
-  device.alloc = vram__replay_alloc, device.free = vram__replay_free;
-  device.reserve = vram__replay_reserve, device.unreserve = vram__replay_unreserve;
-  device.map = vram__replay_map, device.unmap = vram__replay_unmap;
-  device.user = &run;
-  run.room = room;
-  run.next = VRAM__LARGE_SEGMENT;
+  if (tight)
+    options.event = NULL;
+  r = vram__replay_device(&run, &options, room, at, pool_bytes);
+  if (r)
+    return r;
   run.tape = (uint64_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
-  run.fresh = 2;
   run.tight = tight != 0;
-  options.streams = 1;
-  if (tight)
-    options.event = NULL;
-  if (!options.total_bytes)
-    options.total_bytes = UINT64_C(1) << 40;
-  r = vram_pool_init(&run.pool, &options, &device, at, pool_bytes, NULL);
-  if (r)
-    return r;
-  run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
                o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
@@ -41536,7 +41818,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
        vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
-  n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
+  n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8) + g->ncache * UINT64_C(256);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
          (uint64_t)g->nmade * 2 * sizeof(vram__tensor);
@@ -41758,6 +42040,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
   vram__keep_before(s);
+  vram__caches_before(s);
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -41878,6 +42161,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram_live *const live = s->count.live;
   vram__replay *const run = s->replay;
   vram__cuts *const cuts = s->cuts;
+  vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
   vram__memory_zero(s, sizeof *s);
@@ -41887,6 +42171,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->count.stop_at = stop_at;
   s->replay = run;
   s->cuts = cuts;
+  s->caches = caches;
   s->call.recompute = vram__checkpoint_recompute;
   s->call.backward = vram__checkpoint_backward;
   s->g = g;
@@ -41911,6 +42196,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
     return (vram_result)s->failed;
   }
   vram__step_play(s, how);
+  vram__caches_after(s);
   vram__step_report(s);
   return (vram_result)s->failed;
 }
@@ -41948,6 +42234,24 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
   return vram__training_misuse(g, o);
 }
 
+/* What vram_step says of r in *err, which may be NULL. */
+VRAM__FN void vram__step_error(const vram__step *s, vram_result r, vram_error *err) {
+  uint32_t n = 0;
+  if (!err)
+    return;
+  vram__memory_zero(err, sizeof *err);
+  err->code = r;
+  if (r)
+    vram__text_puts(err->text, sizeof err->text, &n, s->problem ? s->problem : vram_result_text(r));
+  if (r && s->problem_node) {
+    const vram__span label = vram__node_label(s->problem_node);
+    vram__text_puts(err->text, sizeof err->text, &n, " (node ");
+    vram__text_put(err->text, sizeof err->text, &n, label.text, label.len);
+    vram__text_puts(err->text, sizeof err->text, &n, ")");
+    err->line = s->problem_node->line;
+  }
+}
+
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err) {
   vram__step s;
@@ -41961,6 +42265,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s.count.stop_at = 0;
   s.replay = NULL;
   s.cuts = NULL;
+  s.caches = NULL;
   s.problem_node = NULL;
   s.problem = vram__step_misuse(g, o, &r);
   if (s.problem)
@@ -41969,20 +42274,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
   else
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
-  if (err) {
-    uint32_t n = 0;
-    vram__memory_zero(err, sizeof *err);
-    err->code = r;
-    if (r)
-      vram__text_puts(err->text, sizeof err->text, &n, s.problem ? s.problem : vram_result_text(r));
-    if (r && s.problem_node) {
-      const vram__span label = vram__node_label(s.problem_node);
-      vram__text_puts(err->text, sizeof err->text, &n, " (node ");
-      vram__text_put(err->text, sizeof err->text, &n, label.text, label.len);
-      vram__text_puts(err->text, sizeof err->text, &n, ")");
-      err->line = s.problem_node->line;
-    }
-  }
+  vram__step_error(&s, r, err);
   return r;
 }
 
@@ -42003,6 +42295,7 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.replay = NULL;
   s.replay = NULL;
   s.cuts = NULL;
+  s.caches = NULL;
   if (vram__step_misuse(g, &silent, &r))
     return r;
   s.count.live = list;
@@ -42019,6 +42312,146 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   r = vram__replay_play(g, &silent, scratch, scratch_bytes, &again, &s);
   if (r == VRAM_OK)
     *count = s.count.live_count;
+  return r;
+}
+
+/* >>step/generation    a generation: one step after the other, each with the caches of the last */
+
+typedef struct vram__generation {
+  vram__replay run;
+  vram__caches caches;
+  uint8_t workspaces; /* of products, that stay */
+} vram__generation;
+
+static uint64_t vram__generation_head(void) { return (sizeof(vram__generation) + 7) / 8 * 8; }
+
+/* Blocks of the pool: those of a step, and what lies free between caches that grow. */
+static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t n = vram__replay_blocks(g, o) + g->ncache * UINT64_C(16);
+  return n < UINT32_MAX / 64 ? (uint32_t)n : UINT32_MAX / 64;
+}
+
+static uint64_t vram__generation_pool(const vram_graph *g, const vram_step_options *o) {
+  return o->replay ? (vram_pool_bytes(vram__generation_blocks(g, o), 1) + 7) / 8 * 8 : 0;
+}
+
+/* Of the first step's parameters: vram__replay.gradient. */
+static uint64_t vram__generation_owned(const vram_graph *g) {
+  return ((uint64_t)g->nparam + g->ninput + 1) / 2 * 8;
+}
+
+VRAM_API uint64_t vram_generation_bytes(const vram_graph *g, const vram_step_options *o) {
+  vram_step_options none;
+  vram__memory_zero(&none, sizeof none);
+  return vram__generation_head() + g->ncache * (uint64_t)sizeof(vram__cached) +
+         vram__generation_owned(g) + vram__generation_pool(g, o ? o : &none) + 16;
+}
+
+VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_graph *g,
+                                           const vram_step_options *o, void *mem, uint64_t bytes) {
+  uint8_t *at = (uint8_t *)mem + (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
+  vram__generation *p = (vram__generation *)(void *)at;
+  const uint64_t caches = g->ncache * (uint64_t)sizeof(vram__cached);
+  vram_pool_options options;
+  vram_result r;
+  vram__memory_zero(gen, sizeof *gen);
+  vram__memory_zero(&options, sizeof options);
+  if (!mem || bytes < vram_generation_bytes(g, o))
+    return VRAM_ERR_MEMORY;
+  vram__memory_zero(p, sizeof *p);
+  at += vram__generation_head();
+  p->caches.at = (vram__cached *)(void *)at;
+  p->caches.room = g->ncache;
+  vram__memory_zero(at, caches);
+  at += caches;
+  gen->state = p;
+  gen->replayed = o && o->replay;
+  if (!gen->replayed)
+    return VRAM_OK;
+  options = *o->replay;
+  r = vram__replay_device(&p->run, &options,
+                          options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
+                          at + vram__generation_owned(g), vram__generation_pool(g, o));
+  p->run.gradient = (uint32_t *)(void *)at;
+  return r;
+}
+
+/* The step's results and whatever it left beside caches go before the next one. */
+static void vram__generation_let_go(vram__step *s) {
+  uint32_t i, k;
+  for (i = 0; i < s->nslot; i++) {
+    const uint32_t slot = vram__slot_number(s, i);
+    const vram__storage *st = vram__slot_at(s, slot);
+    if (st->base != slot || !st->srefs || st->id == UINT32_MAX ||
+        st->cat == VRAM_CATEGORY_WORKSPACE)
+      continue;
+    for (k = 0; k < s->caches->room && s->caches->at[k].slot != slot;)
+      k++;
+    if (k == s->caches->room)
+      vram__replay_put(s->replay, st->block);
+  }
+}
+
+/* The generation's figures with those of one more step. */
+static void vram__generation_count(vram_generation *gen, const vram_report *r,
+                                   const vram__replay *run) {
+  if (r->peak_requested_bytes > gen->peak_requested_bytes) {
+    gen->peak_requested_bytes = r->peak_requested_bytes;
+    gen->peak_step = gen->steps;
+    vram__memory_copy(gen->peak_category_bytes, r->peak_category_bytes,
+                      sizeof gen->peak_category_bytes);
+  }
+  if (r->peak_allocated_bytes.lower > gen->peak_allocated_bytes.lower)
+    gen->peak_allocated_bytes.lower = r->peak_allocated_bytes.lower;
+  if (r->peak_allocated_bytes.expected > gen->peak_allocated_bytes.expected)
+    gen->peak_allocated_bytes.expected = r->peak_allocated_bytes.expected;
+  if (r->peak_allocated_bytes.upper > gen->peak_allocated_bytes.upper)
+    gen->peak_allocated_bytes.upper = r->peak_allocated_bytes.upper;
+  if (r->peak_reserved_bytes > gen->peak_reserved_bytes)
+    gen->peak_reserved_bytes = r->peak_reserved_bytes;
+  gen->cache_bytes = r->kv_cache_bytes;
+  gen->steps++;
+  if (run && run->full)
+    gen->replayed = 0;
+  if (run && run->oom)
+    gen->num_ooms = 1;
+}
+
+VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph *g,
+                                          const vram_step_options *o, void *scratch,
+                                          uint64_t scratch_bytes, vram_report *report,
+                                          vram_error *err) {
+  vram__generation *p = (vram__generation *)gen->state;
+  vram__step s;
+  vram_step_options none;
+  vram_result r;
+  vram__memory_zero(&none, sizeof none);
+  if (!o)
+    o = &none;
+  vram__memory_zero(&s, sizeof s);
+  s.problem = vram__step_misuse(g, o, &r);
+  if (!s.problem && (o->train || o->prefetch || o->pinned))
+    s.problem = "a generation that trains, or has batches that wait";
+  else if (!s.problem && g->ncache != p->caches.room)
+    s.problem = "a step with another number of caches than the first one";
+  if (s.problem) {
+    r = r ? r : VRAM_ERR_VALUE;
+    vram__memory_zero(report, sizeof *report);
+    vram__step_error(&s, r, err);
+    return r;
+  }
+  s.replay = o->replay ? &p->run : NULL;
+  s.caches = &p->caches;
+  r = vram__step_run(g, o, scratch, scratch_bytes, report, &s,
+                     p->workspaces * (uint32_t)VRAM__RUN_WORKSPACES);
+  if (!r) {
+    p->workspaces = s.blas_workspaces;
+    if (s.replay)
+      vram__generation_let_go(&s);
+    p->run.fresh = 0;
+    vram__generation_count(gen, report, s.replay);
+  }
+  vram__step_error(&s, r, err);
   return r;
 }
 
@@ -46077,6 +46510,7 @@ static vram_result vram__cuts_play(vram__cutting *t) {
   s->count.stop_at = 0;
   s->replay = NULL;
   s->cuts = c;
+  s->caches = NULL;
   s->problem_node = NULL;
   s->problem = vram__step_misuse(t->g, &t->o, &result);
   if (s->problem)
@@ -53312,7 +53746,7 @@ static const uint8_t vram__svg_order[VRAM_CATEGORY_COUNT] = {
     VRAM_CATEGORY_PARAMS,      VRAM_CATEGORY_OPTIMIZER, VRAM_CATEGORY_BUFFERS,
     VRAM_CATEGORY_INPUTS,      VRAM_CATEGORY_GRADIENTS, VRAM_CATEGORY_AUTOCAST,
     VRAM_CATEGORY_ACTIVATIONS, VRAM_CATEGORY_WORKSPACE, VRAM_CATEGORY_TEMPORARIES,
-    VRAM_CATEGORY_OTHER};
+    VRAM_CATEGORY_CACHE,       VRAM_CATEGORY_OTHER};
 
 /* A phase as it is shown: its part of the band above the plot, and its name there or, where that
    is too narrow, above it. */

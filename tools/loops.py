@@ -6,7 +6,18 @@ FILE - is standard input. Both texts take the same bytes in the same order; only
 
 import argparse, re, sys
 
-NAMELESS = ("drop", "keep", "requires_grad", "output", "infer", "order", "end", "no_grad", "enable_grad")
+NAMELESS = (
+    "drop",
+    "keep",
+    "store",
+    "requires_grad",
+    "output",
+    "infer",
+    "order",
+    "end",
+    "no_grad",
+    "enable_grad",
+)
 OF_WEIGHTS = ("zero_grad", "step", "update", "freeze", "unfreeze")
 
 # ---- a line as op, names that it defines, names that it uses, the rest
@@ -285,7 +296,9 @@ def rolled(lines, start, period, rounds, prefix, count):
 
     out = [l + f" {dim}={depth}" if dims and l == dims[-1] else l for l in lines[:start]]
     if not dims:
-        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model", "rules")), f"dim {dim}={depth}")
+        out.insert(
+            next(i for i, l in enumerate(P) if l.op not in ("", "model", "rules")), f"dim {dim}={depth}"
+        )
     out.append(" ".join([f"loop {size}", *(f"{carry[t]}={carried[t]}" for t in slots)]))
     for j in range(period):
         line = P[start + period + j]

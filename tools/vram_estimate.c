@@ -581,6 +581,8 @@ int estimate_command(int argc, char **argv) {
     status = model_read(j.model, &j, &text, &len);
   if (status)
     return status;
+  if (j.generate)
+    return generate_command(&j, text, len);
   status = model_load(&l, &j, text, len);
   if (!status && (j.table || j.csv || j.html)) {
     j.o.nodes = (vram_node_report *)calloc(l.g.nnode + 1u, sizeof *j.o.nodes);

@@ -32,6 +32,9 @@ int scene_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t b
 /* --snapshot and --trace; not FITS: message printed. */
 int film_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes);
 
+/* --generate: the text, of `len` bytes, played step by step; it is freed. The exit status. */
+int generate_command(job *j, char *text, size_t len);
+
 /* The last phase that a report of the job's step has something of. */
 int job_last_phase(const job *j);
 

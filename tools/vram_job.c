@@ -13,15 +13,18 @@ static int is_command(const job *j, const char *name) { return !strcmp(j->comman
 static const char *not_of(const job *j) {
   static const char *const without[][2] = {
       {"estimate", "--solve"},
-      {"fit", "--csv --table --no-table --live --terms --explain --events --svg --html --snapshot "
+      {"fit", "--generate --csv --table --no-table --live --terms --explain --events --svg --html "
+              "--snapshot "
               "--trace"},
-      {"plan", "--infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
-               "--events --html --snapshot --trace --solve"},
-      {"diff", "--table --no-table --live --terms --explain --events --svg --html --snapshot "
-               "--trace --solve --budget --context --cudnn --modules"},
-      {"arena",
-       "--last-batch --eval-batch --dry-run-batch --prefetch --pinned --gpu --alloc-conf --context "
-       "--cudnn --modules"}};
+      {"plan",
+       "--generate --infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
+       "--events --html --snapshot --trace --solve"},
+      {"diff",
+       "--generate --table --no-table --live --terms --explain --events --svg --html --snapshot "
+       "--trace --solve --budget --context --cudnn --modules"},
+      {"arena", "--generate --last-batch --eval-batch --dry-run-batch --prefetch --pinned --gpu "
+                "--alloc-conf --context "
+                "--cudnn --modules"}};
   size_t i;
   for (i = 0; i < sizeof without / sizeof *without; i++)
     if (is_command(j, without[i][0]))
@@ -89,6 +92,29 @@ static int set_step(job *j, const char *a, const char *v) {
   if (j->o.first_step)
     j->training = a;
   return 1;
+}
+
+/* prompt=S,new=N */
+static int set_generate(job *j, const char *a, const char *v) {
+  static const char *const name[] = {"prompt=", "new="};
+  int64_t *const to[] = {&j->prompt, &j->new_tokens};
+  char number[32];
+  size_t i, n;
+  (void)a;
+  j->generate = v;
+  j->prompt = j->new_tokens = 0;
+  for (; *v; v += *v == ',') {
+    for (i = 0; i < 2 && strncmp(v, name[i], strlen(name[i]));)
+      i++;
+    v += i < 2 ? strlen(name[i]) : 0;
+    n = strcspn(v, ",");
+    snprintf(number, sizeof number, "%.*s", (int)(n < 31 ? n : 31), v);
+    if (i == 2 || !cmd_parse_count(number, 1, INT32_MAX, to[i]))
+      return cmd_bad("not a generation", j->generate, "prompt=S,new=N"), 0;
+    v += n;
+  }
+  return (j->prompt && j->new_tokens) ||
+         (cmd_bad("not a generation", j->generate, "prompt=S,new=N"), 0);
 }
 
 static int set_accumulate(job *j, const char *a, const char *v) {
@@ -305,6 +331,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--ema", set_ema},
                 {"--galore-rank", set_galore_rank},
                 {"--step", set_step},
+                {"--generate", set_generate},
                 {"--accumulate", set_accumulate},
                 {"--last-batch --eval-batch --dry-run-batch", set_other_batch},
                 {"--checkpoint", set_checkpoint},
@@ -383,6 +410,8 @@ int job_check(job *j) {
   j->o.budget_bytes = j->budget;
   if (j->training && !j->o.train)
     return cmd_bad("an option of training without --train:", j->training, NULL);
+  if (j->generate && (j->o.train || j->o.prefetch || j->o.pinned))
+    return cmd_bad("--generate excludes --train, --prefetch and --pinned", NULL, NULL);
   if (j->automatic && !j->has_budget)
     return cmd_bad("no budget for", "--checkpoint auto", "--budget or --gpu");
   if (j->automatic && (j->checkpoint || j->o.reentrant))

@@ -45,6 +45,8 @@
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
+  "  --generate prompt=S,new=N\n"                                                                  \
+  "                        a generation: the prompt, then one token a step\n"                      \
   "sizes\n"                                                                                        \
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
@@ -67,8 +69,9 @@
 typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
-  const char *lora, *quant;
-  const char *training; /* an option that means nothing without --train */
+  const char *lora, *quant, *generate;
+  int64_t prompt, new_tokens; /* of --generate */
+  const char *training;       /* an option that means nothing without --train */
   vram_step_options o;
   vram_dtype own_dtype;   /* of the model, as its text names it */
   vram_pool_options pool; /* of the replay */

@@ -14,6 +14,7 @@
   X(WORKSPACE, "workspace")                                                                        \
   X(GRADIENTS, "gradients")                                                                        \
   X(OPTIMIZER, "optimizer")                                                                        \
+  X(CACHE, "cache") /* what a step of a generation left for the next one */                        \
   X(OTHER, "other")
 
 typedef enum vram_category {

@@ -140,6 +140,7 @@ typedef struct vram_graph {
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
   uint32_t nkept;                               /* values that `keep` lines name, */
   uint32_t nmade;                               /* and `requires_grad` lines */
+  uint32_t ncache;                              /* `cache` lines */
   uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
   uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
   uint32_t nscaled, nupdate;                    /* of GradScaler */
@@ -219,6 +220,10 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
    place. */
 VRAM_API vram_result vram_graph_keep(vram_graph *g, vram_value *const *v, uint32_t n);
 
+/* The caller's variable behind `cache`, what a node of VRAM_OP_cache gave, has v from here on, and
+   the next step of a generation begins with it; v NULL: it stays as it is. */
+VRAM_API vram_result vram_graph_store(vram_graph *g, vram_value *cache, vram_value *v);
+
 /* From here on these values are leaves that want gradients (h.requires_grad_()). None may be an
    input, which has `grad` for that, a parameter or a buffer; where they want one already, nothing
    changes. */
@@ -290,4 +295,10 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
    loop of too many rounds does not hide them. */
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err);
+
+/* A text may have two parts with a `decode` line between: vram_graph_parse reads the first, the
+   step of a generation that reads the prompt; the second is a text of its own, the step of each
+   further token. Returns where it begins, 0: there is none. text: `len` bytes, NULL only where len
+   is 0. */
+VRAM_API uint64_t vram_text_decode(const char *text, uint64_t len);
 #endif

@@ -15,9 +15,9 @@
   X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) X(split) X(chunk) X(unbind) \
   X(detach) X(diagonal) X(tensor_unfold) X(as_strided) X(cat) X(stack) X(roll) X(flip) X(rot90) \
   X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
-  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
-  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
-  X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
+  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(cache) X(fill) X(bernoulli) \
+  X(parameter) X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) \
+  X(std) X(norm) X(logsumexp) X(var_mean) X(std_mean) X(aminmax) X(kthvalue) X(mode) X(median) \
   X(nanmedian) X(renorm) X(count_nonzero) X(cumsum) X(cumprod) X(histc) X(diff) X(logcumsumexp) \
   X(topk) X(sort) X(argmax) X(argmin) X(cummax) X(cummin) X(searchsorted) X(bucketize) X(isin) \
   X(gather) X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) \

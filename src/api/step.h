@@ -135,7 +135,7 @@ typedef struct vram_report {
                            inputs */
   uint64_t autocast_cache_bytes; /* low-precision copies of weights */
   uint64_t workspace_bytes;      /* the largest one */
-  uint64_t kv_cache_bytes;       /* 0: the text form has no cache */
+  uint64_t kv_cache_bytes;       /* what `store` lines keep for the next step */
   vram_dtype dtype;              /* the model's in this run */
   uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
@@ -192,7 +192,7 @@ typedef enum vram_source {
   ONE(saved_bytes, DERIVED, "what autograd keeps of each op")                                    \
   ONE(autocast_cache_bytes, DERIVED, "weights that autocast casts")                              \
   ONE(workspace_bytes, RULES, "the largest; cuBLAS: its default for the compute capability") \
-  ONE(kv_cache_bytes, DERIVED, "none: the text form has no cache")                               \
+  ONE(kv_cache_bytes, DERIVED, "storages that store lines keep for the next step")               \
   ONE(pinned_bytes, DERIVED, "batches of the inputs in host memory")                             \
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
   THREE(peak_allocated_bytes, BOUND, "blocks of the caching allocator; rests not split off, workspaces of the device") \
@@ -333,6 +333,45 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
      VRAM_ERR_LIMIT        a limit of the library */
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err);
+
+/* A generation of text by a decoder: a step for the prompt, then one for each further token, on one
+   device. `cache` lines of a step begin with what `store` lines of the step before left. The graphs
+   may differ, in their dims or altogether, but for parameters and inputs, which are those of the
+   first step, and the number of their caches.
+     vram_generation gen;
+     vram_generation_begin(&gen, &prefill, &o, mem, vram_generation_bytes(&prefill, &o));
+     vram_generation_step(&gen, &prefill, &o, scratch, bytes, &report, &err);
+     for each further token: a graph of its dims, and vram_generation_step(&gen, &graph, ...) */
+typedef struct vram_generation {
+  uint32_t steps;                /* so far */
+  uint32_t peak_step;            /* the step of the highest peak, the first is 0 */
+  uint64_t peak_requested_bytes; /* of all steps so far: as in vram_report */
+  vram_bounds peak_allocated_bytes;
+  uint64_t peak_reserved_bytes;
+  uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
+  uint64_t cache_bytes; /* storages that the last step stored */
+  int replayed;         /* 0: no replay was asked for, or it became too large */
+  uint64_t num_ooms;    /* 1: a request found no memory; what came then is not played */
+  void *state;          /* private: in the caller's memory */
+} vram_generation;
+
+/* Bytes of memory for the generation that begins with this graph. o NULL: all zero. */
+VRAM_API uint64_t vram_generation_bytes(const vram_graph *g, const vram_step_options *o);
+
+/* A device with nothing on it. mem must outlive the generation; g and o: of the first step.
+   VRAM_ERR_MEMORY: mem is too small. */
+VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_graph *g,
+                                           const vram_step_options *o, void *mem, uint64_t bytes);
+
+/* One step more. *report (never NULL) becomes what it took, as of vram_step; with o->replay through
+   one allocator for all steps. o: the same for all of them, without `train`, `prefetch` and
+   `pinned`. Errors as vram_step, and
+     VRAM_ERR_SHAPE  a cache is larger than what the step before stored
+     VRAM_ERR_VALUE  training, or another number of caches */
+VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph *g,
+                                          const vram_step_options *o, void *scratch,
+                                          uint64_t scratch_bytes, vram_report *report,
+                                          vram_error *err);
 
 /* The live set at the peak: plays the step once more up to there. *count becomes the number of
    entries that there are; at most cap are written to list, which may be NULL where cap is 0. report

@@ -481,6 +481,13 @@ VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32
   return vram__graph_lifetimes(g, VRAM__OP_drop, v, n, "a dropped value that is NULL");
 }
 
+VRAM_API vram_result vram_graph_store(vram_graph *g, vram_value *cache, vram_value *v) {
+  vram_value *both[2];
+  both[0] = cache;
+  both[1] = v;
+  return vram__graph_lifetimes(g, VRAM__OP_store, both, v ? 2 : 1, "a cache that is NULL");
+}
+
 VRAM_API vram_result vram_graph_requires_grad(vram_graph *g, vram_value *const *v, uint32_t n) {
   return vram__graph_lifetimes(g, VRAM__OP_requires_grad, v, n,
                                "a value that is to want a gradient is NULL");

@@ -59,6 +59,7 @@ typedef struct vram__promote {
 enum {
   VRAM__OP_drop = VRAM_OP_COUNT,
   VRAM__OP_keep,
+  VRAM__OP_store,
   VRAM__OP_requires_grad,
   VRAM__OP_backward,
   VRAM__OP_retained, /* backward(retain_graph=True) */

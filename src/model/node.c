@@ -137,13 +137,26 @@ static int vram__value_may_want(vram_graph *g, const vram_value *v) {
   return !g->error.code;
 }
 
-/* A `drop`, `keep` or `requires_grad` line. */
+/* May a `store` line name these values? */
+static int vram__values_may_stay(vram_graph *g, vram_value **in, uint32_t nin) {
+  if (nin > 2)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a store line of more than a cache and a value");
+  else if (!in[0]->node || in[0]->node->op != VRAM_OP_cache)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a store line whose first name is none of a cache line");
+  else if (!in[nin - 1]->node || (vram__op_traits(in[nin - 1]->node) & VRAM__OP_PARAM))
+    vram__graph_fail(g, VRAM_ERR_VALUE, "store of an input, a parameter or a buffer");
+  return !g->error.code;
+}
+
+/* A `drop`, `keep`, `store` or `requires_grad` line. */
 VRAM__FN vram_node *vram__node_lifetime(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
   vram_node *n;
   uint32_t i;
   for (i = 0; op == VRAM__OP_requires_grad && i < nin; i++)
     if (!vram__value_may_want(g, in[i]))
       return NULL;
+  if (op == VRAM__OP_store && !vram__values_may_stay(g, in, nin))
+    return NULL;
   n = vram__node_drop(g, op, in, nin);
   if (n)
     n->flags |= VRAM__DROPS;

@@ -381,7 +381,7 @@ static int vram__op_line(vram__parser *p) {
   return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* The names of an `output`, `drop`, `keep` or `requires_grad` line; 0: an error. */
+/* The names of an `output`, `drop`, `keep`, `store` or `requires_grad` line; 0: an error. */
 static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   const char *const at = p->token.text;
   uint32_t n = 0;
@@ -399,7 +399,7 @@ static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
   return n;
 }
 
-/* A `drop`, `keep` or `requires_grad` line. */
+/* A `drop`, `keep`, `store` or `requires_grad` line. */
 static int vram__lifetime_line(vram__parser *p, uint32_t op) {
   const char *const at = p->token.text;
   vram_value *in[1024];
@@ -808,6 +808,7 @@ static int vram__autocast_line(vram__parser *p) {
 
 static int vram__parse_drop(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_drop); }
 static int vram__parse_keep(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_keep); }
+static int vram__parse_store(vram__parser *p) { return vram__lifetime_line(p, VRAM__OP_store); }
 static int vram__parse_requires_grad(vram__parser *p) {
   return vram__lifetime_line(p, VRAM__OP_requires_grad);
 }
@@ -822,6 +823,14 @@ static int vram__parse_unfreeze(vram__parser *p) {
 static int vram__parse_no_grad(vram__parser *p) { return vram__grad_line(p, 1); }
 static int vram__parse_enable_grad(vram__parser *p) { return vram__grad_line(p, 0); }
 
+/* A `decode` line: what lies behind it is another text. */
+static int vram__parse_decode(vram__parser *p) {
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "decode inside a block", NULL);
+  p->text_end = p->next_line;
+  return 1;
+}
+
 /* Lines that are no ops. */
 static const struct {
   char word[16];
@@ -830,6 +839,7 @@ static const struct {
     {"backward", vram__backward_line},
     {"zero_grad", vram__parse_zero_grad},
     {"step", vram__parse_step},
+    {"decode", vram__parse_decode},
     {"update", vram__parse_update},
     {"freeze", vram__parse_freeze},
     {"unfreeze", vram__parse_unfreeze},
@@ -841,6 +851,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
+    {"store", vram__parse_store},
     {"requires_grad", vram__parse_requires_grad},
     {"order", vram__order_line},
     {"no_grad", vram__parse_no_grad},
@@ -1086,4 +1097,23 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
 VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const vram_dim *set,
                                            uint32_t nset) {
   return vram__text_bytes(text, len, set, nset, 1);
+}
+
+VRAM_API uint64_t vram_text_decode(const char *text, uint64_t len) {
+  static const char word[] = "decode";
+  uint64_t i = 0, k;
+  while (i < len) {
+    while (i < len && (text[i] == ' ' || text[i] == '\t'))
+      i++;
+    for (k = 0; k < 6 && i + k < len && text[i + k] == word[k];)
+      k++;
+    k = k == 6 && (i + k == len || text[i + k] == ' ' || text[i + k] == '#' ||
+                   text[i + k] == '\r' || text[i + k] == '\n');
+    while (i < len && text[i] != '\n')
+      i++;
+    i += i < len;
+    if (k)
+      return i;
+  }
+  return 0;
 }

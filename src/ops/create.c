@@ -24,7 +24,35 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, n->param[0]->d, n->param[0]->dtype);
 }
 
+static int vram__shape_cache(vram_graph *g, vram_node *n) {
+  g->ncache++;
+  return vram__shape_create(g, n);
+}
+
 #ifndef VRAM_NO_STEP
+
+/* What the step before stored; in the first step, or where none did, a fresh tensor. */
+static void vram__forward_cache(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  const vram_dtype dt = vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
+  vram__caches *c = s->caches;
+  vram__cached *own = c && c->begun < c->room ? c->at + c->begun++ : NULL;
+  (void)x;
+  if (own)
+    own->node = n;
+  if (!own || !own->slot) {
+    y[0] = vram__tensor_empty(s, n->out[0].d, dt);
+    return;
+  }
+  y[0].d = n->out[0].d;
+  y[0].dt = dt;
+  y[0].st = own->slot;
+  if (vram__dims_bytes_of(y[0].d, dt) > own->bytes && !s->failed) {
+    s->failed = VRAM_ERR_SHAPE;
+    s->problem = "a cache is larger than what the step before stored";
+    s->problem_node = n;
+  }
+}
 
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
@@ -64,6 +92,8 @@ VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, N
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
+VRAM__OP(cache, "", 0, 0, cache, SAME, none, cache, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
 VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");

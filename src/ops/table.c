@@ -19,11 +19,11 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
         0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
 static const vram__op_row vram__no_ops[] = {
-    VRAM__NO_OP("drop"),     VRAM__NO_OP("keep"),      VRAM__NO_OP("requires_grad"),
-    VRAM__NO_OP("backward"), VRAM__NO_OP("backward"),  VRAM__NO_OP("backward"),
-    VRAM__NO_OP("backward"), VRAM__NO_OP("zero_grad"), VRAM__NO_OP("update"),
-    VRAM__NO_OP("step"),     VRAM__NO_OP("freeze"),    VRAM__NO_OP("unfreeze"),
-    VRAM__NO_OP("end")};
+    VRAM__NO_OP("drop"),          VRAM__NO_OP("keep"),     VRAM__NO_OP("store"),
+    VRAM__NO_OP("requires_grad"), VRAM__NO_OP("backward"), VRAM__NO_OP("backward"),
+    VRAM__NO_OP("backward"),      VRAM__NO_OP("backward"), VRAM__NO_OP("zero_grad"),
+    VRAM__NO_OP("update"),        VRAM__NO_OP("step"),     VRAM__NO_OP("freeze"),
+    VRAM__NO_OP("unfreeze"),      VRAM__NO_OP("end")};
 
 static const vram__op_row *const vram__op_rows[] = {
 #define VRAM__X(name) &vram__op_##name,
@@ -41,7 +41,8 @@ static const vram__op_row *const vram__op_rows[] = {
     vram__no_ops + 9,
     vram__no_ops + 10,
     vram__no_ops + 11,
-    vram__no_ops + 12};
+    vram__no_ops + 12,
+    vram__no_ops + 13};
 
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
 

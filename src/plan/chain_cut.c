@@ -225,6 +225,7 @@ static vram_result vram__cuts_play(vram__cutting *t) {
   s->count.stop_at = 0;
   s->replay = NULL;
   s->cuts = c;
+  s->caches = NULL;
   s->problem_node = NULL;
   s->problem = vram__step_misuse(t->g, &t->o, &result);
   if (s->problem)

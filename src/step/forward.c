@@ -264,6 +264,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       vram__forward_node(s, n);
     else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
+    else if (n->op == VRAM__OP_store)
+      vram__store_line(s, n);
     else if (n->op == VRAM__OP_requires_grad)
       vram__requires_grad_line(s, n);
     else if (n->op >= VRAM__OP_backward && n->op <= VRAM__OP_step && s->train)

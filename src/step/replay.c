@@ -204,6 +204,29 @@ static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch
   return s->blas_workspaces * (uint32_t)VRAM__RUN_WORKSPACES;
 }
 
+/* A device with so much room and nothing on it; `at`: memory of its allocator, which gets *options.
+ */
+VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
+                                         uint64_t room, void *at, uint64_t pool_bytes) {
+  vram_backend device;
+  vram_result r;
+  vram__memory_zero(run, sizeof *run);
+  vram__memory_zero(&device, sizeof device);
+  device.alloc = vram__replay_alloc, device.free = vram__replay_free;
+  device.reserve = vram__replay_reserve, device.unreserve = vram__replay_unreserve;
+  device.map = vram__replay_map, device.unmap = vram__replay_unmap;
+  device.user = run;
+  run->room = room;
+  run->next = VRAM__LARGE_SEGMENT;
+  run->fresh = 2;
+  options->streams = 1;
+  if (!options->total_bytes)
+    options->total_bytes = UINT64_C(1) << 40;
+  r = vram_pool_init(&run->pool, options, &device, at, pool_bytes, NULL);
+  run->pool.terse = 1;
+  return r;
+}
+
 /* The whole run on a device with so much room. */
 static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_options *o,
                                         uint64_t room, int tight, void *scratch,
@@ -211,7 +234,6 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         vram__step *s) {
   const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
   vram_pool_options options = *o->replay;
-  vram_backend device;
   vram_step_options quiet = *o;
   uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
   vram__replay run;
@@ -219,29 +241,16 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   uint32_t i, left = 0;
   uint8_t *at = (uint8_t *)scratch + scratch_bytes;
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
-  vram__memory_zero(&run, sizeof run);
-  vram__memory_zero(&device, sizeof device);
-  device.alloc = vram__replay_alloc, device.free = vram__replay_free;
-  device.reserve = vram__replay_reserve, device.unreserve = vram__replay_unreserve;
-  device.map = vram__replay_map, device.unmap = vram__replay_unmap;
-  device.user = &run;
-  run.room = room;
-  run.next = VRAM__LARGE_SEGMENT;
+  if (tight)
+    options.event = NULL;
+  r = vram__replay_device(&run, &options, room, at, pool_bytes);
+  if (r)
+    return r;
   run.tape = (uint64_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
-  run.fresh = 2;
   run.tight = tight != 0;
-  options.streams = 1;
-  if (tight)
-    options.event = NULL;
-  if (!options.total_bytes)
-    options.total_bytes = UINT64_C(1) << 40;
-  r = vram_pool_init(&run.pool, &options, &device, at, pool_bytes, NULL);
-  if (r)
-    return r;
-  run.pool.terse = 1;
   s->replay = &run;
   run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
                o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||

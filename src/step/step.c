@@ -114,7 +114,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
        vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
-  n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8);
+  n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8) + g->ncache * UINT64_C(256);
   if (g->nmade)
     n += vram__leaves_made(g, o) * (sizeof(vram__leaf) * (2 + vram__ranges_levels(g, o)) + 64) +
          (uint64_t)g->nmade * 2 * sizeof(vram__tensor);
@@ -336,6 +336,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
   vram__keep_before(s);
+  vram__caches_before(s);
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -456,6 +457,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram_live *const live = s->count.live;
   vram__replay *const run = s->replay;
   vram__cuts *const cuts = s->cuts;
+  vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
   vram__memory_zero(s, sizeof *s);
@@ -465,6 +467,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->count.stop_at = stop_at;
   s->replay = run;
   s->cuts = cuts;
+  s->caches = caches;
   s->call.recompute = vram__checkpoint_recompute;
   s->call.backward = vram__checkpoint_backward;
   s->g = g;
@@ -489,6 +492,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
     return (vram_result)s->failed;
   }
   vram__step_play(s, how);
+  vram__caches_after(s);
   vram__step_report(s);
   return (vram_result)s->failed;
 }
@@ -526,6 +530,24 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
   return vram__training_misuse(g, o);
 }
 
+/* What vram_step says of r in *err, which may be NULL. */
+VRAM__FN void vram__step_error(const vram__step *s, vram_result r, vram_error *err) {
+  uint32_t n = 0;
+  if (!err)
+    return;
+  vram__memory_zero(err, sizeof *err);
+  err->code = r;
+  if (r)
+    vram__text_puts(err->text, sizeof err->text, &n, s->problem ? s->problem : vram_result_text(r));
+  if (r && s->problem_node) {
+    const vram__span label = vram__node_label(s->problem_node);
+    vram__text_puts(err->text, sizeof err->text, &n, " (node ");
+    vram__text_put(err->text, sizeof err->text, &n, label.text, label.len);
+    vram__text_puts(err->text, sizeof err->text, &n, ")");
+    err->line = s->problem_node->line;
+  }
+}
+
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err) {
   vram__step s;
@@ -539,6 +561,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s.count.stop_at = 0;
   s.replay = NULL;
   s.cuts = NULL;
+  s.caches = NULL;
   s.problem_node = NULL;
   s.problem = vram__step_misuse(g, o, &r);
   if (s.problem)
@@ -547,20 +570,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
   else
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
-  if (err) {
-    uint32_t n = 0;
-    vram__memory_zero(err, sizeof *err);
-    err->code = r;
-    if (r)
-      vram__text_puts(err->text, sizeof err->text, &n, s.problem ? s.problem : vram_result_text(r));
-    if (r && s.problem_node) {
-      const vram__span label = vram__node_label(s.problem_node);
-      vram__text_puts(err->text, sizeof err->text, &n, " (node ");
-      vram__text_put(err->text, sizeof err->text, &n, label.text, label.len);
-      vram__text_puts(err->text, sizeof err->text, &n, ")");
-      err->line = s.problem_node->line;
-    }
-  }
+  vram__step_error(&s, r, err);
   return r;
 }
 
@@ -581,6 +591,7 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.replay = NULL;
   s.replay = NULL;
   s.cuts = NULL;
+  s.caches = NULL;
   if (vram__step_misuse(g, &silent, &r))
     return r;
   s.count.live = list;

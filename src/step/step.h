@@ -142,6 +142,11 @@ VRAM__FN void vram__keep_before(vram__step *s);
 VRAM__FN void vram__keep_line(vram__step *s, const vram_node *n);
 VRAM__FN void vram__keep_settle(vram__step *s);
 
+/* caches.c */
+VRAM__FN void vram__caches_before(vram__step *s);
+VRAM__FN void vram__store_line(vram__step *s, const vram_node *n);
+VRAM__FN void vram__caches_after(vram__step *s);
+
 /* gradients.c */
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
                                   uint64_t blocks, uint64_t upper);
@@ -151,6 +156,8 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
+VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
+                                         uint64_t room, void *at, uint64_t pool_bytes);
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s);
@@ -171,6 +178,7 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
                                     uint32_t how);
+VRAM__FN void vram__step_error(const vram__step *s, vram_result r, vram_error *err);
 VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_options *o,
                                        vram_result *why);
 

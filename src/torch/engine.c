@@ -28,12 +28,14 @@ static int vram__gradient_can_take(const vram__step *s, const vram__leaf *l,
   return 1;
 }
 
-static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b) {
+/* Whoever listens hears that a storage counts in another category from now on. */
+static VRAM__COLD void vram__becomes_emit(vram__step *s, const vram__storage *b,
+                                          vram_category category) {
   vram_event e;
   vram__memory_zero(&e, sizeof e);
   e.action = VRAM_ACTION_BECOMES;
   e.phase = s->phase;
-  e.category = VRAM_CATEGORY_GRADIENTS;
+  e.category = category;
   e.was = (vram_category)b->cat;
   e.id = b->id == UINT32_MAX ? -1 : (int64_t)b->id;
   e.bytes = b->bytes;
@@ -49,7 +51,7 @@ static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b
 
 static VRAM__COLD void vram__gradient_watch(vram__step *s, const vram__storage *b) {
   if ((s->o->event || s->replay) && b->bytes)
-    vram__gradient_emit(s, b);
+    vram__becomes_emit(s, b, VRAM_CATEGORY_GRADIENTS);
   if (s->cuts && !s->cuts->plain) {
     const uint64_t bytes = vram__block_bytes(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
@@ -69,6 +71,20 @@ static VRAM__APART void vram__gradient_become(vram__step *s, vram__storage *b) {
   if (s->watched && b->cat != VRAM_CATEGORY_GRADIENTS)
     vram__gradient_watch(s, b);
   vram__gradient_count(s, b);
+}
+
+/* A storage is what the next step of a generation begins with. */
+VRAM__FN void vram__cache_become(vram__step *s, vram__storage *b) {
+  const vram_category category = VRAM_CATEGORY_CACHE;
+  if (b->cat <= VRAM_CATEGORY_INPUTS || b->cat == category)
+    return; /* it lives anyway */
+  if (s->count.at_peak)
+    vram__peak_note(s);
+  if ((s->o->event || s->replay) && b->bytes)
+    vram__becomes_emit(s, b, category);
+  s->count.category.of[b->cat] -= b->bytes;
+  b->cat = category;
+  s->count.category.of[category] += b->bytes;
 }
 
 /* Did the program make this leaf while it ran? */

@@ -326,6 +326,21 @@ typedef struct vram__device {
   const vram__rules *rules; /* of the version of PyTorch that is asked about */
 } vram__device;
 
+/* What a `cache` line of the next step of a generation begins with. */
+typedef struct vram__cached {
+  const vram_node *node; /* of the running step */
+  uint64_t bytes;        /* of the storage; 0: nothing is there */
+  uint32_t block;        /* of a replay */
+  uint32_t same;         /* the first one on the same storage: its number */
+  uint32_t slot;         /* 0: none */
+} vram__cached;
+
+typedef struct vram__caches {
+  vram__cached *at; /* in the order of the `cache` lines */
+  uint32_t room;    /* how many of them there may be, */
+  uint32_t begun;   /* and how many have run */
+} vram__caches;
+
 struct vram__step {
   const vram_graph *g;
   const vram_step_options *o;
@@ -338,6 +353,7 @@ struct vram__step {
   vram__device device;
   vram__replay *replay; /* NULL: no replay */
   vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
+  vram__caches *caches; /* of a generation, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -639,6 +655,7 @@ VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t mos
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 
 /* engine.c */
+VRAM__FN void vram__cache_become(vram__step *s, vram__storage *b);
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t);
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l);
 VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram_dims *d,

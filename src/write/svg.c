@@ -6,7 +6,7 @@ static const uint8_t vram__svg_order[VRAM_CATEGORY_COUNT] = {
     VRAM_CATEGORY_PARAMS,      VRAM_CATEGORY_OPTIMIZER, VRAM_CATEGORY_BUFFERS,
     VRAM_CATEGORY_INPUTS,      VRAM_CATEGORY_GRADIENTS, VRAM_CATEGORY_AUTOCAST,
     VRAM_CATEGORY_ACTIVATIONS, VRAM_CATEGORY_WORKSPACE, VRAM_CATEGORY_TEMPORARIES,
-    VRAM_CATEGORY_OTHER};
+    VRAM_CATEGORY_CACHE,       VRAM_CATEGORY_OTHER};
 
 /* A phase as it is shown: its part of the band above the plot, and its name there or, where that
    is too narrow, above it. */
