@@ -64056,16 +64056,15 @@ VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim);
 VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s);
 
 /* onnx_layer.c, onnx_shape.c */
-#define VRAM__ONNX_MAPS(X)                                                                         \
-  X(conv)                                                                                          \
-  X(matmul)                                                                                        \
-  X(gemm)                                                                                          \
-  X(pool) X(global_pool) X(batch_norm) X(instance_norm) X(group_norm) X(layer_norm) X(rnn) X(clip) \
-      X(prelu) X(softmax) X(unary) X(binary) X(variadic) X(where) X(cast) X(quantize) X(dropout)   \
-          X(gelu) X(reduce) X(arg) X(topk) X(cumsum) X(trilu) X(einsum) X(is_nan) X(identity)      \
-              X(reshape) X(flatten) X(transpose) X(squeeze) X(unsqueeze) X(concat) X(split)        \
-                  X(slice) X(gather) X(gather_elements) X(scatter) X(scatter_nd) X(expand) X(tile) \
-                      X(pad) X(resize) X(range) X(constant_of_shape) X(shuffle) X(lrn)
+/* clang-format off */
+#define VRAM__ONNX_MAPS(X) X(conv) X(matmul) X(gemm) X(pool) X(global_pool) X(batch_norm) \
+  X(instance_norm) X(group_norm) X(layer_norm) X(rnn) X(clip) X(prelu) X(softmax) X(unary) \
+  X(binary) X(variadic) X(where) X(cast) X(quantize) X(dropout) X(gelu) X(reduce) X(arg) \
+  X(topk) X(cumsum) X(trilu) X(einsum) X(is_nan) X(identity) X(reshape) X(flatten) X(transpose) \
+  X(squeeze) X(unsqueeze) X(concat) X(split) X(slice) X(gather) X(gather_elements) X(scatter) \
+  X(scatter_nd) X(expand) X(tile) X(pad) X(resize) X(range) X(constant_of_shape) X(shuffle) \
+  X(lrn)
+/* clang-format on */
 #define VRAM__X(name) VRAM__FN int vram__onnx_map_##name(vram__onnx_job *m, vram__onnx_step *s);
 VRAM__ONNX_MAPS(VRAM__X)
 #undef VRAM__X

@@ -1,6 +1,7 @@
 /* All declarations, for parts that are compiled alone. */
 #pragma once
 #include "api/arena.h"
+#include "api/convert.h"
 #include "api/dtype.h"
 #include "api/event.h"
 #include "api/graph.h"
