@@ -12,6 +12,7 @@ rows="/^VRAM__OP_POINTWISE($op,/,/);\$/"
 sed -n "$rows p" src/ops/pointwise.c >"$work/there"
 same "the row is the library's" "$work/row" "$work/there"
 sed -i "$rows d" "$work/src/ops/pointwise.c"
+sed -i "/, $op),\$/d" "$work"/src/convert/onnx_rows.c # ONNX's name of it
 
 streams() { # streams: how the tree in $work plays the op
   (cd "$work" && "$MAKE" -s --no-print-directory vram.h build/plain/test_step B=build/plain UCC="${CC:-cc}" UFLAGS=-O0 &&

@@ -132,15 +132,15 @@ static void refusals(void) {
 
 int main(int argc, char **argv) {
   generation t;
-  char line[256], folder[256];
+  char line[256], folder[256] = ".";
   FILE *f = argc > 1 ? fopen(argv[1], "r") : NULL;
-  char *slash;
+  const char *slash;
   row r;
   if (!f || strlen(argv[1]) >= sizeof folder)
     return printf("usage: test_generation GOLDEN.txt\n"), 2;
-  strcpy(folder, argv[1]);
-  slash = strrchr(folder, '/');
-  strcpy(slash ? slash : folder, slash ? "" : ".");
+  slash = strrchr(argv[1], '/');
+  if (slash)
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - argv[1]), argv[1]);
   memset(&t, 0, sizeof t);
   while (fgets(line, sizeof line, f))
     if (*line != '#' &&

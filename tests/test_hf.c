@@ -527,7 +527,7 @@ static uint64_t digest_text(int64_t *lines) {
   *lines = 0;
   nvalues = 0;
   for (; *line; line += strcspn(line, "\n") + 1) {
-    const char *const end = line + strcspn(line, "\n"), *word = line;
+    const char *const end = line + strcspn(line, "\n"), *word;
     const size_t op = strcspn(line, " \n");
     if (*line == '#' || !strncmp(line, "model ", 6) || !strncmp(line, "dim ", 4))
       continue;

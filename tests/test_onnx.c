@@ -224,8 +224,8 @@ static void put_bytes(message *m, unsigned number, const void *bytes, size_t n) 
   m->n += n;
 }
 
-static void put_text(message *m, unsigned number, const char *text) {
-  put_bytes(m, number, text, strlen(text));
+static void put_text(message *m, unsigned number, const char *word) {
+  put_bytes(m, number, word, strlen(word));
 }
 
 /* A model with a graph of one field. */

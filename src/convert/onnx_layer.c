@@ -76,8 +76,8 @@ static vram_value *vram__onnx_window_pad(vram__onnx_job *m, const vram__onnx_ste
   uint32_t i, differs = 0;
   for (i = 0; i < w->k; i++) {
     differs |= w->begin[i] != w->end[i];
-    pad[2 * (w->k - 1 - i)] = w->begin[i];
-    pad[2 * (w->k - 1 - i) + 1] = w->end[i];
+    pad[2 * (size_t)(w->k - 1 - i)] = w->begin[i];
+    pad[2 * (size_t)(w->k - 1 - i) + 1] = w->end[i];
   }
   if (!differs)
     return x;

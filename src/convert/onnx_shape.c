@@ -380,8 +380,8 @@ VRAM__FN int vram__onnx_map_pad(vram__onnx_job *m, vram__onnx_step *s) {
     if (a < 0)
       return vram__onnx_refuse(m, "an axis that is not there");
     at = x->d->ndim - 1 - (uint32_t)a;
-    pad[2 * at] = v[i];
-    pad[2 * at + 1] = v[n / 2 + i];
+    pad[2 * (size_t)at] = v[i];
+    pad[2 * (size_t)at + 1] = v[n / 2 + i];
     if ((v[i] || v[n / 2 + i]) && k < at + 1)
       k = at + 1;
   }
@@ -452,7 +452,8 @@ VRAM__FN int vram__onnx_map_range(vram__onnx_job *m, vram__onnx_step *s) {
   }
   if (!at[2])
     return vram__onnx_refuse(m, "a step of 0");
-  count = at[2] > 0 ? vram__div_up(at[1] - at[0], at[2]) : vram__div_up(at[0] - at[1], -at[2]);
+  count = at[2] > 0 ? at[1] - at[0] : at[0] - at[1];
+  count = vram__div_up(count, at[2] > 0 ? at[2] : -at[2]);
   count = count < 0 ? 0 : count;
   vram__draft_op(m->d, VRAM_OP_arange);
   vram__draft_shape(m->d, &count, 1);

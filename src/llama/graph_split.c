@@ -63,7 +63,9 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
 /* Views lie where that lies of which they are views. */
 static int8_t vram__graph_where(const vram__graph *g, int32_t i) {
   const vram__graph_node *n = g->node + i;
-  return n->view >= 0 ? g->node[n->view].buffer : n->buffer;
+  if (n->view >= 0)
+    n = g->node + n->view;
+  return n->buffer;
 }
 
 /* The copy of a tensor in a buffer; -1: there is none yet. */

@@ -47,10 +47,6 @@ static const char vram__hf_lines_gemma[] =
   "type_as %p.type_as %p.mul_1 %i\n"
   "{ddrop %d\n}{fdrop %d\n}";
 
-static const char vram__hf_lines_layer_norm[] =
-  "layer_norm %p %i normalized_shape=$z{B bias=0}\n"
-  "{fdrop %d %x\n}";
-
 /* ---- before the layers ---- */
 
 static const char vram__hf_lines_inputs[] =
@@ -405,6 +401,13 @@ typedef struct vram__hf_pen {
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
 
+/* What a letter stands for. */
+static uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
+  return w->number + ((uint8_t)c & 127);
+}
+static uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) { return w->flag + ((uint8_t)c & 127); }
+static char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
+
 /* ---- letters ---- */
 
 static void vram__hf_flush(vram__hf_pen *w) {
@@ -436,11 +439,11 @@ static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s)
 }
 
 /* Behind a bracket: what its flag says, and where its text begins. */
-static const char *vram__hf_condition(const vram__hf_pen *w, const char *s) {
+static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
   const int is_not = *s == '!';
   uint32_t depth = 1;
   s += is_not;
-  if ((w->flag[(uint8_t)*s & 127] != 0) != is_not)
+  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
     return s + 1;
   for (s++; *s && depth; s++)
     depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
@@ -455,7 +458,7 @@ static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char 
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
-    const uint8_t next = (uint8_t)s[1] & 127;
+    const char next = s[1];
     switch (*s) {
     case '{':
       s = vram__hf_condition(w, s + 1);
@@ -466,12 +469,12 @@ static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char 
       vram__hf_letters(w, t, w->path);
       break;
     case '%':
-      vram__hf_letters(w, t, next == 'd' ? w->drop : w->name[next]);
+      vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
       s++;
       break;
     case '$':
       n = 0;
-      vram__text_putu(digits, sizeof digits, &n, w->number[next]);
+      vram__text_putu(digits, sizeof digits, &n, *vram__hf_number_of(w, next));
       vram__hf_letters(w, t, digits);
       s++;
       break;
@@ -490,7 +493,7 @@ static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char 
 
 static void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
   vram__hf_target t;
-  t.to = w->name[(uint8_t)name & 127];
+  t.to = vram__hf_name_of(w, name);
   t.cap = VRAM__HF_PATH;
   t.n = 0;
   *t.to = 0;
@@ -533,17 +536,17 @@ static const char *vram__hf_call(vram__hf_pen *w, const char *s) {
     char size[4];
     s = vram__hf_field(w, s, size, sizeof size);
     s = vram__hf_field(w, s, drop, sizeof drop);
-    w->number['z'] = w->number[(uint8_t)*size & 127];
-    w->flag['f'] = *drop == '+';
-    w->flag['d'] = *drop && *drop != '+';
-    vram__memory_copy(w->drop, drop + w->flag['f'], sizeof drop - 1);
+    *vram__hf_number_of(w, 'z') = *vram__hf_number_of(w, *size);
+    *vram__hf_flag_of(w, 'f') = *drop == '+';
+    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
+    vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
     output = lines == vram__hf_lines_gemma ? "%p.type_as" : "%p.mul_1";
   } else {
-    lines = vram__hf_activations[w->number['A']].lines;
-    output = vram__hf_activations[w->number['A']].output;
+    lines = vram__hf_activations[*vram__hf_number_of(w, 'A')].lines;
+    output = vram__hf_activations[*vram__hf_number_of(w, 'A')].output;
   }
-  vram__memory_copy(w->name['p'], path, sizeof path);
-  vram__memory_copy(w->name['i'], input, sizeof input);
+  vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
+  vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);
   vram__hf_say(w, NULL, lines, "");
   vram__hf_set(w, *to, output);
   return s;
@@ -574,12 +577,12 @@ static int vram__hf_is_word(const vram_file_value *v, const char *word) {
 static void vram__hf_activation(vram__hf_pen *w) {
   const vram_file_value *v = vram__hf_word(w, w->row->act_key);
   uint32_t i;
-  if (v && w->flag['L'] && vram__hf_is_word(v, "gelu"))
+  if (v && *vram__hf_flag_of(w, 'L') && vram__hf_is_word(v, "gelu"))
     v = NULL; /* GemmaConfig: a value of old files that means the default */
   for (i = 0; i < sizeof vram__hf_activations / sizeof *vram__hf_activations; i++)
     if (v ? vram__hf_is_word(v, vram__hf_activations[i].name)
           : vram__text_is(w->row->act, vram__text_len(w->row->act), vram__hf_activations[i].name)) {
-      w->number['A'] = i;
+      *vram__hf_number_of(w, 'A') = i;
       return;
     }
   vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
@@ -625,23 +628,40 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
   vram__hf *const h = &w->h;
   const int key = vram__hf_bias_key(h);
-  uint64_t *const n = w->number;
-  n['h'] = c->hidden, n['n'] = c->heads, n['k'] = c->kv_heads, n['d'] = c->head_dim;
-  n['r'] = c->head_dim / 2, n['Q'] = c->heads * c->head_dim, n['K'] = c->kv_heads * c->head_dim;
-  n['i'] = c->intermediate, n['v'] = c->vocab;
-  n['g'] = c->kv_heads ? c->heads / c->kv_heads : 0;
-  n['e'] = c->experts, n['m'] = c->expert_intermediate, n['2'] = 2 * c->expert_intermediate;
-  n['t'] = vram__hf_number(h, "num_experts_per_tok", w->row->experts_used);
-  w->flag['T'] = c->is_tied;
-  w->flag['b'] = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
-  w->flag['o'] = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
-  w->flag['u'] = vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-                 (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
-  w->flag['g'] = c->kv_heads != c->heads;
-  w->flag['K'] = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  const uint64_t used = vram__hf_number(h, "num_experts_per_tok", w->row->experts_used);
+  const struct {
+    char letter;
+    uint64_t number;
+  } row[] = {{'h', c->hidden},
+             {'n', c->heads},
+             {'k', c->kv_heads},
+             {'d', c->head_dim},
+             {'r', c->head_dim / 2},
+             {'Q', c->heads * c->head_dim},
+             {'K', c->kv_heads * c->head_dim},
+             {'i', c->intermediate},
+             {'v', c->vocab},
+             {'g', c->kv_heads ? c->heads / c->kv_heads : 0},
+             {'e', c->experts},
+             {'m', c->expert_intermediate},
+             {'2', 2 * c->expert_intermediate},
+             {'t', used}};
+  uint32_t i;
+  for (i = 0; i < sizeof row / sizeof *row; i++)
+    *vram__hf_number_of(w, row[i].letter) = row[i].number;
+  *vram__hf_flag_of(w, 'T') = c->is_tied;
+  *vram__hf_flag_of(w, 'b') =
+      vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
+  *vram__hf_flag_of(w, 'o') =
+      vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
+  *vram__hf_flag_of(w, 'u') =
+      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+      (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
+  *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
+  *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
   if (!c->kv_heads || c->heads % c->kv_heads || c->head_dim % 2)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (c->experts && (!n['t'] || n['t'] > c->experts))
+  if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
 }
 
@@ -664,8 +684,8 @@ static void vram__hf_parts(vram__hf_pen *w, const char *const *part) {
    the sequence), and what says where tokens stand. */
 static void vram__hf_before(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
-  const int slides = c->sliding_layers && c->window <= w->number['S'],
-            both = c->sliding_layers && (c->full_layers || w->flag['R']);
+  const int slides = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S'),
+            both = c->sliding_layers && (c->full_layers || *vram__hf_flag_of(w, 'R'));
   vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
   vram__hf_say(w, NULL, w->row->embedding, "");
   vram__hf_set(w, 'e',
@@ -685,21 +705,22 @@ static void vram__hf_before(vram__hf_pen *w) {
     vram__hf_say(w, NULL, vram__hf_lines_packed, "");
   if (slides)
     vram__hf_say(w, NULL, vram__hf_lines_mask, "");
-  w->flag['W'] = (uint8_t)slides;
+  *vram__hf_flag_of(w, 'W') = (uint8_t)slides;
   vram__hf_set(w, 's', "model.sliding.mask");
   vram__hf_set(w, 'p', "model.rotary_emb");
   vram__hf_say(w, NULL, vram__hf_lines_rope, "");
   vram__hf_set(w, 'p', "model.rotary_emb_local");
-  if (w->flag['R'])
+  if (*vram__hf_flag_of(w, 'R'))
     vram__hf_say(w, NULL, vram__hf_lines_rope, "");
 }
 
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
-  w->flag['w'] = slides && w->flag['W'];
-  w->flag['l'] = i != 0;
-  vram__hf_set(w, 'r', slides && w->flag['R'] ? "model.rotary_emb_local" : "model.rotary_emb");
+  *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
+  *vram__hf_flag_of(w, 'l') = i != 0;
+  vram__hf_set(w, 'r',
+               slides && *vram__hf_flag_of(w, 'R') ? "model.rotary_emb_local" : "model.rotary_emb");
   vram__hf_parts(w, vram__hf_is_moe(&w->h, i) ? w->row->moe : w->row->layer);
   vram__hf_set(w, 'x', "@add_1");
 }
@@ -727,12 +748,12 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
-    w->flag[(uint8_t)w->row->flags[i] & 127] = 1;
+    *vram__hf_flag_of(w, w->row->flags[i]) = 1;
   vram__hf_activation(w);
   vram__hf_rope(w);
   vram__hf_no_dropout(w);
-  w->number['N'] = sizes->batch ? sizes->batch : 2;
-  w->number['S'] = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : 2;
+  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
   vram__hf_numbers(w);
 }
 
