@@ -52787,7 +52787,7 @@ VRAM_API uint32_t vram_bytes_text(uint64_t bytes, vram_units units, char *to, ui
   const uint64_t step = units == VRAM_UNITS_SI ? 1000 : 1024;
   uint64_t unit = 1, whole, rest, digits;
   uint32_t u = 0, n = 0, copied = 0, scale, place;
-  char text[24], digit;
+  char text[24];
   text[0] = 0;
   if (units != VRAM_UNITS_BYTES)
     for (; u < 6 && bytes / unit >= step; u++)
@@ -52803,10 +52803,8 @@ VRAM_API uint32_t vram_bytes_text(uint64_t bytes, vram_units units, char *to, ui
   vram__text_putu(text, sizeof text, &n, digits / scale);
   if (scale > 1)
     vram__text_puts(text, sizeof text, &n, ".");
-  for (place = scale / 10; place; place /= 10) {
-    digit = (char)('0' + (char)(digits / place % 10));
-    vram__text_put(text, sizeof text, &n, &digit, 1);
-  }
+  for (place = scale / 10; place; place /= 10)
+    vram__text_putu(text, sizeof text, &n, digits / place % 10);
   if (units != VRAM_UNITS_BYTES) {
     vram__text_puts(text, sizeof text, &n, " ");
     vram__text_puts(text, sizeof text, &n, name[units == VRAM_UNITS_SI][u]);
@@ -53529,14 +53527,12 @@ static void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
     uint64_t rest = v % unit;
     vram__text_puts(to, 24, &n, ".");
     while (rest && n < 8) {
-      char digit;
       while (unit > UINT64_C(1) << 59) {
         rest >>= 1;
         unit >>= 1;
       }
-      digit = (char)('0' + (char)(rest * 10 / unit));
+      vram__text_putu(to, 24, &n, rest * 10 / unit);
       rest = rest * 10 % unit;
-      vram__text_put(to, 24, &n, &digit, 1);
     }
   }
   if (v)

@@ -18,8 +18,8 @@ check_text "lines of more than 100 columns" "
   /clang-format off/ { off = 1 }
   /clang-format on/ { off = 0 }
   !off && length(\$0) > 100 { print $here length(\$0) \" columns\" }" "$code"
-if have clang-format; then
-  for f in $(for f in $code; do case $f in *.inc) ;; *) echo "$f" ;; esac; done); do
+if have clang-format; then # vram.h is made of what is looked at here
+  for f in $(for f in $code; do case $f in *.inc | vram.h) ;; *) echo "$f" ;; esac; done); do
     if clang-format --dry-run -Werror "$f" >build/part/format.out 2>&1; then ok; else
       bad "$f is not formatted (make format)"
       head -3 build/part/format.out

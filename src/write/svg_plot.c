@@ -109,14 +109,12 @@ static void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
     uint64_t rest = v % unit;
     vram__text_puts(to, 24, &n, ".");
     while (rest && n < 8) {
-      char digit;
       while (unit > UINT64_C(1) << 59) {
         rest >>= 1;
         unit >>= 1;
       }
-      digit = (char)('0' + (char)(rest * 10 / unit));
+      vram__text_putu(to, 24, &n, rest * 10 / unit);
       rest = rest * 10 % unit;
-      vram__text_put(to, 24, &n, &digit, 1);
     }
   }
   if (v)
