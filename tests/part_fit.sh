@@ -73,14 +73,19 @@ scan() { # scan FILE SOLVE VALUES BUDGET OPTIONS...: VALUES from what takes leas
 each=
 scan $gguf ctx "$(seq 1024 1024 131072)" 9GiB --kv q8_0 --slots 4
 scan $gguf ngl "$(seq 0 33)" 3GiB --ctx 8192 --devices 2 --tensor-split 3,1
-scan $gguf ngl "$(seq 0 33)" 1098MiB --ctx 4096 --devices 2
+scan $gguf ngl "$(seq 0 33)" 702000000 --ctx 8192 --devices 3
 scan $gguf ngl "$(seq 0 33)" 100MiB --ctx 4096
 each=5000
 scan $gguf slots "$(seq 1 60)" 12GiB
 scan $gguf slots "$(seq 1 60)" 12GiB --unified 1
 each=
-moe=${TRUTH:-../shared/data/truth}/gguf/qwen3-30b-a3b.Q4_K_M.gguf
-if [ -f $moe ]; then scan $moe n-cpu-moe "$(seq 48 -1 0)" 10GiB --ctx 16384 --devices 2; else skip "no ../shared: experts"; fi
+more=${TRUTH:-../shared/data/truth}/gguf
+if [ -d $more ]; then
+  scan $more/qwen3-30b-a3b.Q4_K_M.gguf n-cpu-moe "$(seq 48 -1 0)" 10GiB --ctx 16384 --devices 2
+  # not monotone: with one device less layers need more, with four the fullest one changes
+  scan $more/lfm2-1.2b.Q4_K_M.gguf ngl "$(seq 0 17)" 890MiB --ctx 8192
+  scan $more/lfm2-1.2b.Q4_K_M.gguf ngl "$(seq 0 17)" 400MiB --ctx 8192 --devices 4
+else skip "no ../shared: experts, states"; fi
 
 # what would help is so, and what is wrong is one line
 ./vram fit $gguf --budget 4GiB --json >$work/json

@@ -2,10 +2,8 @@
 #include "vram_model.h"
 
 enum {
-  CTX_STEP = 256,   /* llama.cpp pads a context to this */
-  MOST_SLOTS = 256, /* LLAMA_MAX_SEQ */
-  NEARBY = 4 /* Shares of several devices move by a layer, so that one more may take less: so many
-              steps beyond one that does not fit are tried as well. */
+  CTX_STEP = 256,  /* llama.cpp pads a context to this */
+  MOST_SLOTS = 256 /* LLAMA_MAX_SEQ */
 };
 
 typedef enum solve_for { FOR_CTX, FOR_SLOTS, FOR_NGL, FOR_MOE } solve_for;
@@ -138,37 +136,66 @@ static int try_step(search *s, uint32_t step, trial *t) {
   return try_options(s, &o, t);
 }
 
-/* The first steps, of which s->fits becomes one that fits, s->next the one that needs least. */
-static void find_least(search *s) {
-  uint32_t step;
-  for (step = 0; step <= s->most && step <= NEARBY && !s->has_fit && !s->code; step++) {
-    s->has_fit = try_step(s, step, &s->fits);
-    if (!step || s->fits.need < s->next.need)
-      s->next = s->fits;
-  }
+/* Weights and caches alone would do, shared out evenly. They grow with each step, which compute
+   buffers and the fullest device's share do not: no step behind one that could not fit fits. */
+static int could_fit(const search *s, const trial *t) {
+  uint64_t sum = 0;
+  uint32_t i;
+  for (i = 0; i < t->r.nbuffer; i++)
+    if (t->r.buffer[i].device >= 0)
+      sum += t->r.buffer[i].model_bytes + t->r.buffer[i].context_bytes;
+  return t->is_known && sum / t->r.ndevice <= s->j.budget;
 }
 
-static void solve(search *s) {
+/* Each number of layers from the highest on that could fit. Where nothing does, s->next becomes
+   what needs least. */
+static void solve_layers(search *s) {
+  uint32_t low = 0, high = s->most + 1, step;
   trial t;
-  uint32_t high = s->most, i;
-  s->has_fit = try_step(s, high, &s->fits);
-  if (s->has_fit || s->code)
-    return;
-  find_least(s);
-  while (s->has_fit && !s->code && high - s->fits.step > 1) {
-    const uint32_t middle = s->fits.step + (high - s->fits.step) / 2;
-    if (try_step(s, middle, &t))
-      s->fits = t;
+  while (high - low > 1 && !s->code) {
+    const uint32_t middle = low + (high - low) / 2;
+    try_step(s, middle, &t);
+    if (could_fit(s, &t))
+      low = middle;
     else
       high = middle;
   }
-  for (i = 1; s->has_fit && !s->code && i <= NEARBY && i <= s->most - s->fits.step; i++) {
-    if (try_step(s, s->fits.step + i, &t)) {
-      s->fits = t;
-      i = 0;
-    } else if (i == 1)
-      s->next = t;
+  for (step = low + 1; step-- && !s->has_fit && !s->code;) {
+    s->has_fit = try_step(s, step, &s->fits);
+    if (step == low || s->fits.need < s->next.need)
+      s->next = s->fits;
   }
+  if (s->has_fit)
+    try_step(s, s->fits.step + 1, &s->next);
+}
+
+/* Contexts and sequences: each one adds rows to the same tensors. */
+static void solve_rows(search *s) {
+  uint32_t low = 0, high = s->most;
+  trial t;
+  s->has_fit = try_step(s, low, &s->fits);
+  s->next = s->fits;
+  if (!s->has_fit || s->code)
+    return;
+  while (high - low > 1 && !s->code) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (try_step(s, middle, &t)) {
+      s->fits = t;
+      low = middle;
+    } else
+      high = middle;
+  }
+  try_step(s, high, &s->next);
+}
+
+static void solve(search *s) {
+  s->has_fit = try_step(s, s->most, &s->fits);
+  if (s->has_fit || s->code)
+    return;
+  if (s->what == FOR_NGL || s->what == FOR_MOE)
+    solve_layers(s);
+  else
+    solve_rows(s);
 }
 
 static int has_next(const search *s) { return !s->has_fit || s->fits.step < s->most; }
