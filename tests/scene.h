@@ -87,7 +87,10 @@ static TEST_UNUSED void scene_step(scene *s, const uint8_t b[4]) {
   s->clock += b[0] % 4;
   e.id = -1;
   e.owner = owner;
-  e.category = (vram_category)(b[3] % VRAM_CATEGORY_COUNT);
+  /* caches are a step's alone */
+  e.category = (vram_category)(b[3] % (VRAM_CATEGORY_COUNT - 1));
+  if (e.category == VRAM_CATEGORY_CACHE)
+    e.category = VRAM_CATEGORY_OTHER;
   if (b[0] < 12 && s->own_too) {
     e.action = b[0] < 4 ? VRAM_ACTION_MARK : b[0] < 8 ? VRAM_ACTION_OOM : VRAM_ACTION_RETRY;
     e.bytes = (uint64_t)b[1] << 20;

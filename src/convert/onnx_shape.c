@@ -441,7 +441,7 @@ VRAM__FN int vram__onnx_map_resize(vram__onnx_job *m, vram__onnx_step *s) {
 }
 
 VRAM__FN int vram__onnx_map_range(vram__onnx_job *m, vram__onnx_step *s) {
-  int64_t at[3], count;
+  int64_t at[3], count, step;
   uint32_t i, n;
   for (i = 0; i < 3; i++) {
     const vram__onnx_cell *const c = vram__onnx_in(s, i);
@@ -450,10 +450,10 @@ VRAM__FN int vram__onnx_map_range(vram__onnx_job *m, vram__onnx_step *s) {
       return vram__onnx_refuse(m, "bounds that are not known");
     at[i] = *v;
   }
-  if (!at[2])
+  step = at[2] < 0 ? -at[2] : at[2];
+  if (!step)
     return vram__onnx_refuse(m, "a step of 0");
-  count = at[2] > 0 ? at[1] - at[0] : at[0] - at[1];
-  count = vram__div_up(count, at[2] > 0 ? at[2] : -at[2]);
+  count = vram__div_up(at[2] < 0 ? at[0] - at[1] : at[1] - at[0], step);
   count = count < 0 ? 0 : count;
   vram__draft_op(m->d, VRAM_OP_arange);
   vram__draft_shape(m->d, &count, 1);
