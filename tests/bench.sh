@@ -34,6 +34,7 @@ median_seconds() { # median_seconds COMMAND...: $figure, of five runs
   done
   figure=$(sort -n $work/times | sed -n 3p)
 }
+fifty() { for i in 1 2 3 4 5 6 7 8 9 10; do "$@" && "$@" && "$@" && "$@" && "$@" || return; done; }
 # MINIMALLOC: its program, which is timed beside; else what its authors published, of their machine. Two
 # seconds for the large ones
 arena_rows() {
@@ -95,6 +96,10 @@ for model in examples/models/*.vram; do
   fi
 done
 row "fit: largest batch, slowest model ($name)" "$slowest" ms 10
+for what in ctx ngl; do
+  median_seconds fifty "${VRAM:-./vram}" fit tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --solve $what --budget 3GiB --devices 2
+  row "fit: GGUF file of 8 B on two devices, --solve $what" "$(echo "$figure" | awk '{ print $1 * 20 }')" ms 50
+done
 
 # one block goes, one of another size comes
 for policy in torch best; do
@@ -132,7 +137,6 @@ arena_rows
 # what the compiler takes, and what comes out
 printf '#include "vram.h"\n' >$work/declarations.c
 : >$work/empty.c
-fifty() { for i in 1 2 3 4 5 6 7 8 9 10; do "$@" && "$@" && "$@" && "$@" && "$@" || return; done; }
 median_seconds fifty $cc -std=c99 -I. -fsyntax-only $work/empty.c
 none=$figure
 milliseconds() { echo "$figure $none" | awk '{ print ($1 - $2) * 20 }'; }

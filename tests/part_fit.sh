@@ -47,3 +47,72 @@ while read -r model mode batch conf allocated reserved; do
   fi
 done <$work/rows
 [ "$(wc -l <$work/rows)" -ge 20 ] || bad "rows of alloc_conf.txt are missing"
+
+# files of models: the answer is that of an exhaustive scan with vram estimate and the same options
+gguf=tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
+scan() { # scan FILE SOLVE VALUES BUDGET OPTIONS...: VALUES from what takes least on
+  file=$1 solve=$2 values=$3 budget=$4 largest=
+  shift 4
+  for i in $values; do
+    case $solve in slots) set_value="--slots $i --ctx $((i * each))" ;; *) set_value="--$solve $i" ;; esac
+    ./vram estimate $file $set_value --budget $budget "$@" --json >$work/json && largest=$i && cp $work/json $work/wanted
+  done
+  ./vram fit $file --solve $solve --budget $budget "$@" ${each:+--ctx $each} --json >$work/json
+  status=$?
+  if [ "$(value value)" = "$largest" ] && [ $status = $([ "$largest" ] && echo 0 || echo 3) ]; then ok; else
+    bad "$file --solve $solve $budget $*: $(value value), status $status, a scan found $largest"
+  fi
+  if [ "$largest" ]; then # the same report, and the fullest device of it
+    sed 's/,"solve":.*//' $work/json >$work/found
+    sed 's/}$//' $work/wanted >$work/all
+    same "$file --solve $solve: the report" $work/all $work/found
+    fullest=$(sed 's/.*"total_bytes":{//; s/,"host".*//' $work/wanted | tr ',' '\n' | sed 's/.*://' | sort -n | tail -1)
+    [ "$(value device_bytes)" = "$fullest" ] && ok || bad "$file --solve $solve: device_bytes, a scan found $fullest"
+  fi
+}
+each=
+scan $gguf ctx "$(seq 1024 1024 131072)" 9GiB --kv q8_0 --slots 4
+scan $gguf ngl "$(seq 0 33)" 3GiB --ctx 8192 --devices 2 --tensor-split 3,1
+scan $gguf ngl "$(seq 0 33)" 702000000 --ctx 8192 --devices 3
+scan $gguf ngl "$(seq 0 33)" 100MiB --ctx 4096
+each=5000
+scan $gguf slots "$(seq 1 60)" 12GiB
+scan $gguf slots "$(seq 1 60)" 12GiB --unified 1
+each=
+more=${TRUTH:-../shared/data/truth}/gguf
+if [ -d $more ]; then
+  scan $more/qwen3-30b-a3b.Q4_K_M.gguf n-cpu-moe "$(seq 48 -1 0)" 10GiB --ctx 16384 --devices 2
+  # not monotone: with one device less layers need more, with four the fullest one changes
+  scan $more/lfm2-1.2b.Q4_K_M.gguf ngl "$(seq 0 17)" 890MiB --ctx 8192
+  scan $more/lfm2-1.2b.Q4_K_M.gguf ngl "$(seq 0 17)" 400MiB --ctx 8192 --devices 4
+else skip "no ../shared: experts, states"; fi
+
+# what would help is so, and what is wrong is one line
+./vram fit $gguf --budget 4GiB --json >$work/json
+for change in $(tr '{' '\n' <$work/json | sed -n 's/^"options":"\([^"]*\)","device_bytes":\([0-9]*\),"fits":\([a-z]*\).*/\1=\2=\3/p' | tr ' ' '+'); do
+  options=$(echo "${change%%=*}" | tr '+' ' ') wanted=${change#*=}
+  ./vram estimate $gguf $options --budget 4GiB --json >$work/found
+  found=$(sed 's/.*"total_bytes":{"CUDA0":\([0-9]*\).*"fits":\([a-z]*\).*/\1=\2/' $work/found)
+  [ "$found" = "$wanted" ] && ok || bad "fit says $options: $wanted, estimate $found"
+done
+[ "$change" ] || bad "nothing is said that would help"
+refused() { # refused TEXT ARGUMENTS...
+  text=$1
+  shift
+  ./vram fit "$@" >$work/out 2>$work/err
+  status=$?
+  if [ $status = 2 ] && [ ! -s $work/out ] && [ "$(wc -l <$work/err)" = 1 ] && grep -qF -e "$text" $work/err; then ok; else
+    bad "fit $*: status $status, expected 2 and $text"
+  fi
+}
+refused "no budget" $gguf
+refused "what is solved for is given: '--ctx'" $gguf --budget 8GiB --ctx 4096
+refused "what is solved for is given: '--ngl'" $gguf --budget 8GiB --ngl 4 --solve ngl
+refused "--device cpu leaves no device" $gguf --budget 8GiB --device cpu
+refused "no layers of experts" $gguf --budget 8GiB --solve n-cpu-moe
+refused "unknown --solve 'batch'" $gguf --budget 8GiB --solve batch
+refused "unknown option '--csv'" $gguf --budget 8GiB --csv
+refused "a quantised cache of V needs flash attention" $gguf --budget 8GiB --flash-attn off --kv q8_0
+refused "cannot open" $work/no.gguf --budget 8GiB
+head -c 3000 $gguf >$work/short.gguf
+refused "short.gguf: offset" $work/short.gguf --budget 8GiB

@@ -1,24 +1,30 @@
 /* vram fit: the largest size that fits. */
 #include "vram_job.h"
+#include "vram_model.h"
 
 cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
     "\n"
-    "  --solve batch|dim:NAME|lora|segments\n"
+    "  --solve batch|dim:NAME|lora|segments|ctx|slots|ngl|n-cpu-moe\n"
     "                        the first dim (default), any dim: sequence length,\n"
     "                        width, depth (the rounds of a loop); the rank of\n"
     "                        adapters; or the fewest segments of\n"
     "                        checkpoint_sequential\n"
+    "                        of GGUF files the tokens of context (default), slots of\n"
+    "                        --ctx tokens each, the most layers on the devices, or\n"
+    "                        the fewest with experts on the host\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
     "The answer and the next size, which does not fit, were both played.\n"
+    "A GGUF file fits if each device has its buffers of llama.cpp in the budget.\n"
     "\n",
-    HELP_STEP "output\n"
-              "  --json                one JSON object on standard output, nothing else\n"
-              "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
-              "\n"
-              "Exit status 3: not even the smallest size fits.\n",
+    HELP_STEP, HELP_MODEL,
+    "output\n"
+    "  --json                one JSON object on standard output, nothing else\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "\n"
+    "Exit status 3: not even the smallest size fits.\n",
     NULL};
 
 /* ---- fit ---- */
@@ -238,6 +244,9 @@ int fit_command(int argc, char **argv) {
   char *text = NULL;
   size_t len = 0;
   int status, failed;
+  const char *model = model_argument(help_fit, argc, argv);
+  if (model && model_sniff(model) == VRAM_FILE_GGUF)
+    return model_fit(argc, argv);
   memset(&j, 0, sizeof j);
   j.o.replay = &j.pool;
   memset(&o, 0, sizeof o);

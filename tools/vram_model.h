@@ -39,7 +39,8 @@
 
 enum { MAX_OVERRIDES = 32 };
 
-typedef struct file_job { /* vram estimate of such a file */
+typedef struct file_job { /* vram estimate or fit of such a file */
+  const char *command;
   const char *model, *gpu;
   const char *runs;  /* an option that means nothing without llama.cpp's buffers; NULL: none */
   const char *llama; /* the same of those that a config.json has no use for */
@@ -48,6 +49,7 @@ typedef struct file_job { /* vram estimate of such a file */
   vram_llama_override override_tensor[MAX_OVERRIDES];
   uint64_t budget; /* of each device */
   int has_budget, json, csv, table;
+  int solve; /* of fit: the place of --solve's word among ctx slots ngl n-cpu-moe */
 } file_job;
 
 typedef struct model_file {
@@ -79,9 +81,13 @@ const char *model_argument(const char *const *help, int argc, char **argv);
 /* a is one of HELP_MODEL's */
 int model_is_option(const char *a);
 /* Not FITS: message printed; j->model is NULL where help was. */
-int model_arguments(file_job *j, int argc, char **argv);
+int model_arguments(file_job *j, const char *command, int argc, char **argv);
 /* vram estimate of a file that model_sniff knows. */
 int model_estimate(int argc, char **argv);
+/* vram fit of a GGUF file. */
+int model_fit(int argc, char **argv);
+/* A JSON object's first keys, what the file is; the object stays open. */
+void model_summary_json(const model_file *m);
 
 /* What is known of a config.json, on standard output. Not FITS: message printed. */
 int model_config(const file_job *j, const model_file *m);

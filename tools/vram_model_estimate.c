@@ -121,14 +121,12 @@ static void print_summary(const model_file *m) {
            b.expected, b.present);
 }
 
-/* The exit status. */
-static int print_json(const file_job *j, const model_file *m, const vram_llama_report *r,
-                      int has_config) {
+void model_summary_json(const model_file *m) {
   const vram_file *const f = &m->f;
   const file_bytes b = bytes_of(f);
   type_sum sum[VRAM_DTYPE_COUNT];
   char name[256];
-  int i, some = 0, status = CMD_ABSENT;
+  int i, some = 0;
   architecture_of(f, name, sizeof name);
   sum_types(f, sum);
   printf("{\"model\":");
@@ -149,6 +147,13 @@ static int print_json(const file_job *j, const model_file *m, const vram_llama_r
              some++ ? "," : "", vram_dtype_name((vram_dtype)i), sum[i].tensors, sum[i].numel,
              sum[i].bytes);
   printf("]");
+}
+
+/* The exit status. */
+static int print_json(const file_job *j, const model_file *m, const vram_llama_report *r,
+                      int has_config) {
+  int status = CMD_ABSENT;
+  model_summary_json(m);
   if (r)
     model_llama_json(j, r);
   if (has_config)
@@ -195,7 +200,7 @@ static int show(const file_job *j, const model_file *m) {
 int model_estimate(int argc, char **argv) {
   model_file m;
   file_job j;
-  int status = model_arguments(&j, argc, argv);
+  int status = model_arguments(&j, "estimate", argc, argv);
   if (status || !j.model)
     return status;
   status = model_file_open(&m, j.model);

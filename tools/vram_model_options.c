@@ -88,6 +88,10 @@ static int set_word(file_job *j, const char *a, const char *v) {
   return 1;
 }
 
+static int set_solve(file_job *j, const char *a, const char *v) {
+  return (j->solve = word_of(a, v, "ctx slots ngl n-cpu-moe")) >= 0;
+}
+
 static int set_shares(file_job *j, const char *a, const char *v) {
   const char *s = v;
   double sum = 0;
@@ -187,6 +191,8 @@ int model_wants_step(int argc, char **argv) {
   return 0;
 }
 
+static int is_fit(const file_job *j) { return !strcmp(j->command, "fit"); }
+
 /* One option; how many arguments it took, 0: error printed. */
 static int file_option(file_job *j, const char *a, const char *v) {
   static const struct {
@@ -200,6 +206,7 @@ static int file_option(file_job *j, const char *a, const char *v) {
       {"--tensor-split", set_shares},
       {"--override-tensor", set_override},
       {"--gpu --cc --budget", set_device},
+      {"--solve", set_solve},
       {"--units", set_units}};
   cmd_option o;
   size_t i = 0;
@@ -207,6 +214,8 @@ static int file_option(file_job *j, const char *a, const char *v) {
     j->runs = a;
   if (j->runs == a && !cmd_in(a, "--ctx --slots"))
     j->llama = a;
+  if (cmd_in(a, is_fit(j) ? "--csv --table --no-table" : "--solve"))
+    return cmd_unknown_option(a, j->command, NULL, "");
   if (file_flag(j, a))
     return 1;
   while (i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names))
@@ -216,9 +225,9 @@ static int file_option(file_job *j, const char *a, const char *v) {
       return cmd_bad("no value behind", a, NULL), 0;
     return valued[i].set(j, a, v) ? 2 : 0;
   }
-  if (cmd_find_option(help_estimate, a, &o))
+  if (cmd_find_option(is_fit(j) ? help_fit : help_estimate, a, &o))
     return cmd_bad("an option of models in the text form:", a, NULL), 0;
-  return cmd_unknown_option(a, "estimate", NULL, "");
+  return cmd_unknown_option(a, j->command, NULL, "");
 }
 
 static int file_check(file_job *j) {
@@ -240,13 +249,14 @@ static int file_check(file_job *j) {
   return FITS;
 }
 
-int model_arguments(file_job *j, int argc, char **argv) {
+int model_arguments(file_job *j, const char *command, int argc, char **argv) {
   int i;
   memset(j, 0, sizeof *j);
+  j->command = command;
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       j->model = NULL;
-      return cmd_help(help_estimate, stdout), FITS;
+      return cmd_help(is_fit(j) ? help_fit : help_estimate, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       const int n = file_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
