@@ -87,7 +87,7 @@ static int begin(search *s, solve_for what) {
     if (steps > highest / CTX_STEP / streams(s))
       steps = highest / CTX_STEP / streams(s);
   } else {
-    steps = each_ctx(s) ? highest / each_ctx(s) : 0;
+  return t->is_known && t->r.ndevice && sum / t->r.ndevice <= s->j.budget;
     if (steps > MOST_SLOTS)
       steps = MOST_SLOTS;
   }
