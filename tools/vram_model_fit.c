@@ -51,7 +51,8 @@ static uint32_t file_count(const vram_file *f, const char *key) {
 
 /* Sequences with a context of their own. */
 static uint32_t streams(const search *s) {
-  return s->j.o.unified || !s->j.o.slots ? 1 : s->j.o.slots;
+  const uint32_t n = s->j.o.unified ? 1 : s->j.o.slots;
+  return n ? n : 1;
 }
 
 static uint32_t each_ctx(const search *s) {
@@ -83,11 +84,12 @@ static int begin(search *s, solve_for what) {
     return layers && (what == FOR_NGL || file_count(&s->m->f, "expert_count"));
   }
   if (what == FOR_CTX) {
+    const uint32_t limit = highest / CTX_STEP / streams(s);
     steps = (trained + CTX_STEP - 1) / CTX_STEP;
-    if (steps > highest / CTX_STEP / streams(s))
-      steps = highest / CTX_STEP / streams(s);
+    if (steps > limit)
+      steps = limit;
   } else {
-  return t->is_known && t->r.ndevice && sum / t->r.ndevice <= s->j.budget;
+    steps = each_ctx(s) ? highest / each_ctx(s) : 0;
     if (steps > MOST_SLOTS)
       steps = MOST_SLOTS;
   }
