@@ -89,7 +89,8 @@ static int begin(search *s, solve_for what) {
     if (steps > limit)
       steps = limit;
   } else {
-    steps = each_ctx(s) ? highest / each_ctx(s) : 0;
+    const uint32_t each = each_ctx(s);
+    steps = each ? highest / each : 0;
     if (steps > MOST_SLOTS)
       steps = MOST_SLOTS;
   }
