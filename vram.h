@@ -61854,28 +61854,28 @@ VRAM__FN void vram__graph_split(vram__graph *g);
 enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
-enum {
-  VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
-  VRAM__BUILD_SCALE_Q = 2u,
-  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
-  VRAM__BUILD_NO_ROPE = 8u,          /* positions by a table, or none */
-  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
-  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
-  VRAM__BUILD_LATE_SOFTMAX = 64u,    /* over the chosen experts */
-  VRAM__BUILD_NORM_EXPERTS = 128u,   /* weights of the chosen experts add up to 1 */
-  VRAM__BUILD_RESIDUAL_FIRST = 256u, /* behind the feed-forward: the sum takes over its place */
-  VRAM__BUILD_INPUT_FIRST = 512u,    /* behind attention: the sum takes over the input's place */
-  VRAM__BUILD_MEAN = 1024u,          /* LayerNorm, which is never in place */
-  VRAM__BUILD_RELU_SQUARED = 2048u,
-  VRAM__BUILD_ROWS_NORM = 4096u,     /* output rows are chosen behind the output's norm */
-  VRAM__BUILD_NORM_AFTER = 8192u,    /* attention and feed-forward have a norm behind them only */
-  VRAM__BUILD_ROPE_SLIDING = 16384u, /* layers that attend to everything have no positions */
-  VRAM__BUILD_ROPE_FIRST = 65536u,   /* norms of Q and K are behind the positions */
-  VRAM__BUILD_SCALE_SUMS = 131072u,  /* what is added to the residual, if the file says so */
-  VRAM__BUILD_ATTENTION_NEXT = 262144u, /* parallel: attention is added before the input */
-  VRAM__BUILD_SIGMOID = 524288u,        /* of the router, if the file does not say which */
-  VRAM__BUILD_NORM_SAID = 1048576u      /* whether experts' weights add up to 1, the file says */
-};
+/* clang-format off */
+#define VRAM__BUILD_SCALE_INPUT UINT32_C(1)         /* embeddings are scaled */
+#define VRAM__BUILD_SCALE_Q UINT32_C(2)
+#define VRAM__BUILD_ROWS_LAST UINT32_C(4)           /* output rows are chosen behind the last layer */
+#define VRAM__BUILD_NO_ROPE UINT32_C(8)             /* positions by a table, or none */
+#define VRAM__BUILD_SCALE_LOGITS UINT32_C(16)       /* in place */
+#define VRAM__BUILD_CAP_SCORES UINT32_C(32)         /* attention's soft cap */
+#define VRAM__BUILD_LATE_SOFTMAX UINT32_C(64)       /* over the chosen experts */
+#define VRAM__BUILD_NORM_EXPERTS UINT32_C(128)      /* weights of the chosen experts add up to 1 */
+#define VRAM__BUILD_RESIDUAL_FIRST UINT32_C(256)    /* behind the feed-forward: the sum takes over its place */
+#define VRAM__BUILD_INPUT_FIRST UINT32_C(512)       /* behind attention: the sum takes over the input's place */
+#define VRAM__BUILD_MEAN UINT32_C(1024)             /* LayerNorm, which is never in place */
+#define VRAM__BUILD_RELU_SQUARED UINT32_C(2048)
+#define VRAM__BUILD_ROWS_NORM UINT32_C(4096)        /* output rows are chosen behind the output's norm */
+#define VRAM__BUILD_NORM_AFTER UINT32_C(8192)       /* attention and feed-forward have a norm behind them only */
+#define VRAM__BUILD_ROPE_SLIDING UINT32_C(16384)    /* layers that attend to everything have no positions */
+#define VRAM__BUILD_ROPE_FIRST UINT32_C(65536)      /* norms of Q and K are behind the positions */
+#define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
+#define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
+#define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
+/* clang-format on */
 
 typedef struct vram__build {
   const vram__llama *m;
@@ -63937,7 +63937,7 @@ enum {
   VRAM__DRAFT_DIMS = 8,
   VRAM__DRAFT_NUMBERS = 1024, /* in a line */
   VRAM__DRAFT_INPUTS = 1024,
-  VRAM__DRAFT_LINE = 1 << 16,
+  VRAM__DRAFT_LINE = 1 << 14,
   VRAM__DRAFT_MARK = 1 /* a byte that stands for the next number */
 };
 
@@ -64154,7 +64154,7 @@ VRAM__FN const char *vram__draft_label(vram__draft *d, const char *name, uint32_
 
 VRAM__FN void vram__draft_letters(vram__draft *d, const char *s, uint32_t n) {
   if (n >= VRAM__DRAFT_LINE - d->text_len) {
-    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 64 KiB");
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 16 KiB");
     return;
   }
   vram__memory_copy(d->text + d->text_len, s, n);
@@ -64330,7 +64330,7 @@ static void vram__draft_front(vram__draft *d, const char *names) {
   for (i = 0; i < d->nin; i++)
     n += 1u + d->in[i]->name_len;
   if (n >= VRAM__DRAFT_LINE - d->text_len) {
-    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 64 KiB");
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 16 KiB");
     return;
   }
   for (i = d->text_len; i--;)
@@ -65210,8 +65210,9 @@ static int vram__onnx_window_read(vram__onnx_job *m, const vram__onnx_step *s, c
   vram__onnx_window_list(s, "strides", w->k, w->stride);
   vram__onnx_window_list(s, "dilations", w->k, w->dilation);
   for (i = 0; i < w->k; i++)
-    if (!vram__dims_fit(1, w->kernel + i) || w->kernel[i] > 1 << 24 || w->dilation[i] > 1 << 24 ||
-        w->dilation[i] < 1 || w->stride[i] < 1 || w->stride[i] > 1 << 24)
+    if (!vram__dims_fit(1, w->kernel + i) || w->kernel[i] > INT64_C(1) << 24 ||
+        w->dilation[i] > INT64_C(1) << 24 || w->dilation[i] < 1 || w->stride[i] < 1 ||
+        w->stride[i] > INT64_C(1) << 24)
       return vram__onnx_refuse(m, "a size of its window is out of range");
   vram__onnx_window_same(s, x->d->v + 2, w);
   return 1;
@@ -65286,7 +65287,7 @@ VRAM__FN int vram__onnx_map_conv(vram__onnx_job *m, vram__onnx_step *s) {
     vram__draft_in(m->d, weight);
   if (bias)
     vram__draft_in(m->d, bias);
-  if (group < 1 || group > 1 << 24 || size[1] > VRAM_MAX_BYTES >> 26)
+  if (group < 1 || group > INT64_C(1) << 24 || size[1] > VRAM_MAX_BYTES >> 26)
     return vram__onnx_refuse(m, "groups out of range");
   vram__draft_int(m->d, "out_channels", transposed ? size[1] * group : size[0]);
   vram__onnx_window_keys(m, &window);

@@ -10,7 +10,7 @@ enum {
   VRAM__DRAFT_DIMS = 8,
   VRAM__DRAFT_NUMBERS = 1024, /* in a line */
   VRAM__DRAFT_INPUTS = 1024,
-  VRAM__DRAFT_LINE = 1 << 16,
+  VRAM__DRAFT_LINE = 1 << 14,
   VRAM__DRAFT_MARK = 1 /* a byte that stands for the next number */
 };
 

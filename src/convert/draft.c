@@ -62,7 +62,7 @@ VRAM__FN const char *vram__draft_label(vram__draft *d, const char *name, uint32_
 
 VRAM__FN void vram__draft_letters(vram__draft *d, const char *s, uint32_t n) {
   if (n >= VRAM__DRAFT_LINE - d->text_len) {
-    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 64 KiB");
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 16 KiB");
     return;
   }
   vram__memory_copy(d->text + d->text_len, s, n);
@@ -238,7 +238,7 @@ static void vram__draft_front(vram__draft *d, const char *names) {
   for (i = 0; i < d->nin; i++)
     n += 1u + d->in[i]->name_len;
   if (n >= VRAM__DRAFT_LINE - d->text_len) {
-    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 64 KiB");
+    vram__reader_fail(&d->r, VRAM_ERR_LIMIT, 0, "a line of more than 16 KiB");
     return;
   }
   for (i = d->text_len; i--;)

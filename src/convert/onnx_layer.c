@@ -62,8 +62,9 @@ static int vram__onnx_window_read(vram__onnx_job *m, const vram__onnx_step *s, c
   vram__onnx_window_list(s, "strides", w->k, w->stride);
   vram__onnx_window_list(s, "dilations", w->k, w->dilation);
   for (i = 0; i < w->k; i++)
-    if (!vram__dims_fit(1, w->kernel + i) || w->kernel[i] > 1 << 24 || w->dilation[i] > 1 << 24 ||
-        w->dilation[i] < 1 || w->stride[i] < 1 || w->stride[i] > 1 << 24)
+    if (!vram__dims_fit(1, w->kernel + i) || w->kernel[i] > INT64_C(1) << 24 ||
+        w->dilation[i] > INT64_C(1) << 24 || w->dilation[i] < 1 || w->stride[i] < 1 ||
+        w->stride[i] > INT64_C(1) << 24)
       return vram__onnx_refuse(m, "a size of its window is out of range");
   vram__onnx_window_same(s, x->d->v + 2, w);
   return 1;
@@ -138,7 +139,7 @@ VRAM__FN int vram__onnx_map_conv(vram__onnx_job *m, vram__onnx_step *s) {
     vram__draft_in(m->d, weight);
   if (bias)
     vram__draft_in(m->d, bias);
-  if (group < 1 || group > 1 << 24 || size[1] > VRAM_MAX_BYTES >> 26)
+  if (group < 1 || group > INT64_C(1) << 24 || size[1] > VRAM_MAX_BYTES >> 26)
     return vram__onnx_refuse(m, "groups out of range");
   vram__draft_int(m->d, "out_channels", transposed ? size[1] * group : size[0]);
   vram__onnx_window_keys(m, &window);

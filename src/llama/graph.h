@@ -73,28 +73,28 @@ VRAM__FN void vram__graph_split(vram__graph *g);
 enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
-enum {
-  VRAM__BUILD_SCALE_INPUT = 1u, /* embeddings are scaled */
-  VRAM__BUILD_SCALE_Q = 2u,
-  VRAM__BUILD_ROWS_LAST = 4u,        /* output rows are chosen behind the last layer */
-  VRAM__BUILD_NO_ROPE = 8u,          /* positions by a table, or none */
-  VRAM__BUILD_SCALE_LOGITS = 16u,    /* in place */
-  VRAM__BUILD_CAP_SCORES = 32u,      /* attention's soft cap */
-  VRAM__BUILD_LATE_SOFTMAX = 64u,    /* over the chosen experts */
-  VRAM__BUILD_NORM_EXPERTS = 128u,   /* weights of the chosen experts add up to 1 */
-  VRAM__BUILD_RESIDUAL_FIRST = 256u, /* behind the feed-forward: the sum takes over its place */
-  VRAM__BUILD_INPUT_FIRST = 512u,    /* behind attention: the sum takes over the input's place */
-  VRAM__BUILD_MEAN = 1024u,          /* LayerNorm, which is never in place */
-  VRAM__BUILD_RELU_SQUARED = 2048u,
-  VRAM__BUILD_ROWS_NORM = 4096u,     /* output rows are chosen behind the output's norm */
-  VRAM__BUILD_NORM_AFTER = 8192u,    /* attention and feed-forward have a norm behind them only */
-  VRAM__BUILD_ROPE_SLIDING = 16384u, /* layers that attend to everything have no positions */
-  VRAM__BUILD_ROPE_FIRST = 65536u,   /* norms of Q and K are behind the positions */
-  VRAM__BUILD_SCALE_SUMS = 131072u,  /* what is added to the residual, if the file says so */
-  VRAM__BUILD_ATTENTION_NEXT = 262144u, /* parallel: attention is added before the input */
-  VRAM__BUILD_SIGMOID = 524288u,        /* of the router, if the file does not say which */
-  VRAM__BUILD_NORM_SAID = 1048576u      /* whether experts' weights add up to 1, the file says */
-};
+/* clang-format off */
+#define VRAM__BUILD_SCALE_INPUT UINT32_C(1)         /* embeddings are scaled */
+#define VRAM__BUILD_SCALE_Q UINT32_C(2)
+#define VRAM__BUILD_ROWS_LAST UINT32_C(4)           /* output rows are chosen behind the last layer */
+#define VRAM__BUILD_NO_ROPE UINT32_C(8)             /* positions by a table, or none */
+#define VRAM__BUILD_SCALE_LOGITS UINT32_C(16)       /* in place */
+#define VRAM__BUILD_CAP_SCORES UINT32_C(32)         /* attention's soft cap */
+#define VRAM__BUILD_LATE_SOFTMAX UINT32_C(64)       /* over the chosen experts */
+#define VRAM__BUILD_NORM_EXPERTS UINT32_C(128)      /* weights of the chosen experts add up to 1 */
+#define VRAM__BUILD_RESIDUAL_FIRST UINT32_C(256)    /* behind the feed-forward: the sum takes over its place */
+#define VRAM__BUILD_INPUT_FIRST UINT32_C(512)       /* behind attention: the sum takes over the input's place */
+#define VRAM__BUILD_MEAN UINT32_C(1024)             /* LayerNorm, which is never in place */
+#define VRAM__BUILD_RELU_SQUARED UINT32_C(2048)
+#define VRAM__BUILD_ROWS_NORM UINT32_C(4096)        /* output rows are chosen behind the output's norm */
+#define VRAM__BUILD_NORM_AFTER UINT32_C(8192)       /* attention and feed-forward have a norm behind them only */
+#define VRAM__BUILD_ROPE_SLIDING UINT32_C(16384)    /* layers that attend to everything have no positions */
+#define VRAM__BUILD_ROPE_FIRST UINT32_C(65536)      /* norms of Q and K are behind the positions */
+#define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
+#define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
+#define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
+/* clang-format on */
 
 typedef struct vram__build {
   const vram__llama *m;
