@@ -62121,7 +62121,8 @@ typedef struct vram__split {
   uint32_t norder;
   uint32_t first; /* where the split begins in the graph's order */
   uint32_t ninput;
-  int32_t input[VRAM__SPLIT_INPUTS + VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int32_t
+      input[(int)VRAM__SPLIT_INPUTS + (int)VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
   int8_t buffer;
 } vram__split;
 
