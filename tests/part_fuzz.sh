@@ -16,7 +16,7 @@ tool() {
   rm -rf $work/tool $work/tool.a
   mkdir -p $work/tool
   for f in tests/impl.c $(ls tools/vram*.c | grep -v vram_impl); do
-    clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
+    clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
       -fsanitize=fuzzer-no-link,address,undefined -Dmain=tool_main -Ibuild -c "$f" -o "$work/tool/$(basename "$f" .c).o" || return
   done
   ar rc $work/tool.a $work/tool/*.o
@@ -24,7 +24,7 @@ tool() {
 fuzz() { # fuzz NAME OPTIONS...
   name=$1
   shift
-  if ! clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
+  if ! clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
     -fsanitize=fuzzer,address,undefined -Ibuild "tests/fuzz/$name.c" $work/tool.a -o "$work/$name" -ldl >$work/log 2>&1; then
     bad "fuzz/$name.c does not build"
     head -15 $work/log
