@@ -4884,7 +4884,7 @@ struct vram_file_operand {
 };
 
 typedef struct vram_file {
-  uint8_t *mem;
+  uint8_t *mem, *window; /* window: of a source that is not in memory, taken once for all parts */
   uint64_t used, cap;
   vram_file_format format; /* of the first part that was read, an index excepted */
   vram_file_tensor *tensor_first, *tensor_last;
@@ -56154,8 +56154,8 @@ typedef struct vram__hf_lines {
 
 /* >>read/source    the bytes of a file, from front to back */
 
-/* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
-   itself. */
+/* Sets r up for the source; the window of those that are not in memory themselves comes from the
+   file's. */
 VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
                                         vram_error *e) {
   vram__memory_zero(r, sizeof *r);
@@ -56171,7 +56171,9 @@ VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vra
   if (!s->read)
     return vram__reader_fail(r, VRAM_ERR_VALUE, 0, "a source without data and without read");
   r->window_bytes = VRAM_READ_WINDOW;
-  r->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  if (!f->window)
+    f->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  r->window = f->window;
   r->at = r->end = r->window;
   return r->result;
 }

@@ -244,10 +244,11 @@ static int parts_read(model_file *m, vram_result *r) {
   return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
 }
 
-/* All parts of m->path, which may be NULL: no memory. */
+/* All parts of m->path, which may be NULL: no memory. Where the first memory does not suffice,
+   everything is read again: it does for a thousand shards, and what is not used costs nothing. */
 static int path_open(model_file *m) {
   vram_result r = VRAM_ERR_MEMORY;
-  size_t cap = (size_t)1 << 20;
+  size_t cap = (size_t)1 << 24;
   int status = FITS;
   if (!m->path)
     return cmd_no_memory();
