@@ -193,6 +193,8 @@ golden:
 truth: vram
 	python3 tools/published.py
 	python3 tools/published_serve.py
+	python3 tools/published_llama.py
+	python3 tools/gguf_header.py --check $(TRUTH)/gguf
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/truth_finetune.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
