@@ -86,7 +86,7 @@ CHECK = units text explain rooms addop
 TEST = static fuzz units-clang-sanitize units-msan coverage $(CHECK) finetune units-clang \
   units-i686 units-powerpc truth compile link models measure export fit plan install examples docs render \
   replay diff files nets lines arena emit tiny watch pool cuda ledger writer schedule \
-  embedded preload
+  embedded preload pipeline
 # what a part of TEST proves, too: with other tools, at a hundredth of the speed, on one machine more
 TEST_ALL = $(TEST) units-gcc-sanitize units-valgrind units-s390x
 
