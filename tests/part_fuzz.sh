@@ -61,5 +61,5 @@ else
   fuzz chain -max_len=1024 -close_fd_mask=3 $work/chain-corpus tests/fuzz/corpus/chain
   fuzz lines -dict=$work/lines.dict -max_len=2048 $work/lines-corpus tests/fuzz/corpus/lines tests/embedded
   fuzz trace -max_len=4096 -close_fd_mask=3 $work/trace-corpus tests/fuzz/corpus/trace
-  fuzz read -max_len=20000 $work/read-corpus tests/fuzz/corpus/read tests/golden/gguf tests/golden/onnx
+  fuzz read -max_len=20000 $work/read-corpus tests/fuzz/corpus/read tests/golden/gguf tests/golden/onnx tests/golden/tflite
 fi
