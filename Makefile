@@ -137,6 +137,7 @@ ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropo
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_refusals = tests/golden/refusals.txt
 ARGS_test_llama = tests/golden/llama.txt
+ARGS_test_tflite = $(wildcard tests/golden/tflite/*.tflite)
 ARGS_test_generation = tests/golden/generate.txt
 ARGS_test_serve = tests/golden/serve_vllm.txt
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)

@@ -52,14 +52,15 @@ fuzz() { # fuzz NAME OPTIONS...
 readers() {
   build read || return
   all=$seconds
-  seconds=$(((all + 4) / 5))
-  for format in gguf safetensors "safetensors index" config.json onnx; do
+  seconds=$(((all + 5) / 6))
+  for format in gguf safetensors "safetensors index" config.json onnx tflite; do
     seeds=$work/read-$(echo "$format" | tr ' ' -)
     mkdir -p "$seeds"
     more=
     case $format in
     gguf) more=tests/golden/gguf ;;
     onnx) more=tests/golden/onnx ;;
+    tflite) more=tests/golden/tflite ;;
     config.json) more=tests/golden/hf ;;
     esac
     FUZZ_FORMAT=$format
