@@ -100,7 +100,7 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m) {
+static int vram__known_keys(const vram__llama *m, uint32_t flags) {
   static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
                                      "ssm.dt_b_c_rms"};
   for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -108,15 +108,16 @@ static int vram__known_keys(const vram__llama *m) {
     if (x < 0 || x > 0)
       return 0;
   }
-  return !vram__llama_get(m, "rope.dimension_sections") && m->expert_gating <= 2;
+  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+         m->expert_gating <= 2;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
     if (!vram__known_tensor(m, t))
       return 0;
-  return vram__known_keys(m);
+  return vram__known_keys(m, flags);
 }
 
 /* Was ggml-cuda seen to fuse the router, or not to? Softmax, or sigmoid with a bias; a power of two
