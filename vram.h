@@ -61860,7 +61860,10 @@ VRAM__FN void vram__graph_split(vram__graph *g);
    node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
    expands, it is done here. */
 
-enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+enum {
+  VRAM__BUILD_EXPERTS = 64, /* used for a token, at most */
+  VRAM__BUILD_REDUCED = 15  /* MOE_WEIGHTED_REDUCTION_MAX_EXPERTS of ggml-cuda */
+};
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
@@ -61903,7 +61906,6 @@ typedef struct vram__build {
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
   int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
   uint8_t pins_attention;               /* to the host */
-  uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
 /* graph_node.c */
@@ -63001,14 +63003,14 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum;
+  int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
+  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
@@ -63017,7 +63019,16 @@ static void vram__build_live(vram__build *b, int32_t last, const vram__build_rou
     vram__build_source(b, i, r->biased);
   if (r->weights != last)
     vram__build_source(b, i, r->weights);
+  if (r->unscaled != last && r->unscaled != r->weights)
+    vram__build_source(b, i, r->unscaled);
   vram__build_source(b, i, r->sum);
+  vram__build_source(b, i, r->clamped);
+}
+
+/* Has the file a scale of the experts' weights? */
+static int vram__build_is_weighted(const vram__build *b) {
+  const double scale = vram__llama_real(b->m, "expert_weights_scale");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -63026,7 +63037,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
-  r.sum = -1;
+  r.sum = r.clamped = -1;
   r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
@@ -63040,9 +63051,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   } else if (b->flags & VRAM__BUILD_NORM_EXPERTS) {
     view = vram__build_view(b, i, used, rows, 1);
     r.sum = vram__build_node(b, 1, rows, 1, view);
-    i = vram__build_map(b, r.sum, -1);
-    i = vram__build_map(b, view, i);
+    r.clamped = vram__build_map(b, r.sum, -1);
+    i = vram__build_map(b, view, r.clamped);
   }
+  r.unscaled = i;
+  if (vram__build_is_weighted(b))
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -63098,7 +63112,8 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
+  if (b->m->n_expert_used > 1 &&
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }
@@ -63398,7 +63413,7 @@ static int vram__known_keys(const vram__llama *m, uint32_t flags) {
       return 0;
   }
   return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
-         m->expert_gating <= 2;
+         m->expert_gating <= 2 && m->n_expert_group <= 1;
 }
 
 VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
@@ -63409,22 +63424,11 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
   return vram__known_keys(m, flags);
 }
 
-/* Was ggml-cuda seen to fuse the router, or not to? Softmax, or sigmoid with a bias; a power of two
-   of experts, 2 to 8 of them used; no scale behind. */
+/* Numbers of experts for which ggml-cuda has a kernel of the whole router
+   (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
-  const vram__llama *m = b->m;
-  const double scale = vram__llama_real(m, "expert_weights_scale");
-  const int is_sigmoid =
-      m->expert_gating ? m->expert_gating == 2 : (b->flags & VRAM__BUILD_SIGMOID) != 0;
-  int has_bias = 0;
-  for (const vram_file_tensor *t = m->file->tensor_first; t && !has_bias; t = t->next)
-    has_bias = vram__known_ends(t->name, t->name_len, ".exp_probs_b.bias");
-  if (!m->n_expert || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
-    return 1;
-  if (m->n_expert > 512 || (m->n_expert & (m->n_expert - 1)) || m->n_expert_group > 1)
-    return 0;
-  return m->n_expert_used >= 2 && m->n_expert_used <= 8 && is_sigmoid == has_bias &&
-         (!(scale < 0 || scale > 0) || !(scale < 1 || scale > 1));
+  const uint32_t n = b->m->n_expert;
+  return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
 /* >>llama/graph_build    the worst graph of an architecture: its layers, from the embeddings to
@@ -63798,7 +63802,6 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
       return 0;
   b->m = m;
   b->flags = vram__build_flags(m, row->flags);
-  b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
@@ -63881,7 +63884,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the

@@ -74,7 +74,10 @@ VRAM__FN void vram__graph_split(vram__graph *g);
    node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
    expands, it is done here. */
 
-enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+enum {
+  VRAM__BUILD_EXPERTS = 64, /* used for a token, at most */
+  VRAM__BUILD_REDUCED = 15  /* MOE_WEIGHTED_REDUCTION_MAX_EXPERTS of ggml-cuda */
+};
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
@@ -117,7 +120,6 @@ typedef struct vram__build {
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
   int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
   uint8_t pins_attention;               /* to the host */
-  uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
 /* graph_node.c */

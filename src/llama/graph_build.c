@@ -370,7 +370,6 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
       return 0;
   b->m = m;
   b->flags = vram__build_flags(m, row->flags);
-  b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
@@ -453,7 +452,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
