@@ -4763,12 +4763,12 @@ struct vram_file_tensor {
   uint64_t bytes;         /* without padding */
   uint64_t numel;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t name_len;
-  uint32_t part; /* 0, 1, ... in the order in which parts were read */
+  uint32_t name_len, scales; /* scales: of TFLite's quantisation, 0: none, 1: per tensor */
+  uint32_t part;             /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
-  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers and
-                          bools, at most 64: a shape, axes); NULL elsewhere */
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX and TFLite:
+                          integers and bools, at most 64: a shape, axes); NULL elsewhere */
   const double *reals; /* the same of ONNX's f32, at most 64: scales, bounds */
 };
 
@@ -4814,7 +4814,7 @@ typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
   const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX all but raw data */
+  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX and TFLite all but data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
@@ -4822,7 +4822,7 @@ struct vram_file_part {
   uint8_t is_read; /* not only named by an index */
 };
 
-/* ---- graphs: of ONNX ---- */
+/* ---- graphs: of ONNX and TFLite ---- */
 
 typedef struct vram_file_name vram_file_name;
 struct vram_file_name {
@@ -4867,7 +4867,8 @@ struct vram_file_node {
 typedef enum vram_operand_role {
   VRAM_OPERAND_INPUT,
   VRAM_OPERAND_OUTPUT,
-  VRAM_OPERAND_BETWEEN
+  VRAM_OPERAND_BETWEEN,
+  VRAM_OPERAND_STATE /* TFLite's is_variable: kept from one run to the next */
 } vram_operand_role;
 
 /* What a file says of a value that is computed or given: its dtype and its shape. */
@@ -4877,23 +4878,23 @@ struct vram_file_operand {
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
-  uint32_t symbol_len[VRAM_MAX_AXES], name_len;
-  vram_dtype dtype; /* VRAM_NONE: not said */
+  uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
+  vram_dtype dtype;                                     /* VRAM_NONE: not said */
   uint8_t ndim, has_shape;
   uint8_t role; /* vram_operand_role */
 };
 
 typedef struct vram_file {
-  uint8_t *mem;
+  uint8_t *mem, *window; /* window: of a source that is not in memory, taken once for all parts */
   uint64_t used, cap;
   vram_file_format format; /* of the first part that was read, an index excepted */
   vram_file_tensor *tensor_first, *tensor_last;
   vram_file_value *value_first, *value_last;
   vram_file_part *part_first, *part_last;
   uint64_t ntensor, nvalue;
-  uint64_t tensor_bytes;               /* sum over tensors, without padding */
-  uint64_t numel;                      /* elements of all tensors */
-  uint64_t alignment;                  /* of data; 1 where the format has none */
+  uint64_t tensor_bytes; /* sum over tensors, without padding; of TFLite a buffer counts once */
+  uint64_t numel;        /* elements of all tensors */
+  uint64_t alignment;    /* of data; 1 where the format has none */
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
   struct vram__names *names;  /* of tensors, for vram_file_find */
@@ -55903,6 +55904,7 @@ typedef struct vram__names {
 VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
                                         vram_error *e);
 VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN void vram__reader_seek(vram__reader *r, uint64_t offset);
 VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what);
 VRAM__FN vram_result vram__reader_copy(vram__reader *r, void *to, uint64_t bytes, const char *what);
 VRAM__COLD VRAM__FN vram_result vram__reader_fail(vram__reader *r, vram_result code,
@@ -56060,6 +56062,58 @@ VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file
 VRAM__FN float vram__onnx_float(uint64_t bits);
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
+
+/* flat.c: tables of a flatbuffer. */
+enum { VRAM__FLAT_FIELDS = 14, VRAM__FLAT_SEEN = 16 };
+
+/* A vtable: where the first fields of a table are. */
+typedef struct vram__flat_fields {
+  uint64_t offset;
+  uint32_t bytes, table_bytes; /* bytes 0: none */
+  uint16_t field[VRAM__FLAT_FIELDS];
+} vram__flat_fields;
+
+typedef struct vram__flat {
+  vram_file *f;
+  vram__reader *r;
+  uint64_t left; /* bytes that may yet be copied or gone over */
+  vram__flat_fields seen[VRAM__FLAT_SEEN];
+} vram__flat;
+
+typedef struct vram__flat_at { /* a table */
+  uint64_t offset;
+  vram__flat_fields fields;
+} vram__flat_at;
+
+typedef struct vram__flat_list { /* a vector: its first element */
+  uint64_t offset, count;
+} vram__flat_list;
+
+VRAM__FN void vram__flat_begin(vram__flat *b, vram_file *f, vram__reader *r);
+VRAM__FN int vram__flat_spend(vram__flat *b, uint64_t offset, uint64_t bytes);
+VRAM__FN int vram__flat_table(vram__flat *b, uint64_t offset, vram__flat_at *t);
+VRAM__FN uint64_t vram__flat_number(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                    uint32_t bytes, uint64_t none);
+VRAM__FN int vram__flat_vector(vram__flat *b, const vram__flat_at *t, uint32_t i, uint32_t bytes,
+                               vram__flat_list *v);
+VRAM__FN int vram__flat_inner(vram__flat *b, const vram__flat_at *t, uint32_t i, vram__flat_at *to);
+VRAM__FN int vram__flat_element(vram__flat *b, const vram__flat_list *v, uint64_t i,
+                                vram__flat_at *to);
+VRAM__FN int32_t vram__flat_int(vram__flat *b, const vram__flat_list *v, uint64_t i);
+VRAM__FN const char *vram__flat_text(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                     uint32_t *len);
+
+/* tflite_ops.c: NULL: a number that is no operator's. */
+typedef struct vram__tflite_op {
+  const char *name;
+  const char *options; /* names of the fields of its options; NULL: none that are read */
+} vram__tflite_op;
+
+VRAM__FN const vram__tflite_op *vram__tflite_op_of(uint32_t code);
+
+/* tflite.c */
+VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
+
 /* hf_family.c: a row for each model_type. */
 #define VRAM__HF_QKV_BIAS UINT32_C(0x1) /* q, k, v always have a bias */
 #define VRAM__HF_O_BIAS UINT32_C(0x2)   /* so has what follows attention */
@@ -56207,8 +56261,8 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
 /* >>read/source    the bytes of a file, from front to back */
 
-/* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
-   itself. */
+/* Sets r up for the source; the window of those that are not in memory themselves comes from the
+   file's. */
 VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
                                         vram_error *e) {
   vram__memory_zero(r, sizeof *r);
@@ -56224,7 +56278,9 @@ VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vra
   if (!s->read)
     return vram__reader_fail(r, VRAM_ERR_VALUE, 0, "a source without data and without read");
   r->window_bytes = VRAM_READ_WINDOW;
-  r->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  if (!f->window)
+    f->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  r->window = f->window;
   r->at = r->end = r->window;
   return r->result;
 }
@@ -56279,6 +56335,20 @@ VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const ch
   r->end = r->window + kept + more;
   r->end_offset += more;
   return VRAM_OK;
+}
+
+/* The next bytes are those from an offset within the file on. */
+VRAM__FN void vram__reader_seek(vram__reader *r, uint64_t offset) {
+  const uint8_t *const begin = r->window ? r->window : (const uint8_t *)r->source->data;
+  const uint64_t first = r->end_offset - (uint64_t)(r->end - begin);
+  if (r->result)
+    return;
+  if (offset >= first && offset <= r->end_offset)
+    r->at = begin + (offset - first);
+  else { /* not in the window */
+    r->end_offset = offset;
+    r->at = r->end = r->window;
+  }
 }
 
 VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what) {
@@ -58626,6 +58696,847 @@ VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r) {
   return VRAM_OK;
 }
 
+/* >>read/flat    tables of a flatbuffer: fields by number, vectors, texts, tables in tables
+   Every offset is held against the size of the file before anything is read there. Tables may be
+   shared, and a file may say so of each of them: what is copied or gone over is counted, and may
+   not be more than the file has bytes. Nothing is recursive here. */
+
+VRAM__FN void vram__flat_begin(vram__flat *b, vram_file *f, vram__reader *r) {
+  vram__memory_zero(b, sizeof *b);
+  b->f = f;
+  b->r = r;
+  b->left = r->source->bytes;
+}
+
+/* 0: an error, that so many bytes do not end within the file. */
+static int vram__flat_has(vram__flat *b, uint64_t offset, uint64_t bytes, const char *what) {
+  const uint64_t end = b->r->source->bytes;
+  if (!b->r->result && (offset > end || bytes > end - offset)) {
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, what);
+    vram__error_number(b->r->error, " ends behind the file: ", bytes);
+    vram__error_number(b->r->error, " bytes from here, the file has ", end);
+  }
+  return !b->r->result;
+}
+
+/* 0: an error, that more is gone over than there is. */
+VRAM__FN int vram__flat_spend(vram__flat *b, uint64_t offset, uint64_t bytes) {
+  if (!b->r->result && bytes > b->left)
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, "tables that lie over each other");
+  b->left -= bytes > b->left ? b->left : bytes;
+  return !b->r->result;
+}
+
+static uint32_t vram__flat_u32(vram__flat *b, uint64_t offset, const char *what) {
+  if (!vram__flat_has(b, offset, 4, what))
+    return 0;
+  vram__reader_seek(b->r, offset);
+  return vram__reader_u32(b->r, what);
+}
+
+/* Where each field of such a table is. */
+static const vram__flat_fields *vram__flat_fields_at(vram__flat *b, uint64_t offset) {
+  vram__flat_fields *const v = b->seen + (offset >> 1) % VRAM__FLAT_SEEN;
+  uint32_t i, n;
+  if (v->offset == offset && v->bytes)
+    return v;
+  if (!vram__flat_has(b, offset, 4, "a vtable"))
+    return NULL;
+  vram__memory_zero(v, sizeof *v);
+  vram__reader_seek(b->r, offset);
+  i = vram__reader_u32(b->r, "a vtable");
+  v->offset = offset;
+  v->table_bytes = i >> 16;
+  i &= 0xffff;
+  if (!b->r->result && (i < 4 || i % 2 || v->table_bytes < 4)) {
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, "a vtable of ");
+    vram__error_number(b->r->error, "", i);
+    vram__error_number(b->r->error, " bytes, of a table of ", v->table_bytes);
+  }
+  if (!vram__flat_has(b, offset, i, "a vtable"))
+    return NULL;
+  n = i / 2 - 2 < VRAM__FLAT_FIELDS ? i / 2 - 2 : (uint32_t)VRAM__FLAT_FIELDS;
+  for (i = 0; i < n && vram__reader_has(b->r, 2, "a vtable"); i++, b->r->at += 2)
+    v->field[i] = vram__bytes_u16(b->r->at);
+  v->bytes = 4 + 2 * n;
+  return b->r->result ? NULL : v;
+}
+
+VRAM__FN int vram__flat_table(vram__flat *b, uint64_t offset, vram__flat_at *t) {
+  const uint32_t back = vram__flat_u32(b, offset, "a table");
+  const vram__flat_fields *v;
+  const int64_t at = (int64_t)offset - (int64_t)(int32_t)back;
+  vram__memory_zero(t, sizeof *t);
+  if (b->r->result)
+    return 0;
+  if (at < 0) {
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, "a table whose vtable is before the file");
+    return 0;
+  }
+  v = vram__flat_fields_at(b, (uint64_t)at);
+  if (!v || !vram__flat_has(b, offset, v->table_bytes, "a table"))
+    return 0;
+  t->offset = offset;
+  t->fields = *v;
+  return 1;
+}
+
+/* Where the field is, which has so many bytes; 0: it is left out, or an error. */
+static uint64_t vram__flat_field(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                 uint32_t bytes) {
+  const uint32_t at = i < VRAM__FLAT_FIELDS ? t->fields.field[i] : 0;
+  if (!at || b->r->result)
+    return 0;
+  if (at < 4 || at + bytes > t->fields.table_bytes) {
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, t->offset, "field ");
+    vram__error_number(b->r->error, "", i);
+    vram__error_number(b->r->error, " is outside of its table: at ", at);
+    vram__error_number(b->r->error, ", the table has ", t->fields.table_bytes);
+    return 0;
+  }
+  return t->offset + at;
+}
+
+VRAM__FN uint64_t vram__flat_number(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                    uint32_t bytes, uint64_t none) {
+  const uint64_t at = vram__flat_field(b, t, i, bytes);
+  uint64_t v = 0;
+  uint32_t k;
+  if (!at)
+    return none;
+  vram__reader_seek(b->r, at);
+  if (!vram__reader_has(b->r, bytes, "a number"))
+    return none;
+  for (k = 0; k < bytes; k++)
+    v |= (uint64_t)b->r->at[k] << 8 * k;
+  return v;
+}
+
+/* Elements of `bytes` each. 0: it is left out, or an error. */
+VRAM__FN int vram__flat_vector(vram__flat *b, const vram__flat_at *t, uint32_t i, uint32_t bytes,
+                               vram__flat_list *v) {
+  const uint64_t at = vram__flat_field(b, t, i, 4);
+  v->offset = v->count = 0;
+  if (!at)
+    return 0;
+  v->offset = at + vram__flat_u32(b, at, "a vector");
+  v->count = vram__flat_u32(b, v->offset, "a vector");
+  v->offset += 4;
+  return vram__flat_has(b, v->offset, v->count * bytes, "a vector");
+}
+
+/* The table that a field refers to; 0: it is left out, or an error. */
+VRAM__FN int vram__flat_inner(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                              vram__flat_at *to) {
+  const uint64_t at = vram__flat_field(b, t, i, 4);
+  vram__memory_zero(to, sizeof *to);
+  return at && vram__flat_table(b, at + vram__flat_u32(b, at, "a table"), to);
+}
+
+/* Element i of a vector of tables. */
+VRAM__FN int vram__flat_element(vram__flat *b, const vram__flat_list *v, uint64_t i,
+                                vram__flat_at *to) {
+  const uint64_t at = v->offset + 4 * i;
+  vram__memory_zero(to, sizeof *to);
+  return vram__flat_table(b, at + vram__flat_u32(b, at, "a table"), to);
+}
+
+/* Element i of a vector of numbers of 4 bytes. */
+VRAM__FN int32_t vram__flat_int(vram__flat *b, const vram__flat_list *v, uint64_t i) {
+  return (int32_t)vram__flat_u32(b, v->offset + 4 * i, "a number");
+}
+
+/* A copy; "" where it is left out or after an error. */
+VRAM__FN const char *vram__flat_text(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                     uint32_t *len) {
+  vram__flat_list v;
+  const char *text;
+  *len = 0;
+  if (!vram__flat_vector(b, t, i, 1, &v) || !vram__flat_spend(b, v.offset, v.count))
+    return "";
+  vram__reader_seek(b->r, v.offset);
+  text = vram__file_text(b->f, b->r, v.count, "a text");
+  *len = text ? (uint32_t)v.count : 0;
+  return text ? text : "";
+}
+
+/* >>read/tflite_ops    a row of each builtin operator of TFLite, in the order of its numbers
+   Names are BuiltinOperator's of TFLite's schema; fields of options, by their numbers from 0 on, as
+   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left out. */
+
+/* clang-format off */
+static const vram__tflite_op vram__tflite_ops[] = {
+    {"ADD", "activation:1 pot_scale_int16:1"},
+    {"AVERAGE_POOL_2D", "padding:1 stride_w:4 stride_h:4 filter_width:4 filter_height:4 activation:1"},
+    {"CONCATENATION", "axis:4 activation:1"},
+    {"CONV_2D", "padding:1 stride_w:4 stride_h:4 activation:1 dilation_w:4 dilation_h:4 quantized_bias_type:1"},
+    {"DEPTHWISE_CONV_2D", "padding:1 stride_w:4 stride_h:4 depth_multiplier:4 activation:1 dilation_w:4 dilation_h:4"},
+    {"DEPTH_TO_SPACE", "block_size:4"},
+    {"DEQUANTIZE", NULL},
+    {"EMBEDDING_LOOKUP", NULL},
+    {"FLOOR", NULL},
+    {"FULLY_CONNECTED", "activation:1 weights_format:1 keep_num_dims:1 asymmetric_quantize_inputs:1 quantized_bias_type:1"},
+    {"HASHTABLE_LOOKUP", NULL},
+    {"L2_NORMALIZATION", NULL},
+    {"L2_POOL_2D", "padding:1 stride_w:4 stride_h:4 filter_width:4 filter_height:4 activation:1"},
+    {"LOCAL_RESPONSE_NORMALIZATION", NULL},
+    {"LOGISTIC", NULL},
+    {"LSH_PROJECTION", NULL},
+    {"LSTM", NULL},
+    {"MAX_POOL_2D", "padding:1 stride_w:4 stride_h:4 filter_width:4 filter_height:4 activation:1"},
+    {"MUL", "activation:1"},
+    {"RELU", NULL},
+    {"RELU_N1_TO_1", NULL},
+    {"RELU6", NULL},
+    {"RESHAPE", "new_shape:v"},
+    {"RESIZE_BILINEAR", NULL},
+    {"RNN", NULL},
+    {"SOFTMAX", NULL},
+    {"SPACE_TO_DEPTH", "block_size:4"},
+    {"SVDF", NULL},
+    {"TANH", NULL},
+    {"CONCAT_EMBEDDINGS", NULL},
+    {"SKIP_GRAM", NULL},
+    {"CALL", NULL},
+    {"CUSTOM", NULL},
+    {"EMBEDDING_LOOKUP_SPARSE", NULL},
+    {"PAD", NULL},
+    {"UNIDIRECTIONAL_SEQUENCE_RNN", NULL},
+    {"GATHER", "axis:4 batch_dims:4"},
+    {"BATCH_TO_SPACE_ND", NULL},
+    {"SPACE_TO_BATCH_ND", NULL},
+    {"TRANSPOSE", NULL},
+    {"MEAN", "keep_dims:1"},
+    {"SUB", "activation:1 pot_scale_int16:1"},
+    {"DIV", "activation:1"},
+    {"SQUEEZE", "squeeze_dims:v"},
+    {"UNIDIRECTIONAL_SEQUENCE_LSTM", NULL},
+    {"STRIDED_SLICE", "begin_mask:4 end_mask:4 ellipsis_mask:4 new_axis_mask:4 shrink_axis_mask:4 offset:1"},
+    {"BIDIRECTIONAL_SEQUENCE_RNN", NULL},
+    {"EXP", NULL},
+    {"TOPK_V2", NULL},
+    {"SPLIT", NULL},
+    {"LOG_SOFTMAX", NULL},
+    {"DELEGATE", NULL},
+    {"BIDIRECTIONAL_SEQUENCE_LSTM", NULL},
+    {"CAST", "in_data_type:1 out_data_type:1"},
+    {"PRELU", NULL},
+    {"MAXIMUM", NULL},
+    {"ARG_MAX", "output_type:1"},
+    {"MINIMUM", NULL},
+    {"LESS", NULL},
+    {"NEG", NULL},
+    {"PADV2", NULL},
+    {"GREATER", NULL},
+    {"GREATER_EQUAL", NULL},
+    {"LESS_EQUAL", NULL},
+    {"SELECT", NULL},
+    {"SLICE", NULL},
+    {"SIN", NULL},
+    {"TRANSPOSE_CONV", "padding:1 stride_w:4 stride_h:4 activation:1 quantized_bias_type:1"},
+    {"SPARSE_TO_DENSE", NULL},
+    {"TILE", NULL},
+    {"EXPAND_DIMS", NULL},
+    {"EQUAL", NULL},
+    {"NOT_EQUAL", NULL},
+    {"LOG", NULL},
+    {"SUM", "keep_dims:1"},
+    {"SQRT", NULL},
+    {"RSQRT", NULL},
+    {"SHAPE", NULL},
+    {"POW", NULL},
+    {"ARG_MIN", "output_type:1"},
+    {"FAKE_QUANT", NULL},
+    {"REDUCE_PROD", "keep_dims:1"},
+    {"REDUCE_MAX", "keep_dims:1"},
+    {"PACK", "values_count:4 axis:4"},
+    {"LOGICAL_OR", NULL},
+    {"ONE_HOT", NULL},
+    {"LOGICAL_AND", NULL},
+    {"LOGICAL_NOT", NULL},
+    {"UNPACK", "num:4 axis:4"},
+    {"REDUCE_MIN", "keep_dims:1"},
+    {"FLOOR_DIV", NULL},
+    {"REDUCE_ANY", "keep_dims:1"},
+    {"SQUARE", NULL},
+    {"ZEROS_LIKE", NULL},
+    {"FILL", NULL},
+    {"FLOOR_MOD", NULL},
+    {"RANGE", NULL},
+    {"RESIZE_NEAREST_NEIGHBOR", NULL},
+    {"LEAKY_RELU", NULL},
+    {"SQUARED_DIFFERENCE", NULL},
+    {"MIRROR_PAD", "mode:1"},
+    {"ABS", NULL},
+    {"SPLIT_V", NULL},
+    {"UNIQUE", NULL},
+    {"CEIL", NULL},
+    {"REVERSE_V2", NULL},
+    {"ADD_N", NULL},
+    {"GATHER_ND", NULL},
+    {"COS", NULL},
+    {"WHERE", NULL},
+    {"RANK", NULL},
+    {"ELU", NULL},
+    {"REVERSE_SEQUENCE", NULL},
+    {"MATRIX_DIAG", NULL},
+    {"QUANTIZE", NULL},
+    {"MATRIX_SET_DIAG", NULL},
+    {"ROUND", NULL},
+    {"HARD_SWISH", NULL},
+    {"IF", NULL},
+    {"WHILE", NULL},
+    {"NON_MAX_SUPPRESSION_V4", NULL},
+    {"NON_MAX_SUPPRESSION_V5", NULL},
+    {"SCATTER_ND", NULL},
+    {"SELECT_V2", NULL},
+    {"DENSIFY", NULL},
+    {"SEGMENT_SUM", NULL},
+    {"BATCH_MATMUL", "adj_x:1 adj_y:1 asymmetric_quantize_inputs:1"},
+    {"PLACEHOLDER_FOR_GREATER_OP_CODES", NULL},
+    {"CUMSUM", NULL},
+    {"CALL_ONCE", NULL},
+    {"BROADCAST_TO", NULL},
+    {"RFFT2D", NULL},
+    {"CONV_3D", NULL},
+    {"IMAG", NULL},
+    {"REAL", NULL},
+    {"COMPLEX_ABS", NULL},
+    {"HASHTABLE", NULL},
+    {"HASHTABLE_FIND", NULL},
+    {"HASHTABLE_IMPORT", NULL},
+    {"HASHTABLE_SIZE", NULL},
+    {"REDUCE_ALL", "keep_dims:1"},
+    {"CONV_3D_TRANSPOSE", NULL},
+    {"VAR_HANDLE", NULL},
+    {"READ_VARIABLE", NULL},
+    {"ASSIGN_VARIABLE", NULL},
+    {"BROADCAST_ARGS", NULL},
+    {"RANDOM_STANDARD_NORMAL", NULL},
+    {"BUCKETIZE", NULL},
+    {"RANDOM_UNIFORM", NULL},
+    {"MULTINOMIAL", NULL},
+    {"GELU", "approximate:1"},
+    {"DYNAMIC_UPDATE_SLICE", NULL},
+    {"RELU_0_TO_1", NULL},
+    {"UNSORTED_SEGMENT_PROD", NULL},
+    {"UNSORTED_SEGMENT_MAX", NULL},
+    {"UNSORTED_SEGMENT_SUM", NULL},
+    {"ATAN2", NULL},
+    {"UNSORTED_SEGMENT_MIN", NULL},
+    {"SIGN", NULL},
+    {"BITCAST", NULL},
+    {"BITWISE_XOR", NULL},
+    {"RIGHT_SHIFT", NULL},
+    {"STABLEHLO_LOGISTIC", NULL},
+    {"STABLEHLO_ADD", NULL},
+    {"STABLEHLO_DIVIDE", NULL},
+    {"STABLEHLO_MULTIPLY", NULL},
+    {"STABLEHLO_MAXIMUM", NULL},
+    {"STABLEHLO_RESHAPE", NULL},
+    {"STABLEHLO_CLAMP", NULL},
+    {"STABLEHLO_CONCATENATE", NULL},
+    {"STABLEHLO_BROADCAST_IN_DIM", NULL},
+    {"STABLEHLO_CONVOLUTION", NULL},
+    {"STABLEHLO_SLICE", NULL},
+    {"STABLEHLO_CUSTOM_CALL", NULL},
+    {"STABLEHLO_REDUCE", NULL},
+    {"STABLEHLO_ABS", NULL},
+    {"STABLEHLO_AND", NULL},
+    {"STABLEHLO_COSINE", NULL},
+    {"STABLEHLO_EXPONENTIAL", NULL},
+    {"STABLEHLO_FLOOR", NULL},
+    {"STABLEHLO_LOG", NULL},
+    {"STABLEHLO_MINIMUM", NULL},
+    {"STABLEHLO_NEGATE", NULL},
+    {"STABLEHLO_OR", NULL},
+    {"STABLEHLO_POWER", NULL},
+    {"STABLEHLO_REMAINDER", NULL},
+    {"STABLEHLO_RSQRT", NULL},
+    {"STABLEHLO_SELECT", NULL},
+    {"STABLEHLO_SUBTRACT", NULL},
+    {"STABLEHLO_TANH", NULL},
+    {"STABLEHLO_SCATTER", NULL},
+    {"STABLEHLO_COMPARE", NULL},
+    {"STABLEHLO_CONVERT", NULL},
+    {"STABLEHLO_DYNAMIC_SLICE", NULL},
+    {"STABLEHLO_DYNAMIC_UPDATE_SLICE", NULL},
+    {"STABLEHLO_PAD", NULL},
+    {"STABLEHLO_IOTA", NULL},
+    {"STABLEHLO_DOT_GENERAL", NULL},
+    {"STABLEHLO_REDUCE_WINDOW", NULL},
+    {"STABLEHLO_SORT", NULL},
+    {"STABLEHLO_WHILE", NULL},
+    {"STABLEHLO_GATHER", NULL},
+    {"STABLEHLO_TRANSPOSE", NULL},
+    {"DILATE", NULL},
+    {"STABLEHLO_RNG_BIT_GENERATOR", NULL},
+    {"REDUCE_WINDOW", NULL},
+    {"STABLEHLO_COMPOSITE", NULL},
+    {"STABLEHLO_SHIFT_LEFT", NULL},
+    {"STABLEHLO_CBRT", NULL},
+};
+/* clang-format on */
+
+VRAM__FN const vram__tflite_op *vram__tflite_op_of(uint32_t code) {
+  return code < sizeof vram__tflite_ops / sizeof *vram__tflite_ops ? vram__tflite_ops + code : NULL;
+}
+
+/* >>read/tflite    TFLite: tensors, quantisation, buffers, operators of the first subgraph
+   Numbers of fields are those of TFLite's schema, version 3. */
+
+enum { VRAM__TFLITE_KEPT = 64 };
+
+typedef struct vram__tflite_tensor { /* of the subgraph, by its number */
+  const char *name;
+  vram_file_operand *said;
+  uint32_t len;
+  uint8_t is_constant, is_listed;
+} vram__tflite_tensor;
+
+typedef struct vram__tflite {
+  vram__flat b;
+  vram__names names;
+  vram__tflite_tensor *tensor;
+  uint8_t *is_counted; /* buffers whose bytes are in the sum */
+  vram__flat_list tensors, buffers, codes;
+} vram__tflite;
+
+static void vram__tflite_fail(vram__tflite *m, vram_result code, uint64_t offset,
+                              const vram__tflite_tensor *t, const char *text) {
+  vram__reader *const r = m->b.r;
+  if (r->result)
+    return;
+  vram__reader_fail(r, code, offset, "tensor '");
+  vram__error_quote(r->error, t->name, t->len < 80 ? t->len : 80);
+  vram__error_text(r->error, "' ");
+  vram__error_text(r->error, text);
+}
+
+static void vram__tflite_value(vram__tflite *m, const char *name, const char *text, uint64_t n) {
+  vram_file_value *const v = vram__file_value(m->b.f, m->b.r);
+  if (!v)
+    return;
+  v->name = name;
+  v->name_len = vram__text_len(name);
+  v->kind = text ? VRAM_VALUE_TEXT : VRAM_VALUE_UINT;
+  v->text = text;
+  v->count = text ? n : 0;
+  v->number.u = text ? 0 : n;
+}
+
+/* ---- names ---- */
+
+/* Names may be empty or there twice; here they are not: NAME#3 is tensor 3. */
+static void vram__tflite_name(vram__tflite *m, const vram__flat_at *at, uint32_t i) {
+  vram__tflite_tensor *const t = m->tensor + i;
+  uint32_t n = 0, cap;
+  char *more;
+  t->name = vram__flat_text(&m->b, at, 3, &t->len);
+  while (!m->b.r->result && (!t->len || vram__names_find(&m->names, t->name, t->len))) {
+    cap = t->len + 12;
+    more = (char *)vram__file_take(m->b.f, m->b.r, cap);
+    if (!more || !vram__flat_spend(&m->b, at->offset, cap))
+      return;
+    n = 0;
+    vram__text_put(more, cap, &n, t->name, t->len);
+    vram__text_puts(more, cap, &n, "#");
+    vram__text_putu(more, cap, &n, i);
+    t->name = more;
+    t->len = n;
+  }
+  if (!m->b.r->result)
+    vram__names_add(m->b.f, m->b.r, &m->names, t->name, t->len, t);
+}
+
+/* ---- tensors ---- */
+
+/* Where a buffer's bytes are: in it, or behind the flatbuffer. */
+static void vram__tflite_buffer(vram__tflite *m, uint32_t i, const vram__tflite_tensor *t,
+                                uint64_t offset, vram__flat_list *data) {
+  const uint64_t end = m->b.r->source->bytes;
+  vram__flat_at at;
+  data->offset = data->count = 0;
+  if (i >= m->buffers.count) {
+    if (i) /* 0 is the empty one, though there be none */
+      vram__tflite_fail(m, VRAM_ERR_VALUE, offset, t, "is in a buffer that is not there");
+    return;
+  }
+  if (!vram__flat_element(&m->b, &m->buffers, i, &at) ||
+      vram__flat_vector(&m->b, &at, 0, 1, data) || m->b.r->result)
+    return;
+  data->offset = vram__flat_number(&m->b, &at, 1, 8, 0);
+  data->count = vram__flat_number(&m->b, &at, 2, 8, 0);
+  if (data->offset < 2) /* 1 stands for what a writer has not yet placed */
+    data->count = 0;
+  else if (data->offset > end || data->count > end - data->offset)
+    vram__tflite_fail(m, VRAM_ERR_VALUE, at.offset, t, "has bytes that end behind the file");
+}
+
+/* shape 0, shape_signature 7, whose -1 is an open size. */
+static void vram__tflite_shape(vram__tflite *m, const vram__flat_at *at,
+                               const vram__tflite_tensor *t, vram_file_operand *o) {
+  vram__flat_list shape, open;
+  uint32_t i;
+  o->has_shape = 1;
+  vram__flat_vector(&m->b, at, 0, 4, &shape);
+  vram__flat_vector(&m->b, at, 7, 4, &open);
+  if (shape.count > VRAM_MAX_AXES) {
+    vram__tflite_fail(m, VRAM_ERR_UNSUPPORTED, at->offset, t, "has more than 8 axes");
+    return;
+  }
+  o->ndim = (uint8_t)shape.count;
+  for (i = 0; i < o->ndim && !m->b.r->result; i++) {
+    o->size[i] = vram__flat_int(&m->b, &shape, i);
+    if (o->size[i] < -1) {
+      vram__tflite_fail(m, VRAM_ERR_VALUE, at->offset, t, "has a negative size");
+      return;
+    }
+    if (open.count == shape.count && vram__flat_int(&m->b, &open, i) == -1)
+      o->size[i] = -1;
+  }
+}
+
+static void vram__tflite_ints(vram__tflite *m, const vram__flat_list *data, vram_file_tensor *t) {
+  const uint32_t each = t->dtype == VRAM_I64 ? 8 : t->dtype == VRAM_I32 ? 4 : 1;
+  vram__reader *const r = m->b.r;
+  int64_t *v;
+  uint64_t i;
+  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32 && t->dtype != VRAM_BOOL) ||
+      t->numel > VRAM__TFLITE_KEPT || data->count != t->numel * each || r->result)
+    return;
+  v = (int64_t *)vram__file_take(m->b.f, r, 8 * t->numel);
+  if (!v)
+    return;
+  vram__reader_seek(r, data->offset);
+  for (i = 0; i < t->numel && vram__reader_has(r, each, "values"); i++, r->at += each)
+    v[i] = each == 8   ? (int64_t)vram__bytes_u64(r->at)
+           : each == 4 ? (int64_t)(int32_t)vram__bytes_u32(r->at)
+                       : *r->at;
+  t->ints = v;
+}
+
+/* A constant: its buffer has bytes. */
+static void vram__tflite_constant(vram__tflite *m, const vram__flat_at *at,
+                                  const vram__tflite_tensor *t, const vram__flat_list *data,
+                                  uint32_t buffer) {
+  vram_file *const f = m->b.f;
+  vram_file_tensor *const to = vram__file_tensor(f, m->b.r);
+  vram__flat_at sparsity;
+  uint32_t i;
+  if (!to)
+    return;
+  to->name = t->name;
+  to->name_len = t->len;
+  to->offset = data->offset;
+  to->dtype = t->said->dtype;
+  to->ndim = t->said->ndim;
+  to->scales = t->said->scales;
+  to->numel = 1;
+  for (i = 0; i < to->ndim; i++) {
+    to->size[i] = t->said->size[i] < 0 ? 0 : t->said->size[i];
+    to->numel = vram__product_or_overflow(to->numel, (uint64_t)to->size[i]);
+  }
+  if (to->numel > INT64_MAX || (to->dtype && vram_dtype_bytes(to->dtype, to->numel, &to->bytes))) {
+    vram__tflite_fail(m, VRAM_ERR_OVERFLOW, at->offset, t, "has too many elements");
+    return;
+  }
+  if (to->dtype && !vram__flat_inner(&m->b, at, 6, &sparsity) && to->bytes != data->count) {
+    vram__tflite_fail(m, VRAM_ERR_VALUE, at->offset, t, "has ");
+    vram__error_number(m->b.r->error, "", data->count);
+    vram__error_number(m->b.r->error, " bytes, expected of its shape and type ", to->bytes);
+    return;
+  }
+  to->bytes = data->count;
+  f->numel = vram__sum_or_overflow(f->numel, to->numel);
+  if (!m->is_counted[buffer])
+    f->tensor_bytes += to->bytes; /* all of which are in the file, once */
+  m->is_counted[buffer] = 1;
+  vram__tflite_ints(m, data, to);
+}
+
+/* Tensor: shape 0, type 1, buffer 2, name 3, quantization 4 (scale 2), is_variable 5. */
+static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
+  vram__tflite_tensor *const t = m->tensor + i;
+  vram__flat_at at, quantized;
+  vram__flat_list data, scales;
+  uint32_t buffer;
+  if (!vram__flat_element(&m->b, &m->tensors, i, &at))
+    return;
+  vram__tflite_name(m, &at, i);
+  t->said = (vram_file_operand *)vram__file_take(m->b.f, m->b.r, sizeof *t->said);
+  if (!t->said)
+    return;
+  vram__memory_zero(t->said, sizeof *t->said);
+  t->said->name = t->name;
+  t->said->name_len = t->len;
+  t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
+  t->said->role =
+      vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
+  vram__tflite_shape(m, &at, t, t->said);
+  if (vram__flat_inner(&m->b, &at, 4, &quantized) &&
+      vram__flat_vector(&m->b, &quantized, 2, 4, &scales))
+    t->said->scales = (uint32_t)scales.count;
+  buffer = (uint32_t)vram__flat_number(&m->b, &at, 2, 4, 0);
+  vram__tflite_buffer(m, buffer, t, at.offset, &data);
+  t->is_constant = data.count != 0;
+  if (t->is_constant && !m->b.r->result)
+    vram__tflite_constant(m, &at, t, &data, buffer);
+}
+
+static void vram__tflite_list(vram_file *f, vram_file_operand *o) {
+  if (f->operand_last)
+    f->operand_last->next = o;
+  else
+    f->operand_first = o;
+  f->operand_last = o;
+  f->noperand++;
+}
+
+/* Inputs or outputs of the subgraph, in their order. */
+static void vram__tflite_ends(vram__tflite *m, const vram__flat_at *graph, uint32_t field,
+                              vram_operand_role role) {
+  vram__reader *const r = m->b.r;
+  vram_file_operand *o;
+  vram__flat_list v;
+  uint64_t i;
+  vram__flat_vector(&m->b, graph, field, 4, &v);
+  vram__flat_spend(&m->b, v.offset, 4 * v.count);
+  for (i = 0; i < v.count && !r->result; i++) {
+    const uint32_t at = (uint32_t)vram__flat_int(&m->b, &v, i);
+    vram__tflite_tensor *t;
+    if (r->result || at >= m->tensors.count) {
+      vram__reader_fail(r, VRAM_ERR_VALUE, v.offset + 4 * i,
+                        "an input or output of the graph that is no tensor of it");
+      return;
+    }
+    t = m->tensor + at;
+    if (role == VRAM_OPERAND_INPUT && (t->is_listed || t->is_constant))
+      continue;
+    o = t->said;
+    if (t->is_listed) { /* an input, too, or an output twice */
+      o = (vram_file_operand *)vram__file_take(m->b.f, r, sizeof *o);
+      if (!o)
+        return;
+      *o = *t->said;
+      o->next = NULL;
+    }
+    o->role = (uint8_t)role;
+    t->is_listed = 1;
+    vram__tflite_list(m->b.f, o);
+  }
+}
+
+/* ---- operators ---- */
+
+/* Inputs 1 or outputs 2 of an operator; -1 is one that is left out. */
+static vram_file_name *vram__tflite_names(vram__tflite *m, const vram__flat_at *at,
+                                          uint32_t field) {
+  vram_file_name *first = NULL, **last = &first;
+  vram__flat_list v;
+  uint64_t i;
+  vram__flat_vector(&m->b, at, field, 4, &v);
+  vram__flat_spend(&m->b, v.offset, 4 * v.count);
+  for (i = 0; i < v.count && !m->b.r->result; i++) {
+    const int32_t k = vram__flat_int(&m->b, &v, i);
+    vram_file_name *const n = (vram_file_name *)vram__file_take(m->b.f, m->b.r, sizeof *n);
+    if (!n)
+      break;
+    vram__memory_zero(n, sizeof *n);
+    n->name = "";
+    if (k < -1 || (k >= 0 && (uint64_t)k >= m->tensors.count)) {
+      vram__reader_fail(m->b.r, VRAM_ERR_VALUE, v.offset + 4 * i, "no tensor of the graph: ");
+      vram__error_integer(m->b.r->error, "", k);
+    } else if (k >= 0) {
+      n->name = m->tensor[k].name;
+      n->len = m->tensor[k].len;
+    }
+    *last = n;
+    last = &n->next;
+  }
+  return first;
+}
+
+/* A list of at most 64 numbers. */
+static void vram__tflite_option_list(vram__tflite *m, const vram__flat_at *options, uint32_t i,
+                                     vram_file_attribute *a) {
+  vram__flat_list v;
+  int64_t *to;
+  if (!vram__flat_vector(&m->b, options, i, 4, &v))
+    return;
+  a->kind = VRAM_ATTRIBUTE_INTS;
+  a->count = v.count;
+  if (v.count > VRAM__TFLITE_KEPT)
+    return;
+  to = (int64_t *)vram__file_take(m->b.f, m->b.r, 8 * v.count);
+  for (i = 0; to && i < v.count; i++)
+    to[i] = vram__flat_int(&m->b, &v, i);
+  a->ints = to;
+}
+
+/* The fields of an operator's options that the table names. What is left out has no attribute. */
+static void vram__tflite_options(vram__tflite *m, const vram__flat_at *at, const char *names,
+                                 vram_file_node *n) {
+  vram_file_attribute **last = &n->attribute, *a;
+  vram__flat_at options;
+  uint32_t i;
+  if (!vram__flat_inner(&m->b, at, 4, &options))
+    return;
+  for (i = 0; *names && !m->b.r->result; i++) {
+    uint32_t len = 0, bytes;
+    while (names[len] != ':')
+      len++;
+    bytes = names[len + 1] == 'v' ? 0 : (uint32_t)(names[len + 1] - '0');
+    if (options.fields.field[i]) {
+      a = (vram_file_attribute *)vram__file_take(m->b.f, m->b.r, sizeof *a);
+      if (!a)
+        return;
+      vram__memory_zero(a, sizeof *a);
+      a->name = names;
+      a->name_len = len;
+      a->kind = VRAM_ATTRIBUTE_INT;
+      if (bytes)
+        a->i = (int32_t)(uint32_t)vram__flat_number(&m->b, &options, i, bytes, 0);
+      else
+        vram__tflite_option_list(m, &options, i, a);
+      *last = a;
+      last = &a->next;
+    }
+    names += len + 2;
+    names += *names == ' ';
+  }
+}
+
+/* OperatorCode: deprecated_builtin_code 0, custom_code 1, builtin_code 3; of the two the larger. */
+static void vram__tflite_code(vram__tflite *m, uint32_t i, vram_file_node *n,
+                              const char **options) {
+  const vram__tflite_op *op;
+  vram__flat_at at;
+  uint32_t old, code;
+  if (i >= m->codes.count) {
+    vram__reader_fail(m->b.r, VRAM_ERR_VALUE, n->offset, "an operator of a code that is not there");
+    return;
+  }
+  if (!vram__flat_element(&m->b, &m->codes, i, &at))
+    return;
+  old = (uint32_t)vram__flat_number(&m->b, &at, 0, 1, 0);
+  code = (uint32_t)vram__flat_number(&m->b, &at, 3, 4, 0);
+  code = old > code ? old : code;
+  op = vram__tflite_op_of(code);
+  if (!op) {
+    vram__reader_fail(m->b.r, VRAM_ERR_UNSUPPORTED, n->offset, "an operator of the unknown code ");
+    vram__error_number(m->b.r->error, "", code);
+    return;
+  }
+  n->op = op->name;
+  *options = op->options;
+  n->domain = "tflite";
+  if (vram__text_is("CUSTOM", 6, op->name)) {
+    n->op = vram__flat_text(&m->b, &at, 1, &n->op_len);
+    n->domain = "custom";
+  }
+  if (!n->op_len)
+    n->op_len = vram__text_len(n->op);
+  n->domain_len = 6;
+}
+
+/* Operator: opcode_index 0, inputs 1, outputs 2, builtin_options 4. */
+static void vram__tflite_operator(vram__tflite *m, const vram__flat_list *v, uint64_t i) {
+  vram_file *const f = m->b.f;
+  vram_file_node *const n = (vram_file_node *)vram__file_take(f, m->b.r, sizeof *n);
+  const char *options = NULL;
+  vram__flat_at at;
+  if (!n || !vram__flat_element(&m->b, v, i, &at))
+    return;
+  vram__memory_zero(n, sizeof *n);
+  n->op = n->domain = n->name = "";
+  n->offset = at.offset;
+  vram__tflite_code(m, (uint32_t)vram__flat_number(&m->b, &at, 0, 4, 0), n, &options);
+  n->input = vram__tflite_names(m, &at, 1);
+  n->output = vram__tflite_names(m, &at, 2);
+  if (n->output) {
+    n->name = n->output->name;
+    n->name_len = n->output->len;
+  }
+  if (options)
+    vram__tflite_options(m, &at, options, n);
+  if (f->node_last)
+    f->node_last->next = n;
+  else
+    f->node_first = n;
+  f->node_last = n;
+  f->nnode++;
+}
+
+/* ---- the model ---- */
+
+/* SubGraph: tensors 0, inputs 1, outputs 2, operators 3. */
+static void vram__tflite_graph(vram__tflite *m, const vram__flat_at *graph) {
+  vram_file *const f = m->b.f;
+  vram__reader *const r = m->b.r;
+  vram__flat_list v;
+  uint64_t i;
+  vram__flat_vector(&m->b, graph, 0, 4, &m->tensors);
+  m->tensor = (vram__tflite_tensor *)vram__file_take(f, r, m->tensors.count * sizeof *m->tensor);
+  m->is_counted = (uint8_t *)vram__file_take(f, r, m->buffers.count);
+  if (!m->tensor || !m->is_counted)
+    return;
+  vram__memory_zero(m->tensor, m->tensors.count * sizeof *m->tensor);
+  vram__memory_zero(m->is_counted, m->buffers.count);
+  for (i = 0; i < m->tensors.count && !r->result; i++)
+    vram__tflite_tensor_read(m, (uint32_t)i);
+  vram__tflite_ends(m, graph, 1, VRAM_OPERAND_INPUT);
+  vram__tflite_ends(m, graph, 2, VRAM_OPERAND_OUTPUT);
+  for (i = 0; i < m->tensors.count && !r->result; i++)
+    if (!m->tensor[i].is_listed && !m->tensor[i].is_constant)
+      vram__tflite_list(f, m->tensor[i].said);
+  vram__flat_vector(&m->b, graph, 3, 4, &v);
+  for (i = 0; i < v.count && !r->result; i++)
+    vram__tflite_operator(m, &v, i);
+}
+
+/* Model: version 0, operator_codes 1, subgraphs 2, description 3, buffers 4. */
+VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r) {
+  vram__flat_list graphs;
+  vram__flat_at model, graph;
+  vram_file_part *part;
+  vram__tflite m;
+  const char *text;
+  uint32_t root, len;
+  vram__memory_zero(&m, sizeof m);
+  if (f->part_first)
+    return vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, 0, "a second TFLite model");
+  part = vram__file_part(f, r, NULL, 0);
+  if (!part)
+    return r->result;
+  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
+  vram__flat_begin(&m.b, f, r);
+  root = vram__reader_u32(r, "the offset of the model");
+  if (r->result || !vram__flat_table(&m.b, root, &model))
+    return r->result;
+  f->version = (uint32_t)vram__flat_number(&m.b, &model, 0, 4, 0);
+  if (!r->result && f->version != 3) {
+    vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, root, "a schema of version ");
+    vram__error_number(r->error, "", f->version);
+    vram__error_text(r->error, ", expected 3");
+  }
+  vram__flat_vector(&m.b, &model, 1, 4, &m.codes);
+  vram__flat_vector(&m.b, &model, 4, 4, &m.buffers);
+  text = vram__flat_text(&m.b, &model, 3, &len);
+  vram__tflite_value(&m, "description", text, len);
+  if (!vram__flat_vector(&m.b, &model, 2, 4, &graphs) || !graphs.count)
+    return vram__reader_fail(r, VRAM_ERR_SYNTAX, root, "a model without a graph");
+  vram__tflite_value(&m, "subgraphs", NULL, graphs.count);
+  if (vram__flat_element(&m.b, &graphs, 0, &graph)) {
+    text = vram__flat_text(&m.b, &graph, 4, &len);
+    vram__tflite_value(&m, "graph.name", text, len);
+    vram__tflite_graph(&m, &graph);
+  }
+  part->header_bytes -= r->result ? 0 : f->tensor_bytes;
+  part->is_read = 1;
+  return r->result;
+}
+
 /* >>read/hf_family    families of models of transformers: what their config.json leaves out, and of
    which parts a layer consists (transformers 5.23: models/TYPE/configuration_TYPE.py and
    modeling_TYPE.py). One row of numbers: vocab, hidden, intermediate, layers, heads, kv_heads,
@@ -60887,6 +61798,8 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
     return vram__config_read(f, &r);
   case VRAM_FILE_ONNX:
     return vram__onnx_read(f, &r);
+  case VRAM_FILE_TFLITE:
+    return vram__tflite_read(f, &r);
   default:
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
                              "no GGUF, safetensors, config.json, ONNX or TFLite file");
@@ -64239,8 +65152,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->flags = vram__build_flags(m, row->flags);
   b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
-  b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
+  b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;

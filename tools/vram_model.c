@@ -174,8 +174,7 @@ static int path_read(model_file *m, char *path, vram_result *r) {
   return status;
 }
 
-/* An index names files of its folder, and none elsewhere. */
-static int is_plain_name(const char *name, size_t n) {
+int model_is_plain_name(const char *name, size_t n) {
   size_t i;
   for (i = 0; i < n; i++)
     if (name[i] == '/' || name[i] == '\\' || !name[i])
@@ -189,7 +188,7 @@ static int shards_read(model_file *m, vram_result *r) {
   for (p = m->f.part_first; p && !status && !*r; p = p->next) {
     if (!p->name || p->is_read)
       continue;
-    if (!is_plain_name(p->name, p->name_len)) {
+    if (!model_is_plain_name(p->name, p->name_len)) {
       cmd_say("%s: a shard in another folder:%s", m->path, cmd_found(p->name, p->name_len));
       return USAGE;
     }
@@ -244,10 +243,11 @@ static int parts_read(model_file *m, vram_result *r) {
   return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
 }
 
-/* All parts of m->path, which may be NULL: no memory. */
+/* All parts of m->path, which may be NULL: no memory. Where the first memory does not suffice,
+   everything is read again: it does for a thousand shards, and what is not used costs nothing. */
 static int path_open(model_file *m) {
   vram_result r = VRAM_ERR_MEMORY;
-  size_t cap = (size_t)1 << 20;
+  size_t cap = (size_t)1 << 24;
   int status = FITS;
   if (!m->path)
     return cmd_no_memory();

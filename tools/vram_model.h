@@ -64,7 +64,10 @@ vram_file_format model_sniff(const char *path);
 /* The file with all its parts. Not FITS: message printed; model_file_close() in any case. */
 int model_file_open(model_file *m, const char *path);
 void model_file_close(model_file *m);
-/* The same of a config.json of transformers, or of that in a folder; CMD_ABSENT: there is none. */
+/* An index names files of its folder, and none elsewhere. */
+int model_is_plain_name(const char *name, size_t n);
+/* The same as model_file_open of a config.json of transformers, or of that in a folder; CMD_ABSENT:
+ * there is none. */
 int model_config_open(model_file *m, const char *path);
 
 /* Files of this format are graphs: commands take them as they take a text. */

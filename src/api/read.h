@@ -48,12 +48,12 @@ struct vram_file_tensor {
   uint64_t bytes;         /* without padding */
   uint64_t numel;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t name_len;
-  uint32_t part; /* 0, 1, ... in the order in which parts were read */
+  uint32_t name_len, scales; /* scales: of TFLite's quantisation, 0: none, 1: per tensor */
+  uint32_t part;             /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
-  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers and
-                          bools, at most 64: a shape, axes); NULL elsewhere */
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX and TFLite:
+                          integers and bools, at most 64: a shape, axes); NULL elsewhere */
   const double *reals; /* the same of ONNX's f32, at most 64: scales, bounds */
 };
 
@@ -99,7 +99,7 @@ typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
   const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX all but raw data */
+  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX and TFLite all but data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
@@ -107,7 +107,7 @@ struct vram_file_part {
   uint8_t is_read; /* not only named by an index */
 };
 
-/* ---- graphs: of ONNX ---- */
+/* ---- graphs: of ONNX and TFLite ---- */
 
 typedef struct vram_file_name vram_file_name;
 struct vram_file_name {
@@ -152,7 +152,8 @@ struct vram_file_node {
 typedef enum vram_operand_role {
   VRAM_OPERAND_INPUT,
   VRAM_OPERAND_OUTPUT,
-  VRAM_OPERAND_BETWEEN
+  VRAM_OPERAND_BETWEEN,
+  VRAM_OPERAND_STATE /* TFLite's is_variable: kept from one run to the next */
 } vram_operand_role;
 
 /* What a file says of a value that is computed or given: its dtype and its shape. */
@@ -162,23 +163,23 @@ struct vram_file_operand {
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
-  uint32_t symbol_len[VRAM_MAX_AXES], name_len;
-  vram_dtype dtype; /* VRAM_NONE: not said */
+  uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
+  vram_dtype dtype;                                     /* VRAM_NONE: not said */
   uint8_t ndim, has_shape;
   uint8_t role; /* vram_operand_role */
 };
 
 typedef struct vram_file {
-  uint8_t *mem;
+  uint8_t *mem, *window; /* window: of a source that is not in memory, taken once for all parts */
   uint64_t used, cap;
   vram_file_format format; /* of the first part that was read, an index excepted */
   vram_file_tensor *tensor_first, *tensor_last;
   vram_file_value *value_first, *value_last;
   vram_file_part *part_first, *part_last;
   uint64_t ntensor, nvalue;
-  uint64_t tensor_bytes;               /* sum over tensors, without padding */
-  uint64_t numel;                      /* elements of all tensors */
-  uint64_t alignment;                  /* of data; 1 where the format has none */
+  uint64_t tensor_bytes; /* sum over tensors, without padding; of TFLite a buffer counts once */
+  uint64_t numel;        /* elements of all tensors */
+  uint64_t alignment;    /* of data; 1 where the format has none */
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
   struct vram__names *names;  /* of tensors, for vram_file_find */
