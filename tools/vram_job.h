@@ -46,8 +46,8 @@
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
   "  --generate prompt=S,new=N[,cache=static][,padded=1]\n"                                        \
-  "                        a generation: the prompt, then one token a step, of a text\n"           \
-  "                        with caches or a config.json of transformers\n"                         \
+  "                        a generation: the prompt, then one token a step\n"                      \
+  "                        (a text with caches, or a config.json of transformers)\n"               \
   "sizes\n"                                                                                        \
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
