@@ -296,9 +296,9 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err);
 
-/* A text may have two parts with a `decode` line between: vram_graph_parse reads the first, the
-   step of a generation that reads the prompt; the second is a text of its own, the step of each
-   further token. Returns where it begins, 0: there is none. text: `len` bytes, NULL only where len
-   is 0. */
+/* A text may have parts with a `decode` line between: vram_graph_parse reads the first, the step of
+   a generation that reads the prompt; the next is a text of its own, the step of each further
+   token, and one behind `decode P=N` that of tokens with N or more before them. Returns where the
+   next part begins, 0: there is none. text: `len` bytes, NULL only where len is 0. */
 VRAM_API uint64_t vram_text_decode(const char *text, uint64_t len);
 #endif
