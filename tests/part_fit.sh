@@ -112,6 +112,8 @@ refused() { # refused TEXT ARGUMENTS...
   fi
 }
 refused "no budget" $gguf
+./vram estimate $gguf --engine vllm --gpu rtx3060 --max-model-len 4096 >$work/out 2>$work/err
+if [ $? = 2 ] && grep -q "a GGUF file, of which vLLM 0.33 has no loader" $work/err; then ok; else bad "a GGUF file with --engine"; fi
 refused "what is solved for is given: '--ctx'" $gguf --budget 8GiB --ctx 4096
 refused "what is solved for is given: '--ngl'" $gguf --budget 8GiB --ngl 4 --solve ngl
 refused "--device cpu leaves no device" $gguf --budget 8GiB --device cpu
