@@ -47,8 +47,9 @@ typedef struct file_job { /* vram estimate or fit of such a file */
   vram_llama_options o;
   double share[VRAM_LLAMA_MAX_DEVICES];
   vram_llama_override override_tensor[MAX_OVERRIDES];
-  uint64_t budget; /* of each device */
-  int has_budget, json, csv, table;
+  uint64_t budget;          /* of each device */
+  int has_budget, is_whole; /* the latter: a whole device, with what is beside the buffers */
+  int json, csv, table;
   int solve; /* of fit: the place of --solve's word among ctx slots ngl n-cpu-moe */
 } file_job;
 
@@ -112,8 +113,8 @@ int model_serve(const char *path, int argc, char **argv);
 /* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
    nothing was asked that needs the answer. */
 int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vram_error *why);
-/* Does it fit the budget on each device? */
-int model_fits(const file_job *j, const vram_llama_report *r);
+/* Does it fit the budget on each device, for sure or at least perhaps? */
+int model_fits(const file_job *j, const vram_llama_report *r, int surely);
 void model_llama_print(const file_job *j, const vram_llama_report *r);
 /* Keys of a JSON object, with a comma before each. */
 void model_llama_json(const file_job *j, const vram_llama_report *r);

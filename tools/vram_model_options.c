@@ -251,6 +251,7 @@ static int file_check(file_job *j) {
                    NULL);
   if (j->o.ntensor_split > (j->o.devices ? j->o.devices : 1))
     return cmd_bad("more shares in --tensor-split than devices", NULL, "--devices");
+  j->is_whole = j->gpu && !j->has_budget;
   if (j->gpu)
     j->has_budget = 1;
   return FITS;
