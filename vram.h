@@ -62431,6 +62431,8 @@ static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type,
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && l->options->flash_attention == VRAM_LLAMA_OFF)
+    return VRAM_OK; /* there is none, and nothing asks for it */
   for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
     const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
     if (l->layer[i].n_head_kv && head % d->block_elements) {
@@ -64317,6 +64319,8 @@ static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
   i = vram__build_map(b, i, h->mask);
+  if (vram__build_weight(b, "attn_sinks.weight"))
+    vram__build_with(b, i, vram__build_weight(b, "attn_sinks.weight"));
   q = i;
   i = vram__build_node(b, h->head_v, b->tokens, h->n_head, h->v);
   vram__build_source(b, i, q);

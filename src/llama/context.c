@@ -25,6 +25,8 @@ static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type,
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && l->options->flash_attention == VRAM_LLAMA_OFF)
+    return VRAM_OK; /* there is none, and nothing asks for it */
   for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
     const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
     if (l->layer[i].n_head_kv && head % d->block_elements) {

@@ -149,6 +149,8 @@ static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
   i = vram__build_map(b, i, h->mask);
+  if (vram__build_weight(b, "attn_sinks.weight"))
+    vram__build_with(b, i, vram__build_weight(b, "attn_sinks.weight"));
   q = i;
   i = vram__build_node(b, h->head_v, b->tokens, h->n_head, h->v);
   vram__build_source(b, i, q);
