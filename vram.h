@@ -61950,6 +61950,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
+VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* pattern.c */
@@ -62440,32 +62441,11 @@ static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type,
   return VRAM_OK;
 }
 
-/* Measured, not derived (jamba, nemotron_h, lfm2: 6 records): models that are in part recurrent
-   give up on flash attention by themselves where attention reads a cache on the host while its
-   results are wanted on a device. */
-static int vram__llama_is_torn(const vram__llama *l) {
-  uint32_t i, any = 0;
-  if (l->row->memory != VRAM__LLAMA_HYBRID || (l->row->flags & VRAM__LLAMA_ALL_KV))
-    return 0;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
-    if (l->layer[i].device < 0)
-      continue;
-    any = 1;
-    if (i && l->layer[i - 1].device < 0 && !l->layer[i - 1].is_recurrent &&
-        l->layer[i - 1].n_head_kv)
-      return 1;
-  }
-  return any && !l->offloads_kv;
-}
-
 static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
   const vram_llama_options *const o = l->options;
-  const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
   l->flash_attention =
       o->flash_attention != VRAM_LLAMA_OFF && !(l->row->flags & VRAM__LLAMA_NO_FLASH);
-  l->transposes_v = !l->flash_attention; /* the caches are made before what follows is known */
-  if (is_auto && vram__llama_is_torn(l))
-    l->flash_attention = 0;
+  l->transposes_v = !l->flash_attention; /* the caches are made before vram__llama_resolve */
   if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
     return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
   if (l->head_k_mla && l->k_type != l->v_type)
@@ -63104,6 +63084,20 @@ VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 
+/* ggml-cuda.cu, supports_op: scans and convolutions of which it has no kernel. The state of a scan
+   is 16 (mamba) or 96, 128 or 256 wide (mamba2), its heads come in 128s or are of 16s. */
+static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *t) {
+  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
+  if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
+    return rows % 128 == 0;
+  if (!vram__llama_holds(t, ".ssm_a"))
+    return 1;
+  if (columns == 1) /* mamba2 */
+    return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
+  return columns == 16 && rows % 128 == 0;
+}
+
 /* A weight of a product, not a norm, a bias or a table that rows are taken from. */
 static int vram__llama_is_matrix(const vram_file_tensor *t) {
   return t->ndim >= 2 && !vram__llama_is_input(t) && !vram__llama_holds(t, ".bias");
@@ -63120,10 +63114,21 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   return t->size[t->ndim - 2] % 8 == 0;
 }
 
+/* Has a device a kernel for what this weight is used in? */
+VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t) {
+  if (vram__llama_is_input(t))
+    return t->dtype != VRAM_IQ4_NL || !(t->size[t->ndim - 1] % 256);
+  return (!vram__llama_is_matrix(t) || vram__llama_is_multiplied(t->dtype)) &&
+         vram__llama_is_scanned(l, t);
+}
+
 static const char *vram__llama_host(const vram__llama *l, const vram_file_tensor *t,
                                     int is_matrix) {
   if (l->ndevice)
-    return is_matrix && !vram__llama_is_multiplied(t->dtype) ? "CPU" : "CUDA_Host";
+    return (is_matrix ? vram__llama_is_multiplied(t->dtype) : vram__llama_is_run(l, t)) &&
+                   vram__llama_is_scanned(l, t)
+               ? "CUDA_Host"
+               : "CPU";
   return is_matrix && l->options->repack != VRAM_LLAMA_OFF && vram__llama_is_repacked(t)
              ? "CPU_REPACK"
              : "CPU";
@@ -63208,7 +63213,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
     *device = l->layer[0].device;
   if (vram__llama_overridden(l, t, device, e))
     return VRAM_ERR_SYNTAX;
-  if (vram__llama_is_matrix(t) && !vram__llama_is_multiplied(t->dtype))
+  if (!vram__llama_is_input(t) && !vram__llama_is_run(l, t))
     *device = -1;
   return VRAM_OK;
 }
@@ -63263,6 +63268,8 @@ enum {
   VRAM__NODE_IS_PLACED = 16u,
   VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
+  VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
+  VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
                                   has all from `view` on */
 };
@@ -63279,6 +63286,7 @@ typedef struct vram__graph_node {
   uint16_t flags;
   uint8_t nsource, nvisited; /* the latter: of the sources */
   int8_t buffer;             /* -1: that of its neighbours */
+  int8_t home;
 } vram__graph_node;
 
 /* Free memory of one buffer, sorted by offset; the last block has no end. */
@@ -63307,6 +63315,7 @@ VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t byte
 VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
+VRAM__FN void vram__graph_spread(vram__graph *g);
 VRAM__FN void vram__graph_split(vram__graph *g);
 
 /* ---- the worst graph of an architecture ----
@@ -63314,7 +63323,10 @@ VRAM__FN void vram__graph_split(vram__graph *g);
    node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
    expands, it is done here. */
 
-enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+enum {
+  VRAM__BUILD_EXPERTS = 64, /* used for a token, at most */
+  VRAM__BUILD_REDUCED = 15  /* MOE_WEIGHTED_REDUCTION_MAX_EXPERTS of ggml-cuda */
+};
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
@@ -63337,6 +63349,8 @@ enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
 #define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
 #define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
 #define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_ROPE_OF_FOUR UINT32_C(2097152)   /* each fourth layer has no positions */
+#define VRAM__BUILD_FOUR_POSITIONS UINT32_C(4194304) /* of each token */
 #define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
 /* clang-format on */
 
@@ -63355,7 +63369,6 @@ typedef struct vram__build {
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
   int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
   uint8_t pins_attention;               /* to the host */
-  uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
 /* graph_node.c */
@@ -63397,10 +63410,11 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_known.c */
-VRAM__FN int vram__build_knows(const vram__llama *m);
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
+VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
                                   vram_llama_report *r);
 
@@ -63591,14 +63605,14 @@ typedef struct vram__split {
 
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
-static void vram__graph_spread(vram__graph *g) {
+VRAM__FN void vram__graph_spread(vram__graph *g) {
   int8_t host = (int8_t)(g->nbuffer - 1), at;
   for (int pass = 0; pass < 4; pass++) {
     at = -1;
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0)
+      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -63967,7 +63981,7 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
   if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
-      vram__llama_is_multiplied(t->dtype))
+      vram__llama_is_run(b->m, t))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
@@ -64025,7 +64039,8 @@ static int32_t vram__build_factors(vram__build *b) {
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
   int32_t i;
   if (b->positions < 0)
-    b->positions = vram__build_input(b, b->tokens * 4);
+    b->positions =
+        vram__build_input(b, b->tokens * (b->flags & VRAM__BUILD_FOUR_POSITIONS ? 16 : 4));
   i = vram__build_map(b, a, b->positions);
   vram__build_source(b, i, vram__build_factors(b));
   return i;
@@ -64041,7 +64056,7 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  if (b->flags & VRAM__BUILD_NO_ROPE)
+  if ((b->flags & VRAM__BUILD_NO_ROPE) || ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == 3))
     return 0;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
@@ -64073,6 +64088,13 @@ static int32_t vram__build_rotation(vram__build *b, vram_dtype type, uint64_t he
   return vram__build_input(b, n * n * 4);
 }
 
+/* A part of each row of what Q, K and V come from in one: it is copied before it is rotated. */
+static int vram__build_is_strided(const vram__build *b, int32_t a) {
+  const vram__graph_node *n = b->g->node + a, *of = n->view >= 0 ? b->g->node + n->view : n;
+  return b->tokens > 1 && n->view >= 0 &&
+         n->ne[0] * n->ne[1] * n->ne[2] != of->ne[0] * of->ne[1] * of->ne[2];
+}
+
 static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   uint64_t n, all;
   int32_t i, v;
@@ -64084,7 +64106,8 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__product_or_overflow(
       vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
       vram__build_at(b, a)->ne[2]);
-  v = vram__build_view(b, a, all, n / all, 1);
+  v = vram__build_is_strided(b, a) ? vram__build_node(b, all, n / all, 1, a)
+                                   : vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
   return vram__build_view(b, i, vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1],
@@ -64184,6 +64207,26 @@ static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   return i;
 }
 
+/* Has ggml-cuda a kernel for these heads and types (ggml_cuda_get_best_fattn_kernel)? */
+static int vram__build_has_flash(const vram__build *b, const vram__build_heads *h) {
+  static const uint16_t equal[] = {40, 64, 72, 80, 96, 112, 128, 256};
+  const vram__llama *m = b->m;
+  const uint64_t heads = m->layer[b->il].n_head_kv, shared = heads ? h->n_head / heads : 0;
+  const vram_dtype k = m->k_type, v = m->head_k_mla ? m->k_type : m->v_type;
+  if (k == VRAM_IQ4_NL || v == VRAM_IQ4_NL)
+    return 0;
+  for (uint32_t i = 0; i < sizeof equal / sizeof *equal; i++)
+    if (h->head_k == equal[i])
+      return h->head_v == h->head_k;
+  if (shared < 2 || h->cells % 256)
+    return 0;
+  if (h->head_k == 192)
+    return h->head_v == 128 && shared % 8 == 0;
+  if (h->head_k == 320)
+    return h->head_v == 256 && shared % 32 == 0;
+  return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
+}
+
 static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
@@ -64193,6 +64236,10 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
   vram__build_at(b, i)->room = room;
+  vram__build_at(b, i)->home = (int8_t)b->device;
+  vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
+  if (!vram__build_has_flash(b, h))
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
   if (h->decompress) {
     i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
     i = vram__build_decompress(b, i, h);
@@ -64419,14 +64466,14 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum;
+  int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
+  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
@@ -64435,7 +64482,16 @@ static void vram__build_live(vram__build *b, int32_t last, const vram__build_rou
     vram__build_source(b, i, r->biased);
   if (r->weights != last)
     vram__build_source(b, i, r->weights);
+  if (r->unscaled != last && r->unscaled != r->weights)
+    vram__build_source(b, i, r->unscaled);
   vram__build_source(b, i, r->sum);
+  vram__build_source(b, i, r->clamped);
+}
+
+/* Has the file a scale of the experts' weights? */
+static int vram__build_is_weighted(const vram__build *b) {
+  const double scale = vram__llama_real(b->m, "expert_weights_scale");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -64444,7 +64500,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
-  r.sum = -1;
+  r.sum = r.clamped = -1;
   r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
@@ -64458,9 +64514,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   } else if (b->flags & VRAM__BUILD_NORM_EXPERTS) {
     view = vram__build_view(b, i, used, rows, 1);
     r.sum = vram__build_node(b, 1, rows, 1, view);
-    i = vram__build_map(b, r.sum, -1);
-    i = vram__build_map(b, view, i);
+    r.clamped = vram__build_map(b, r.sum, -1);
+    i = vram__build_map(b, view, r.clamped);
   }
+  r.unscaled = i;
+  if (vram__build_is_weighted(b))
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -64516,7 +64575,8 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
+  if (b->m->n_expert_used > 1 &&
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }
@@ -64807,7 +64867,7 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m) {
+static int vram__known_keys(const vram__llama *m, uint32_t flags) {
   static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
                                      "ssm.dt_b_c_rms"};
   for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -64815,33 +64875,23 @@ static int vram__known_keys(const vram__llama *m) {
     if (x < 0 || x > 0)
       return 0;
   }
-  return !vram__llama_get(m, "rope.dimension_sections") && m->expert_gating <= 2;
+  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+         m->expert_gating <= 2 && m->n_expert_group <= 1;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
     if (!vram__known_tensor(m, t))
       return 0;
-  return vram__known_keys(m);
+  return vram__known_keys(m, flags);
 }
 
-/* Was ggml-cuda seen to fuse the router, or not to? Softmax, or sigmoid with a bias; a power of two
-   of experts, 2 to 8 of them used; no scale behind. */
+/* Numbers of experts for which ggml-cuda has a kernel of the whole router
+   (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
-  const vram__llama *m = b->m;
-  const double scale = vram__llama_real(m, "expert_weights_scale");
-  const int is_sigmoid =
-      m->expert_gating ? m->expert_gating == 2 : (b->flags & VRAM__BUILD_SIGMOID) != 0;
-  int has_bias = 0;
-  for (const vram_file_tensor *t = m->file->tensor_first; t && !has_bias; t = t->next)
-    has_bias = vram__known_ends(t->name, t->name_len, ".exp_probs_b.bias");
-  if (!m->n_expert || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
-    return 1;
-  if (m->n_expert > 512 || (m->n_expert & (m->n_expert - 1)) || m->n_expert_group > 1)
-    return 0;
-  return m->n_expert_used >= 2 && m->n_expert_used <= 8 && is_sigmoid == has_bias &&
-         (!(scale < 0 || scale > 0) || !(scale < 1 || scale > 1));
+  const uint32_t n = b->m->n_expert;
+  return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
 /* >>llama/graph_build    the worst graph of an architecture: its layers, from the embeddings to
@@ -64925,6 +64975,21 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   return vram__build_map(b, vram__build_map(b, norm, x), i);
 }
 
+/* gptneox: feed-forward on the layer's input, or one behind the other, as the file says. */
+static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) {
+  const vram_file_value *parallel = vram__llama_get(b->m, "use_parallel_residual");
+  int32_t i, forward;
+  if (!parallel || !parallel->number.u)
+    return vram__build_plain(b, x, is_last);
+  i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  return vram__build_map(b, vram__build_map(b, forward, x), i);
+}
+
 /* Attention, a state or a feed-forward, one of them a layer: mamba, nemotron_h. */
 static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
@@ -64992,6 +65057,41 @@ static const vram__build_row vram__build_rows[] = {
     {"falcon", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_ATTENTION_NEXT},
     {"cohere2", vram__build_parallel, NULL,
      VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_ROPE_SLIDING},
+    {"ernie4_5", vram__build_plain, NULL, 0},
+    {"internlm2", vram__build_plain, NULL, 0},
+    {"orion", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"seed_oss", vram__build_plain, NULL, 0},
+    {"arcee", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"nemotron", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"exaone", vram__build_plain, NULL, 0},
+    {"xverse", vram__build_plain, NULL, 0},
+    {"qwen", vram__build_plain, NULL, 0},
+    {"maincoder", vram__build_plain, NULL, 0},
+    {"pangu-embedded", vram__build_plain, NULL, 0},
+    {"deepseek", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"dots1", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"bailingmoe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minimax-m2", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_EXPERTS},
+    {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
+    {"chatglm", vram__build_plain, NULL, 0},
+    {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
+    {"qwen2vl", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen3vl", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen3vlmoe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_FOUR_POSITIONS},
+    {"minicpm", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"exaone4", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
+    {"baichuan", vram__build_plain, NULL, 0}, /* no positions but in that of 32 layers */
+    {"smollm3", vram__build_plain, NULL, VRAM__BUILD_ROPE_OF_FOUR},
+    {"lfm2moe", vram__build_plain, vram__build_shortconv,
+     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_EXPERTS},
+    {"granitehybrid", vram__build_plain, vram__build_mamba2,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -65012,6 +65112,19 @@ static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
   return i;
 }
 
+/* A norm behind the embeddings: bert, bloom. That of lfm2 is the output's. */
+static int32_t vram__build_norm_words(vram__build *b, int32_t x) {
+  const vram_file_tensor *weight = vram__build_global(b, "token_embd_norm.weight");
+  const vram_file_tensor *bias = vram__build_global(b, "token_embd_norm.bias");
+  if (!weight || (b->m->row->flags & VRAM__LLAMA_NORM_OUT))
+    return x;
+  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
+  x = vram__build_map(b, x, -1);
+  vram__build_at(b, x)->flags = 0;
+  x = vram__build_with(b, vram__build_map(b, x, -1), weight);
+  return bias ? vram__build_with(b, vram__build_map(b, x, -1), bias) : x;
+}
+
 /* bert: a norm behind the embeddings, which have a row of types. */
 static int32_t vram__build_typed(vram__build *b, int32_t x) {
   int32_t i;
@@ -65023,19 +65136,20 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
   }
   if (b->positions >= 0)
     x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
-  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
-  x = vram__build_map(b, x, -1);
-  vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1),
-                       vram__build_global(b, "token_embd_norm.weight"));
-  return vram__build_with(b, vram__build_map(b, x, -1),
-                          vram__build_global(b, "token_embd_norm.bias"));
+  return vram__build_norm_words(b, x);
+}
+
+/* Layers that take a part of an image's embeddings: qwen3vl. */
+static uint64_t vram__build_deep(const vram__build *b) {
+  const vram_file_value *n = vram__llama_get(b->m, "n_deepstack_layers");
+  return n ? n->number.u : 0;
 }
 
 /* Token embeddings are looked up on the host. */
 static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
-  int32_t instead = vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd));
+  int32_t instead = vram__build_input(
+      b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
   i = vram__build_look_up(b, tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
@@ -65047,7 +65161,7 @@ static int32_t vram__build_embed(vram__build *b) {
     return vram__build_typed(b, i);
   if (b->positions >= 0)
     i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
-  return i;
+  return vram__build_norm_words(b, i);
 }
 
 /* lfm2 calls it otherwise. */
@@ -65126,6 +65240,8 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   const double input = vram__llama_real(m, "embedding_scale");
   if ((flags & VRAM__BUILD_NORM_SAID) && vram__llama_real(m, "expert_weights_norm") > 0)
     flags |= VRAM__BUILD_NORM_EXPERTS;
+  if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
+    flags |= VRAM__BUILD_NO_ROPE;
   if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
     return flags;
   if (!(residual < 0 || residual > 0))
@@ -65142,14 +65258,13 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m))
+      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
       return 0;
   b->m = m;
   b->flags = vram__build_flags(m, row->flags);
-  b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
@@ -65169,17 +65284,14 @@ static uint8_t vram__build_is_pipeline(const vram__llama *m) {
          m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
 }
 
-/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
-                                          int pins_attention,
-                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
-  vram__build b;
+/* A graph without nodes in the memory. NULL: that is too small, or no rule builds the graph. */
+static vram__graph *vram__build_open(vram__build *b, const vram__llama *m, void *memory,
+                                     uint64_t bytes) {
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
-  vram__memory_zero(&b, sizeof b);
-  if (bytes < before || !vram__build_begin(&b, m))
-    return VRAM_LLAMA_UNKNOWN;
-  b.pins_attention = (uint8_t)pins_attention;
+  vram__memory_zero(b, sizeof *b);
+  if (bytes < before || !vram__build_begin(b, m))
+    return NULL;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
@@ -65187,7 +65299,42 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   g->is_pipeline = vram__build_is_pipeline(m);
-  b.g = g;
+  b->g = g;
+  return g;
+}
+
+/* llama_context::resolve_fused_ops: flash attention that was not asked for is given up where, in a
+   graph of one token for each sequence, it is not computed where its layer's weights are. */
+VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) {
+  vram__build b;
+  vram__graph *g;
+  if (m->options->flash_attention != VRAM_LLAMA_AUTO || !m->flash_attention || !m->ndevice ||
+      vram__llama_is_quantised(m->v_type)) /* needs it: switched on at once */
+    return;
+  g = vram__build_open(&b, m, memory, bytes);
+  if (!g)
+    return;
+  b.tokens = b.outputs = m->n_seq;
+  vram__build_all(&b);
+  if (g->is_full)
+    return;
+  vram__graph_spread(g);
+  for (uint32_t i = 0; i < g->norder; i++) {
+    const vram__graph_node *n = g->node + g->order[i];
+    if ((n->flags & VRAM__NODE_FLASH) && n->buffer != n->home)
+      m->flash_attention = 0;
+  }
+}
+
+/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  vram__build b;
+  vram__graph *g = vram__build_open(&b, m, memory, bytes);
+  if (!g)
+    return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;
@@ -65200,7 +65347,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
@@ -65356,6 +65503,7 @@ static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
+  vram__llama_resolve(l, l + 1, bytes - sizeof *l);
   vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;

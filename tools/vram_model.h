@@ -84,6 +84,10 @@ int model_text(const char *path, const struct job *j, char **text, size_t *len);
 const char *model_argument(const char *const *help, int argc, char **argv);
 /* a is one of HELP_MODEL's */
 int model_is_option(const char *a);
+/* Whether one of the arguments is. */
+int model_has_option(int argc, char **argv);
+/* Why a path that model_sniff does not know is no file of a model; FITS: it may be a text. */
+int model_refuse(const char *path);
 /* Not FITS: message printed; j->model is NULL where help was. */
 int model_arguments(file_job *j, const char *command, int argc, char **argv);
 /* vram estimate of a file that model_sniff knows. */

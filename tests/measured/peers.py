@@ -1,8 +1,8 @@
 """Other tools beside vram and what llama.cpp said, in one run: the table of docs/model-files.md.
 
 usage: peers.py [--gguf-parser PROGRAM] [TRUTH]
-Wants the packages gguf and hf-mem; PROGRAM is tests/measured/gguf_parser.go, built with the module
-github.com/gpustack/gguf-parser-go. What is not there is skipped by name. VRAM names the command,
+Wants the packages gguf, hf-mem and accelerate; PROGRAM is tests/measured/gguf_parser.go, built with the module
+github.com/gpustack/gguf-parser-go (`go build` in a folder with both). What is not there is skipped by name. VRAM names the command,
 default ./vram. TRUTH: data/truth of the facts.
 
 For each of TRUTH/gguf/llama_cpp.jsonl: all bytes that llama.cpp takes (weights, caches, compute
@@ -211,14 +211,16 @@ def hf_hf_mem(path, entry):
 
 
 def hf_accelerate(path, entry):
+    """What estimate-memory prints, of a model in float32; it takes names of the hub only."""
+    import torch
+    import transformers
     from accelerate import init_empty_weights
     from accelerate.utils import calculate_maximum_sizes
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModel
 
-    config = AutoConfig.from_pretrained(path)
-    kind = AutoModelForCausalLM if "CausalLM" in str(config.architectures) else AutoModel
+    config = transformers.AutoConfig.from_pretrained(path)
+    kind = getattr(transformers, config.architectures[0])
     with init_empty_weights():
-        model = kind.from_config(config)
+        model = kind._from_config(config, dtype=torch.float32)
     return (
         calculate_maximum_sizes(model)[0] * (entry["cache"] or {"element_bytes": 4})["element_bytes"] // 4,
         None,
