@@ -218,9 +218,8 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
   m.slides = slides;
   m.is_made = w->size.is_padded;
   m.looks = 0;
-  if (vram__hf_static(w) && part != VRAM__HF_PROMPT)
-    m.is_made = 1;
-  else if (slides && (is_long || part == VRAM__HF_FULL))
+  if ((vram__hf_static(w) && part != VRAM__HF_PROMPT) ||
+      (slides && (is_long || part == VRAM__HF_FULL)))
     m.is_made = 1;
   else if (part == VRAM__HF_PROMPT)
     m.looks = vram__hf_static(w) == m.is_made ? 1 : 2;
