@@ -29,13 +29,16 @@ static vram_result write_onnx(const vram_file *f, const sizes *set, void *mem, u
 /* The decoder of a config.json: S decides which layers need a mask. */
 static vram_result write_config(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
                                 const vram_sink *sink, vram_error *e) {
-  vram_hf_sizes size = {0, 0};
-  uint32_t i;
+  vram_hf_sizes size = {0, 0, 0, 0};
+  const struct {
+    const char *name;
+    uint64_t *to;
+  } row[] = {{"N", &size.batch}, {"S", &size.tokens}, {"H", &size.height}, {"W", &size.width}};
+  uint32_t i, k;
   for (i = 0; i < set->count; i++)
-    if (!set->dim[i].name || !strcmp(set->dim[i].name, "N"))
-      size.batch = (uint64_t)set->dim[i].value;
-    else if (!strcmp(set->dim[i].name, "S"))
-      size.tokens = (uint64_t)set->dim[i].value;
+    for (k = 0; k < 4; k++)
+      if (!strcmp(set->dim[i].name ? set->dim[i].name : "N", row[k].name))
+        *row[k].to = (uint64_t)set->dim[i].value;
   return vram_hf_write(f, &size, mem, bytes, sink, e);
 }
 

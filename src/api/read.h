@@ -260,7 +260,8 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
 typedef struct vram_hf_sizes {
-  uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
+  uint64_t batch, tokens, height, width; /* 0: 2; as many as in training, at most 4096; of
+                                            diffusers' images or latents, as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);

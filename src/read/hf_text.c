@@ -385,38 +385,15 @@ static const vram__hf_lines vram__hf_line_rows[] = {
 };
 /* clang-format on */
 
-enum { VRAM__HF_PATH = 96 };
-
-typedef struct vram__hf_pen {
-  vram__hf h;
-  vram_hf_config c;
-  const vram__hf_lines *row;
-  const vram_sink *sink;
-  uint64_t number[128];
-  char name[128][VRAM__HF_PATH];
-  char path[VRAM__HF_PATH];     /* of the layer */
-  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
-  uint8_t flag[128];
-  uint32_t used;
-  char text[1024]; /* what the sink has not got yet */
-} vram__hf_pen;
-
-/* What a letter stands for. */
-static uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
-  return w->number + ((uint8_t)c & 127);
-}
-static uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) { return w->flag + ((uint8_t)c & 127); }
-static char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
-
 /* ---- letters ---- */
 
-static void vram__hf_flush(vram__hf_pen *w) {
+VRAM__FN void vram__hf_flush(vram__hf_pen *w) {
   if (w->used && !w->h.result && w->sink->write(w->sink->user, w->text, w->used))
     vram__hf_fail(&w->h, VRAM_ERR_WRITE, "the text could not be written", "");
   w->used = 0;
 }
 
-static void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++) {
     if (w->used == sizeof w->text)
@@ -424,12 +401,6 @@ static void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
     w->text[w->used++] = s[i];
   }
 }
-
-/* A name of the lines: where the text goes, or into `to` of so many bytes. */
-typedef struct vram__hf_target {
-  char *to;
-  uint32_t cap, n;
-} vram__hf_target;
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   if (t)
@@ -453,8 +424,8 @@ static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
 static const char *vram__hf_call(vram__hf_pen *w, const char *s);
 
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
-static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
-                                const char *ends) {
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends) {
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -491,7 +462,7 @@ static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char 
   return s;
 }
 
-static void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
   vram__hf_target t;
   t.to = vram__hf_name_of(w, name);
   t.cap = VRAM__HF_PATH;
@@ -554,12 +525,12 @@ static const char *vram__hf_call(vram__hf_pen *w, const char *s) {
 
 /* ---- what a file says ---- */
 
-static void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name) {
+VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name) {
   vram__hf_fail(&w->h, VRAM_ERR_UNSUPPORTED, text, name);
 }
 
 /* A key that decides what is computed, as a text; NULL: it is not there. */
-static const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key) {
+VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key) {
   const vram_file_value *const v = vram__hf_value(&w->h, key);
   if (!v || v->kind == VRAM_VALUE_NULL)
     return NULL;
@@ -570,7 +541,7 @@ static const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key) {
   return v;
 }
 
-static int vram__hf_is_word(const vram_file_value *v, const char *word) {
+VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word) {
   return vram__text_is(v->text, (uint32_t)v->count, word);
 }
 
@@ -766,6 +737,11 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
     return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
   vram__memory_zero(w, sizeof *w);
   w->sink = sink;
+  w->h.f = f;
+  w->h.e = e;
+  w->h.prefix = "";
+  if (vram__diffusers_write(w, sizes))
+    return w->h.result;
   vram__hf_open(w, f, sizes, e);
   if (w->h.result)
     return w->h.result;

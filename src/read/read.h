@@ -285,3 +285,48 @@ typedef struct vram__hf_lines {
   const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
   uint32_t experts_used;           /* where the key is missing */
 } vram__hf_lines;
+
+/* hf_text.c: what writes lines, and what it puts in (there). */
+enum { VRAM__HF_PATH = 96, VRAM__DIFFUSERS_SKIPS = 48, VRAM__DIFFUSERS_BLOCKS = 8 };
+
+typedef struct vram__hf_pen {
+  vram__hf h;
+  vram_hf_config c;
+  const vram__hf_lines *row;
+  const vram_sink *sink;
+  uint64_t number[128];
+  char name[128][VRAM__HF_PATH];
+  char path[VRAM__HF_PATH];                        /* of the layer */
+  char drop[8 * VRAM__HF_PATH];                    /* what goes with a norm's input */
+  char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
+  uint8_t flag[128];
+  uint32_t used;
+  char text[1024]; /* what the sink has not got yet */
+} vram__hf_pen;
+
+/* What a letter stands for. */
+static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
+  return w->number + ((uint8_t)c & 127);
+}
+static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
+  return w->flag + ((uint8_t)c & 127);
+}
+static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
+
+/* A name of the lines: where the text goes, or into `to` of so many bytes. */
+typedef struct vram__hf_target {
+  char *to;
+  uint32_t cap, n;
+} vram__hf_target;
+
+VRAM__FN void vram__hf_flush(vram__hf_pen *w);
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n);
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends);
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines);
+VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
+VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
+VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
+
+/* diffusers.c: is it a config.json of diffusers whose lines are known? Then they are written. */
+VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes);
