@@ -146,7 +146,7 @@ int pipeline_step(const pipeline *p, pipeline_part *part) {
     dim_set(&j, "H", p->height / p->scale);
     dim_set(&j, "W", p->width / p->scale);
   }
-  status = model_text(path, j.dims, j.ndims, &text, &len);
+  status = model_text(path, &j, &text, &len);
   j.ndims = 0;
   if (!status)
     status = text_step(&j, part, text, len);
