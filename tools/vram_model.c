@@ -320,7 +320,9 @@ int model_config_open(model_file *m, const char *path) {
   if (m->path && model_sniff(m->path) != VRAM_FILE_CONFIG)
     return CMD_ABSENT;
   status = path_open(m);
-  return status || vram_file_get(&m->f, "model_type", 10) ? status : CMD_ABSENT;
+  return status || vram_file_get(&m->f, "model_type", 10) || vram_file_get(&m->f, "_class_name", 11)
+             ? status
+             : CMD_ABSENT;
 }
 
 void model_file_close(model_file *m) {

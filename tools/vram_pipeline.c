@@ -95,23 +95,21 @@ int pipeline_is(const char *path) {
 
 /* ---- parts ---- */
 
-/* Has the part's folder a config.json? */
-static int has_config(const pipeline *p, const pipeline_part *part, char **path) {
+char *pipeline_config_path(const pipeline *p, const pipeline_part *part) {
   const size_t cap = strlen(p->folder) + strlen(part->name) + sizeof "/config.json";
-  *path = (char *)malloc(cap);
-  if (!*path)
-    return 0;
-  snprintf(*path, cap, "%s%s/config.json", p->folder, part->name);
-  return model_sniff(*path) == VRAM_FILE_CONFIG;
+  char *const path = (char *)malloc(cap);
+  if (path)
+    snprintf(path, cap, "%s%s/config.json", p->folder, part->name);
+  return path;
 }
 
 /* from_pretrained without a dtype: diffusers loads in f32, transformers as the files are. */
 static int part_read(pipeline *p, pipeline_part *part) {
-  char *path;
+  char *const path = pipeline_config_path(p, part);
   int status;
-  part->is_model = has_config(p, part, &path);
   if (!path)
     return cmd_no_memory();
+  part->is_model = model_sniff(path) == VRAM_FILE_CONFIG;
   part->loaded = p->j.o.dtype                            ? (vram_dtype)p->j.o.dtype
                  : strcmp(part->library, "transformers") ? VRAM_F32
                                                          : VRAM_DTYPE_NONE;
@@ -127,7 +125,7 @@ static int part_read(pipeline *p, pipeline_part *part) {
 
 /* Does it take room on the device that is not known? */
 static int is_unknown(const pipeline_part *part) {
-  return !part->has_weights && !is_weightless(part->kind);
+  return !part->has_weights && !part->has_step && !is_weightless(part->kind);
 }
 
 /* ---- the whole ---- */
@@ -144,17 +142,28 @@ static int stays(const pipeline_part *part, int offload) {
                              "transformer vae");
 }
 
-/* Weights that have to be on the device at once: at least, for those whose files are there. */
-static uint64_t weights_of(const pipeline *p, int offload) {
+/* What a part takes of the device while it runs, beside what stays. */
+static uint64_t running_bytes(const pipeline_part *part, int offload, int with_steps) {
+  const uint64_t step = with_steps ? part->step_bytes : 0,
+                 own = part->loaded_bytes + (with_steps ? part->buffers_bytes : 0);
+  if (stays(part, offload))
+    return step;
+  if (offload == OFFLOAD_SEQUENTIAL)
+    return part->largest_bytes > step ? part->largest_bytes : step;
+  return step + own;
+}
+
+/* What has to be on the device at once: weights alone, or with buffers and the largest call of a
+   part. At least: of parts that are not known there is nothing in it. */
+static uint64_t peak_of(const pipeline *p, int offload, int with_steps) {
   uint64_t sum = 0, most = 0;
   uint32_t i;
   for (i = 0; i < p->nparts; i++) {
     const pipeline_part *const part = p->part + i;
-    const uint64_t one = offload == OFFLOAD_SEQUENTIAL ? part->largest_bytes : part->loaded_bytes;
+    const uint64_t one = running_bytes(part, offload, with_steps);
     if (stays(part, offload))
-      sum += part->loaded_bytes;
-    else if (one > most)
-      most = one;
+      sum += part->loaded_bytes + (with_steps ? part->buffers_bytes : 0);
+    most = one > most ? one : most;
   }
   return sum + most;
 }
@@ -166,17 +175,18 @@ static const char *const offload_name[OFFLOADS] = {"none", "model", "sequential"
 static void print_parts(const pipeline *p) {
   char params[32];
   uint32_t i;
-  printf("%s%-18s %-30s %18s %-6s %11s %-6s %11s%s\n", cmd_bold, "part", "class", "params",
-         "stored", "bytes", "loaded", "bytes", cmd_plain);
+  printf("%s%-18s %-28s %15s %-6s %10s %-6s %10s %10s%s\n", cmd_bold, "part", "class", "params",
+         "stored", "bytes", "loaded", "bytes", "a call", cmd_plain);
   for (i = 0; i < p->nparts; i++) {
     const pipeline_part *const part = p->part + i;
-    printf("%-18s %-30s ", part->name, part->kind);
-    if (part->has_weights)
-      printf("%18s %-6s %11s %-6s %11s\n", cmd_grouped(part->params, params),
-             vram_dtype_name(part->stored), cmd_human(part->stored_bytes),
-             vram_dtype_name(part->loaded), cmd_human(part->loaded_bytes));
+    printf("%-18s %-28s ", part->name, part->kind);
+    if (part->has_weights || part->has_step)
+      printf("%15s %-6s %10s %-6s %10s %10s\n", cmd_grouped(part->params, params),
+             part->has_weights ? vram_dtype_name(part->stored) : "-",
+             part->has_weights ? cmd_human(part->stored_bytes) : "-", vram_dtype_name(part->loaded),
+             cmd_human(part->loaded_bytes), part->has_step ? cmd_human(part->step_bytes) : "?");
     else
-      printf("%18s\n", is_unknown(part) ? "?" : "-");
+      printf("%15s\n", is_unknown(part) ? "?" : "-");
   }
 }
 
@@ -186,14 +196,26 @@ static void print_text(const pipeline *p) {
                                              "enable_sequential_cpu_offload(): the largest module"};
   int k;
   uint32_t i;
-  printf("%s%s%s  diffusers  %s\n\n", cmd_bold, p->model, cmd_plain, p->kind);
+  printf("%s%s%s  diffusers  %s", cmd_bold, p->model, cmd_plain, p->kind);
+  if (p->height)
+    printf("  batch %" PRId64 ", %" PRId64 " x %" PRId64 "%s", p->batch, p->height, p->width,
+           p->guidance ? ", guidance" : "");
+  printf("\n\n");
   print_parts(p);
-  printf("\n%sweights on the device%s\n", cmd_bold, cmd_plain);
+  printf("\n%s%-12s %11s %11s%s\n", cmd_bold, "offload", "weights", "peak", cmd_plain);
   for (k = 0; k < OFFLOADS; k++)
-    printf("%-12s %11s  %s\n", offload_name[k], cmd_human(weights_of(p, k)), what[k]);
+    printf("%-12s %11s %11s  %s\n", offload_name[k], cmd_human(peak_of(p, k, 0)),
+           cmd_human(peak_of(p, k, 1)), what[k]);
+  printf("note: requested bytes, at least: beside them are what the pipeline itself holds "
+         "(embeddings, "
+         "latents,\nwhat the scheduler keeps), the allocator's rests and the CUDA context\n");
   for (i = 0; i < p->nparts; i++)
     if (is_unknown(p->part + i))
-      printf("note: %s: no safetensors are there; the sums are at least this\n", p->part[i].name);
+      printf("note: %s: neither safetensors nor a class that is known; the sums are without it\n",
+             p->part[i].name);
+    else if (p->part[i].has_weights && !p->part[i].has_step)
+      printf("note: %s: of %s a call is not known, only its weights\n", p->part[i].name,
+             p->part[i].kind);
 }
 
 static void json_part(const pipeline_part *part) {
@@ -212,6 +234,9 @@ static void json_part(const pipeline_part *part) {
            ",\"dtype\":\"%s\",\"largest_module_bytes\":%" PRIu64,
            part->tensors, vram_dtype_name(part->stored), part->stored_bytes,
            vram_dtype_name(part->loaded), part->largest_bytes);
+  if (part->has_step)
+    printf(",\"buffers_bytes\":%" PRIu64 ",\"step_bytes\":%" PRIu64, part->buffers_bytes,
+           part->step_bytes);
   printf("}");
 }
 
@@ -229,12 +254,18 @@ static void print_json(const pipeline *p, int fits) {
     json_part(p->part + i);
     params += p->part[i].params;
   }
-  printf("],\"params\":%" PRIu64 ",\"params_bytes\":%" PRIu64 ",\"weights_on_device\":{", params,
-         weights_of(p, OFFLOAD_NONE));
-  for (k = 0; k < OFFLOADS; k++)
-    printf("%s\"%s\":%" PRIu64, k ? "," : "", offload_name[k], weights_of(p, k));
-  printf("},\"offload\":\"%s\",\"fits\":%s,\"budget_bytes\":", offload_name[p->offload],
-         p->j.has_budget ? fits ? "true" : "false" : "null");
+  printf("],\"params\":%" PRIu64 ",\"params_bytes\":%" PRIu64 ",\"batch\":%" PRId64
+         ",\"height\":%" PRId64 ",\"width\":%" PRId64 ",\"guidance\":%s",
+         params, peak_of(p, OFFLOAD_NONE, 0), p->batch, p->height, p->width,
+         p->guidance ? "true" : "false");
+  for (i = 0; i < 2; i++) {
+    printf(",\"%s\":{", i ? "peak_bytes" : "weights_on_device");
+    for (k = 0; k < OFFLOADS; k++)
+      printf("%s\"%s\":%" PRIu64, k ? "," : "", offload_name[k], peak_of(p, k, (int)i));
+    printf("}");
+  }
+  printf(",\"offload\":\"%s\",\"fits\":%s,\"budget_bytes\":", offload_name[p->offload],
+         p->j.has_budget ? fits ? "null" : "false" : "null");
   if (p->j.has_budget)
     printf("%" PRIu64 "}\n", p->j.budget);
   else
@@ -243,11 +274,26 @@ static void print_json(const pipeline *p, int fits) {
 
 /* ---- arguments ---- */
 
+/* --batch, --height, --width, --guidance; as pipeline_option */
+static int set_number(pipeline *p, const char *a, const char *v) {
+  const int is_guidance = !strcmp(a, "--guidance"), is_batch = !strcmp(a, "--batch");
+  char what[40];
+  int64_t n;
+  snprintf(what, sizeof what, "not a number for %s:", a);
+  if (!cmd_parse_count(v, is_guidance ? 0 : 1, is_guidance ? 1 : 65536, &n))
+    return cmd_bad(what, v, is_guidance ? "0 or 1" : "1 to 65536"), 0;
+  if (is_guidance)
+    p->guidance = (int)n;
+  else
+    *(is_batch ? &p->batch : !strcmp(a, "--height") ? &p->height : &p->width) = n;
+  return 2;
+}
+
 /* One option; how many arguments it took, 0: error printed. */
 static int pipeline_option(pipeline *p, const char *a, const char *v) {
   int k = 0;
-  if (!cmd_in(a, "--variant --offload"))
-    return cmd_in(a, "--dtype --gpu --budget --cc --json --units")
+  if (!cmd_in(a, "--variant --offload --batch --height --width --guidance"))
+    return cmd_in(a, "--dtype --gpu --budget --cc --rules --json --units")
                ? job_option(&p->j, a, v)
                : (cmd_bad("not an option of a pipeline of diffusers:", a, "vram estimate -h"), 0);
   if (!v || !strncmp(v, "--", 2))
@@ -256,6 +302,8 @@ static int pipeline_option(pipeline *p, const char *a, const char *v) {
     p->variant = v;
     return model_is_plain_name(v, strlen(v)) ? 2 : (cmd_bad("not a variant:", v, "fp16"), 0);
   }
+  if (strcmp(a, "--offload") != 0)
+    return set_number(p, a, v);
   while (k < OFFLOADS && strcmp(v, offload_name[k]) != 0)
     k++;
   p->offload = k;
@@ -301,6 +349,7 @@ int pipeline_estimate(int argc, char **argv) {
   uint32_t i;
   memset(&p, 0, sizeof p);
   p.j.command = "estimate";
+  p.batch = p.guidance = 1;
   status = pipeline_arguments(&p, argc, argv);
   if (status || !p.model)
     return status;
@@ -310,11 +359,15 @@ int pipeline_estimate(int argc, char **argv) {
     status = index_read(&p, path);
   for (i = 0; i < p.nparts && !status; i++)
     status = part_read(&p, p.part + i);
+  if (!status)
+    status = pipeline_sizes(&p);
+  for (i = 0; i < p.nparts && !status; i++)
+    status = pipeline_step(&p, p.part + i);
   free(path);
   free(p.folder);
   if (status)
     return status;
-  fits = !p.j.has_budget || weights_of(&p, p.offload) <= p.j.budget;
+  fits = !p.j.has_budget || peak_of(&p, p.offload, 1) <= p.j.budget;
   if (p.j.json)
     print_json(&p, fits);
   else

@@ -9,8 +9,11 @@
 /* the options for such a folder */
 #define HELP_PIPELINE                                                                              \
   "pipelines of diffusers (a folder with model_index.json)\n"                                      \
-  "                        with --dtype, --batch (images), --gpu, --budget, --cc,\n"               \
-  "                        --json and these:\n"                                                    \
+  "                        with --dtype, --batch (images of a prompt, default: 1),\n"              \
+  "                        --gpu, --budget, --cc, --rules, --json and these:\n"                    \
+  "  --height N            of the images (default: the model's own)\n"                             \
+  "  --width N             the same\n"                                                             \
+  "  --guidance 0|1        twice the batch in the UNet (default: 1)\n"                             \
   "  --variant NAME        of the weights' files, as in .fp16.safetensors\n"                       \
   "  --offload none|model|sequential\n"                                                            \
   "                        what has to fit: enable_model_cpu_offload(), ...\n"                     \
@@ -26,6 +29,9 @@ typedef struct pipeline_part {
   vram_dtype stored, loaded; /* of most of its bytes; VRAM_DTYPE_NONE: not known */
   uint64_t tensors, params;  /* elements */
   uint64_t stored_bytes, loaded_bytes; /* in the files, and with --dtype or as from_pretrained */
+  int has_step;                        /* its graph is known: */
+  uint64_t step_bytes;    /* what one call takes beside weights and buffers, with its inputs */
+  uint64_t buffers_bytes; /* that are no weights */
   uint64_t largest_bytes; /* of the module with the most direct weights, as they are loaded */
 } pipeline_part;
 
@@ -36,6 +42,8 @@ typedef struct pipeline {
   char kind[PIPELINE_WORD];
   pipeline_part part[PIPELINE_PARTS];
   uint32_t nparts;
+  int64_t batch, height, width, scale; /* images, their pixels; pixels of a latent's side */
+  int guidance;                        /* 1: the denoiser takes twice the batch */
   int offload;
 } pipeline;
 
@@ -46,5 +54,13 @@ int pipeline_estimate(int argc, char **argv);
 
 /* pipeline_weights.c: what the files of a part hold. CMD_ABSENT: there are none that are read. */
 int pipeline_weights(const pipeline *p, pipeline_part *part);
+
+/* FOLDER/PART/config.json; NULL: no memory. */
+char *pipeline_config_path(const pipeline *p, const pipeline_part *part);
+
+/* pipeline_step.c: what the arguments leave open of images, then what a call of a part takes, where
+   its class is known. Not FITS: message printed. */
+int pipeline_sizes(pipeline *p);
+int pipeline_step(const pipeline *p, pipeline_part *part);
 
 #endif

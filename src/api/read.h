@@ -98,8 +98,8 @@ struct vram_file_value {
 typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
-  const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX and TFLite all but data */
+  const char *name;      /* that an index or an ONNX model gives it, not terminated; NULL: none */
+  uint64_t header_bytes; /* up to where the tensors' data begins; of ONNX and TFLite all but data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
@@ -268,6 +268,7 @@ typedef struct vram_hf_sizes {
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
   vram_hf_cache cache; /* DynamicCache, StaticCache */
   uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
+  uint64_t height, width; /* of diffusers' latents; 0: as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);

@@ -427,13 +427,13 @@ static const vram__hf_lines vram__hf_line_rows[] = {
 
 /* ---- letters ---- */
 
-static void vram__hf_flush(vram__hf_pen *w) {
+VRAM__FN void vram__hf_flush(vram__hf_pen *w) {
   if (w->used && !w->h.result && w->sink->write(w->sink->user, w->text, w->used))
     vram__hf_fail(&w->h, VRAM_ERR_WRITE, "the text could not be written", "");
   w->used = 0;
 }
 
-static void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
   uint32_t i;
   for (i = 0; i < n; i++) {
     if (w->used == sizeof w->text)
@@ -565,12 +565,12 @@ static const char *vram__hf_call(vram__hf_pen *w, const char *s) {
 
 /* ---- what a file says ---- */
 
-static void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name) {
+VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name) {
   vram__hf_fail(&w->h, VRAM_ERR_UNSUPPORTED, text, name);
 }
 
 /* A key that decides what is computed, as a text; NULL: it is not there. */
-static const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key) {
+VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key) {
   const vram_file_value *const v = vram__hf_value(&w->h, key);
   if (!v || v->kind == VRAM_VALUE_NULL)
     return NULL;
@@ -581,7 +581,7 @@ static const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key) {
   return v;
 }
 
-static int vram__hf_is_word(const vram_file_value *v, const char *word) {
+VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word) {
   return vram__text_is(v->text, (uint32_t)v->count, word);
 }
 
@@ -843,6 +843,11 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
     return vram__error_begin(e, VRAM_ERR_MEMORY, 0, "the caller's memory is too small");
   vram__memory_zero(w, sizeof *w);
   w->sink = sink;
+  w->h.f = f;
+  w->h.e = e;
+  w->h.prefix = "";
+  if (vram__diffusers_write(w, sizes))
+    return w->h.result;
   vram__hf_open(w, f, sizes, e);
   if (w->h.result)
     return w->h.result;

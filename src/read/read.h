@@ -340,7 +340,7 @@ typedef struct vram__hf_lines {
 } vram__hf_lines;
 
 /* What writes lines, with the letters that they put in (hf_text.c says which there are). */
-enum { VRAM__HF_PATH = 96 };
+enum { VRAM__HF_PATH = 96, VRAM__DIFFUSERS_SKIPS = 48, VRAM__DIFFUSERS_BLOCKS = 8 };
 
 typedef struct vram__hf_pen {
   vram__hf h;
@@ -351,9 +351,10 @@ typedef struct vram__hf_pen {
   uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
   uint64_t number[128];
   char name[128][VRAM__HF_PATH];
-  const char *cache;            /* lines of a layer's cache */
-  char path[VRAM__HF_PATH];     /* of the layer */
-  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
+  const char *cache;                               /* lines of a layer's cache */
+  char path[VRAM__HF_PATH];                        /* of the layer */
+  char drop[8 * VRAM__HF_PATH];                    /* what goes with a norm's input */
+  char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
   uint8_t flag[128];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
@@ -385,3 +386,13 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_part_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
+
+/* hf_text.c */
+VRAM__FN void vram__hf_flush(vram__hf_pen *w);
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n);
+VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
+VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
+VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
+
+/* diffusers.c: is it a config.json of diffusers whose lines are known? Then they are written. */
+VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes);

@@ -1,0 +1,155 @@
+/* What one call of each part of a diffusers pipeline takes: the part's graph, from its config.json.
+ */
+#include "vram_pipeline.h"
+
+enum { IS_DENOISER = 1, IS_VAE, IS_TEXT };
+
+/* Classes whose lines src/read/diffusers.c knows. */
+static const struct {
+  const char *kind;
+  int role;
+} classes[] = {{"UNet2DConditionModel", IS_DENOISER},
+               {"AutoencoderKL", IS_VAE},
+               {"CLIPTextModel", IS_TEXT},
+               {"CLIPTextModelWithProjection", IS_TEXT}};
+
+static int role_of(const pipeline_part *part) {
+  size_t i;
+  for (i = 0; i < sizeof classes / sizeof *classes && part->is_model; i++)
+    if (!strcmp(part->kind, classes[i].kind))
+      return classes[i].role;
+  return 0;
+}
+
+/* A number of a config.json, or how many a list has; 0: neither. */
+static int64_t config_number(const char *path, const char *key) {
+  model_file m;
+  int64_t n = 0;
+  if (!model_file_open(&m, path)) {
+    const vram_file_value *const v = vram_file_get(&m.f, key, (uint32_t)strlen(key));
+    if (v && v->kind == VRAM_VALUE_UINT && v->number.u <= INT32_MAX)
+      n = (int64_t)v->number.u;
+    else if (v && v->kind == VRAM_VALUE_ARRAY && v->count <= 16)
+      n = (int64_t)v->count;
+  }
+  model_file_close(&m);
+  return n;
+}
+
+/* StableDiffusionXLPipeline: a VAE in f16 with force_upcast decodes in f32, weights and all. */
+static int is_upcast(const pipeline *p, const pipeline_part *part, const char *path) {
+  static const char xl[] = "StableDiffusionXL";
+  model_file m;
+  int is = part->loaded == VRAM_F16 && !strncmp(p->kind, xl, sizeof xl - 1);
+  if (is && !model_file_open(&m, path)) {
+    const vram_file_value *const v = vram_file_get(&m.f, "force_upcast", 12);
+    is = !v || v->kind != VRAM_VALUE_BOOL || v->number.u;
+    model_file_close(&m);
+  }
+  return is;
+}
+
+/* The sides of images and latents: __call__'s defaults are the denoiser's sample_size. */
+int pipeline_sizes(pipeline *p) {
+  int64_t side = 0, scale = 8;
+  uint32_t i;
+  for (i = 0; i < p->nparts; i++) {
+    const int role = role_of(p->part + i);
+    char *const path = role ? pipeline_config_path(p, p->part + i) : NULL;
+    if (role && !path)
+      return cmd_no_memory();
+    if (role == IS_DENOISER)
+      side = config_number(path, "sample_size");
+    else if (role == IS_VAE) {
+      const int64_t blocks = config_number(path, "block_out_channels");
+      scale = blocks > 0 && blocks <= 8 ? INT64_C(1) << (blocks - 1) : 8;
+    }
+    free(path);
+  }
+  p->scale = scale;
+  if (!p->height)
+    p->height = side * scale;
+  if (!p->width)
+    p->width = side * scale;
+  if (p->height % scale || p->width % scale) {
+    cmd_say("%s: images of %" PRId64 " x %" PRId64 ", expected multiples of %" PRId64, p->model,
+            p->height, p->width, scale);
+    return USAGE;
+  }
+  return FITS;
+}
+
+static void dim_set(job *j, const char *name, int64_t value) {
+  j->dims[j->ndims].name = name;
+  j->dims[j->ndims++].value = value;
+}
+
+/* The most weights that one line of the graph owns. */
+static uint64_t largest_node(const vram_graph *g, const vram_node_report *rep, vram_dtype dtype) {
+  uint64_t most = 0;
+  const vram_node *n;
+  for (n = g->first; n; n = n->next)
+    if (rep[n->index].params > most)
+      most = rep[n->index].params;
+  return most * vram_dtype_get_info(dtype)->block_bytes;
+}
+
+/* One step of the text, which is freed. */
+static int text_step(job *j, pipeline_part *part, char *text, size_t len) {
+  vram_report r;
+  loaded l;
+  int status = model_load(&l, j, text, len);
+  j->o.nodes = status ? NULL : (vram_node_report *)calloc(l.g.nnode + 1u, sizeof *j->o.nodes);
+  if (!status && !j->o.nodes)
+    status = cmd_no_memory();
+  if (!status)
+    status = model_step(&l, &j->o, &r);
+  if (!status) {
+    const uint64_t wide = j->o.dtype == part->loaded ? 0 : r.params_bytes / 2;
+    vram_parameters sum;
+    vram_step_parameters(&l.g, &j->o, &sum);
+    part->buffers_bytes = r.buffers_bytes;
+    part->step_bytes = r.peak_requested_bytes - r.params_bytes - r.buffers_bytes + wide;
+    part->has_step = 1;
+    if (!part->has_weights) {
+      part->params = sum.trainable + sum.frozen;
+      part->loaded_bytes = r.params_bytes - wide;
+      part->largest_bytes = largest_node(&l.g, j->o.nodes, part->loaded);
+    }
+  }
+  free(j->o.nodes);
+  model_unload(&l);
+  return status;
+}
+
+int pipeline_step(const pipeline *p, pipeline_part *part) {
+  const int role = role_of(part);
+  job j = p->j;
+  char *path, *text = NULL;
+  size_t len = 0;
+  int status;
+  if (!role)
+    return FITS;
+  if (!part->loaded)
+    part->loaded = VRAM_F32;
+  if (part->loaded != VRAM_F32 && part->loaded != VRAM_F16 && part->loaded != VRAM_BF16)
+    return FITS; /* quantised: what its kernels take is not known */
+  path = pipeline_config_path(p, part);
+  if (!path)
+    return cmd_no_memory();
+  j.model = path;
+  j.o.dtype = role == IS_VAE && is_upcast(p, part, path) ? VRAM_F32 : part->loaded;
+  j.o.budget_bytes = 0;
+  j.ndims = 0;
+  dim_set(&j, "N", role == IS_TEXT ? 1 : role == IS_VAE ? p->batch : p->batch * (1 + p->guidance));
+  if (role != IS_TEXT && p->height) {
+    dim_set(&j, "H", p->height / p->scale);
+    dim_set(&j, "W", p->width / p->scale);
+  }
+  status = model_text(path, &j, &text, &len);
+  j.ndims = 0;
+  if (!status)
+    status = text_step(&j, part, text, len);
+  free(path);
+  return status;
+}
