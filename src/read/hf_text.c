@@ -62,6 +62,10 @@ static const char vram__hf_lines_scaled_embedding[] =
   "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
   "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
 
+static const char vram__hf_lines_multiplied_embedding[] =
+  "embedding model.embed_tokens input_ids num_embeddings=$v embedding_dim=$h\n"
+  "mul model.mul model.embed_tokens scalar=1\n";
+
 static const char vram__hf_lines_positions[] =
   "arange model.arange shape=[S] dtype=i64\n"
   "add model.add model.arange scalar=1\n"
@@ -159,7 +163,7 @@ static const char vram__hf_lines_qkv[] =
 
 /* apply_rotary_pos_emb; %r: the module of cos and sin */
 static const char vram__hf_lines_rotate[] =
-  "unsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
+  "{!Punsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
   "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
   "mul @self_attn.mul {Q%a}{!Q@self_attn.transpose} @self_attn.unsqueeze\n"
   "slice @self_attn.slice {Q%a}{!Q@self_attn.transpose} dim=3 end=$r\n"
@@ -180,7 +184,7 @@ static const char vram__hf_lines_rotate[] =
   "drop {Q%a %c}"
   "{!Q{q%a}{!q@self_attn.q_proj @self_attn.view} @self_attn.transpose"
   " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
-  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n";
+  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n}";
 
 /* repeat_kv of keys and values, where there is a mask */
 static const char vram__hf_lines_repeat[] =
@@ -202,9 +206,9 @@ static const char vram__hf_lines_repeat[] =
   "drop @self_attn.slice_11\n}}";
 
 static const char vram__hf_lines_attend[] =
-  "scaled_dot_product_attention @self_attn.sdpa @self_attn.add "
+  "scaled_dot_product_attention @self_attn.sdpa {P@self_attn.transpose}{!P@self_attn.add} "
   "{w{g@self_attn.keys @self_attn.values}{!g@self_attn.add_1 @self_attn.transpose_2} %s}"
-  "{!w@self_attn.add_1 @self_attn.transpose_2}{D dropout_p=#a}{!w is_causal=1{g enable_gqa=1}}\n"
+  "{!w{P@self_attn.transpose_1}{!P@self_attn.add_1} @self_attn.transpose_2}{D dropout_p=#a}{!w is_causal=1{g enable_gqa=1}}\n"
   "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
   "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
   "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
@@ -215,13 +219,16 @@ static const char vram__hf_lines_attend[] =
   "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
   "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
   "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "drop %n @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2 @self_attn.add"
-  " @self_attn.add_1\n";
+  "drop %n{P @self_attn.q_proj @self_attn.view @self_attn.transpose @self_attn.k_proj"
+  " @self_attn.view_1 @self_attn.transpose_1} @self_attn.v_proj @self_attn.view_2"
+  " @self_attn.transpose_2{!P @self_attn.add @self_attn.add_1}\n";
 
 /* ---- what stands between, and behind ---- */
 
 static const char vram__hf_lines_norm_2[] =
-  "add @add %x @self_attn.o_proj\n"
+  "{Gmul @mul @self_attn.o_proj scalar=1\n}"
+  "add @add %x {G@mul}{!G@self_attn.o_proj}\n"
+  "{Gdrop @self_attn.o_proj\n}"
   "&@post_attention_layernorm|@add|m|h|\n";
 
 static const char vram__hf_lines_gated[] =
@@ -239,8 +246,10 @@ static const char vram__hf_lines_plain[] =
 static const char vram__hf_lines_end[] =
   "order @input_layernorm.weight @post_attention_layernorm.weight\n"
   "drop %m\n"
-  "add @add_1 @add @mlp.down_proj\n"
-  "{ldrop %x\n}";
+  "{Gmul @mul_1 @mlp.down_proj scalar=1\n}"
+  "add @add_1 @add {G@mul_1}{!G@mlp.down_proj}\n"
+  "{Gdrop{l %x} @mlp.down_proj\n}"
+  "{!G{ldrop %x\n}}";
 
 /* norms of what attention and the MLP give, and before both (Gemma) */
 static const char vram__hf_lines_norm_2_3[] =
@@ -337,8 +346,8 @@ static const char vram__hf_lines_loss[] =
   "slice slice_2 slice_1 dim=2 colon=1\n"
   "expand alias slice_2 shape=[N,S,$h]\n"
   "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}"
-  "to to {Mlogits}{!Mlm_head} dtype=f32\n"
+  "{Mmul logits lm_head scalar=1\n}{Gdiv logits lm_head scalar=1\n}"
+  "to to {Mlogits}{Glogits}{!M{!Glm_head}} dtype=f32\n"
   "pad pad labels pad=0,1\n"
   "slice slice_3 pad dim=1 start=1\n"
   "contiguous contiguous slice_3\n"
@@ -347,11 +356,11 @@ static const char vram__hf_lines_loss[] =
   "view to_1 view_1 shape=[N*S]\n"
   "drop contiguous\n"
   "cross_entropy loss view to_1\n"
-  "drop %n alias {Mlogits}{!Mlm_head} to pad\n"
+  "drop %n alias {Mlogits}{Glogits}{!M{!Glm_head}} to pad\n"
   "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
   "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
   "output loss\n"
-  "infer {Mlogits}{!Mlm_head}\n";
+  "infer {Mlogits}{Glogits}{!M{!Glm_head}}\n";
 
 /* ---- families ---- */
 
@@ -360,9 +369,14 @@ static const char vram__hf_lines_loss[] =
       vram__hf_lines_attend
 
 /* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
-   where windows slide; L gelu means the default */
+   where windows slide; L gelu means the default; G sums of what is multiplied; N layers that do
+   not rotate */
 static const vram__hf_lines vram__hf_line_rows[] = {
   {"llama", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"smollm3", "N", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"granite", "G", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_multiplied_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
   {"mistral", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
@@ -613,8 +627,8 @@ static void vram__hf_rope(vram__hf_pen *w) {
 
 /* What lines leave out must not be there. */
 static void vram__hf_no_dropout(vram__hf_pen *w) {
-  static const char *const key[] = {"attention_dropout", "resid_pdrop", "embd_pdrop",
-                                    "hidden_dropout"};
+  static const char *const key[] = {"attention_dropout", "resid_pdrop",      "embd_pdrop",
+                                    "hidden_dropout",    "residual_dropout", "embedding_dropout"};
   uint32_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
@@ -690,10 +704,12 @@ static void vram__hf_before(vram__hf_pen *w) {
   vram__hf_say(w, NULL, w->row->embedding, "");
   vram__hf_set(w, 'e',
                w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.mul");
+               : w->row->embedding == vram__hf_lines_multiplied_embedding
+                   ? "model.mul"
+                   : "model.embed_tokens.mul");
   vram__hf_set(w, 't',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.embedding");
+               w->row->embedding == vram__hf_lines_scaled_embedding ? "model.embed_tokens.embedding"
+                                                                    : "model.embed_tokens");
   vram__hf_set(w, 'x', "%e");
   vram__hf_say(w, NULL, vram__hf_lines_positions, "");
   vram__hf_set(w, 'i', "model.unsqueeze");
@@ -719,6 +735,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   vram__hf_path(w, i);
   *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
   *vram__hf_flag_of(w, 'l') = i != 0;
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
   vram__hf_set(w, 'r',
                slides && *vram__hf_flag_of(w, 'R') ? "model.rotary_emb_local" : "model.rotary_emb");
   vram__hf_parts(w, vram__hf_is_moe(&w->h, i) ? w->row->moe : w->row->layer);
