@@ -56115,39 +56115,57 @@ VRAM__FN const vram__tflite_op *vram__tflite_op_of(uint32_t code);
 VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 
 /* hf_family.c: a row for each model_type. */
-#define VRAM__HF_QKV_BIAS UINT32_C(0x1) /* q, k, v always have a bias */
-#define VRAM__HF_O_BIAS UINT32_C(0x2)   /* so has what follows attention */
+#define VRAM__HF_QKV_BIAS UINT64_C(0x1) /* q, k, v always have a bias */
+#define VRAM__HF_O_BIAS UINT64_C(0x2)   /* so has what follows attention */
 #define VRAM__HF_KEY_QKV                                                                           \
-  UINT32_C(0x4) /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
-#define VRAM__HF_KEY_O UINT32_C(0x8)       /* so has what follows attention */
-#define VRAM__HF_KEY_TRUE UINT32_C(0x10)   /* which is true where it is missing */
-#define VRAM__HF_QK_NORM UINT32_C(0x20)    /* norms of a head of q and of k */
-#define VRAM__HF_QK_FULL UINT32_C(0x40)    /* norms of all heads of q and of k */
-#define VRAM__HF_QK_KEY UINT32_C(0x80)     /* of a head, where use_qk_norm (qk_layernorm) is true */
-#define VRAM__HF_QK_HEADS UINT32_C(0x100)  /* of all heads, where it is true */
-#define VRAM__HF_NORM_BIAS UINT32_C(0x200) /* LayerNorm; without: RMSNorm */
-#define VRAM__HF_PLAIN UINT32_C(0x400)     /* two matrices; without: gate, up and down */
-#define VRAM__HF_MLP_BIAS UINT32_C(0x800)  /* always */
-#define VRAM__HF_MLP_KEY UINT32_C(0x1000)  /* where mlp_bias (use_bias, bias) is true */
-#define VRAM__HF_FUSED_QKV UINT32_C(0x2000) /* one matrix */
-#define VRAM__HF_FUSED_UP UINT32_C(0x4000)  /* gate and up are one matrix */
-#define VRAM__HF_HEAD_BIAS UINT32_C(0x8000)
-#define VRAM__HF_HEAD_KEY UINT32_C(0x10000)  /* where lm_head_bias is true */
-#define VRAM__HF_POSITIONS UINT32_C(0x20000) /* learned */
-#define VRAM__HF_EMBED_NORM UINT32_C(0x40000)
-#define VRAM__HF_MOE UINT32_C(0x80000)
-#define VRAM__HF_CORRECTION UINT32_C(0x100000) /* a buffer of a number for each expert */
-#define VRAM__HF_MLA UINT32_C(0x200000)
+  UINT64_C(0x4) /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
+#define VRAM__HF_KEY_O UINT64_C(0x8)       /* so has what follows attention */
+#define VRAM__HF_KEY_TRUE UINT64_C(0x10)   /* which is true where it is missing */
+#define VRAM__HF_QK_NORM UINT64_C(0x20)    /* norms of a head of q and of k */
+#define VRAM__HF_QK_FULL UINT64_C(0x40)    /* norms of all heads of q and of k */
+#define VRAM__HF_QK_KEY UINT64_C(0x80)     /* of a head, where use_qk_norm (qk_layernorm) is true */
+#define VRAM__HF_QK_HEADS UINT64_C(0x100)  /* of all heads, where it is true */
+#define VRAM__HF_NORM_BIAS UINT64_C(0x200) /* LayerNorm; without: RMSNorm */
+#define VRAM__HF_PLAIN UINT64_C(0x400)     /* two matrices; without: gate, up and down */
+#define VRAM__HF_MLP_BIAS UINT64_C(0x800)  /* always */
+#define VRAM__HF_MLP_KEY UINT64_C(0x1000)  /* where mlp_bias (use_bias, bias) is true */
+#define VRAM__HF_FUSED_QKV UINT64_C(0x2000) /* one matrix */
+#define VRAM__HF_FUSED_UP UINT64_C(0x4000)  /* gate and up are one matrix */
+#define VRAM__HF_HEAD_BIAS UINT64_C(0x8000)
+#define VRAM__HF_HEAD_KEY UINT64_C(0x10000)  /* where lm_head_bias is true */
+#define VRAM__HF_POSITIONS UINT64_C(0x20000) /* learned */
+#define VRAM__HF_EMBED_NORM UINT64_C(0x40000)
+#define VRAM__HF_MOE UINT64_C(0x80000)
+#define VRAM__HF_CORRECTION UINT64_C(0x100000) /* a buffer of a number for each expert */
+#define VRAM__HF_MLA UINT64_C(0x200000)
 #define VRAM__HF_SINKS                                                                             \
-  UINT32_C(0x400000) /* gpt-oss: a number for each head, biases of router and experts */
-#define VRAM__HF_MAMBA UINT32_C(0x800000)
-#define VRAM__HF_MAMBA2 UINT32_C(0x1000000)
-#define VRAM__HF_JAMBA UINT32_C(0x2000000)
-#define VRAM__HF_FALCON_H1 UINT32_C(0x4000000)
-#define VRAM__HF_LFM2 UINT32_C(0x8000000)
-#define VRAM__HF_ENCODER UINT32_C(0x10000000)
-#define VRAM__HF_VISION UINT32_C(0x20000000)   /* SigLIP and a projector, of a class for images */
-#define VRAM__HF_STABLELM UINT32_C(0x40000000) /* norms of heads, one of parallel layers */
+  UINT64_C(0x400000) /* gpt-oss: a number for each head, biases of router and experts */
+#define VRAM__HF_MAMBA UINT64_C(0x800000)
+#define VRAM__HF_MAMBA2 UINT64_C(0x1000000)
+#define VRAM__HF_JAMBA UINT64_C(0x2000000)
+#define VRAM__HF_FALCON_H1 UINT64_C(0x4000000)
+#define VRAM__HF_LFM2 UINT64_C(0x8000000)
+#define VRAM__HF_ENCODER UINT64_C(0x10000000)
+#define VRAM__HF_VISION UINT64_C(0x20000000)    /* SigLIP and a projector, of a class for images */
+#define VRAM__HF_STABLELM UINT64_C(0x40000000)  /* norms of heads, one of parallel layers */
+#define VRAM__HF_BIAS_QKV UINT64_C(0x80000000)  /* the key is qkv_bias */
+#define VRAM__HF_BIAS_ALL UINT64_C(0x100000000) /* it is bias or enable_bias, of all matrices */
+#define VRAM__HF_O_KEY UINT64_C(0x200000000)    /* what follows attention: attention_out_bias */
+#define VRAM__HF_SHARED_GATE                                                                       \
+  UINT64_C(0x400000000)                             /* shared_expert_intermediate_size, and a gate \
+                                                     */
+#define VRAM__HF_SHARED_WIDTH UINT64_C(0x800000000) /* shared_intermediate_size, 0: none */
+#define VRAM__HF_FALCON UINT64_C(0x1000000000)
+#define VRAM__HF_OPT UINT64_C(0x2000000000)
+#define VRAM__HF_ONE_KV UINT64_C(0x4000000000) /* one head of keys, where multi_query is true */
+#define VRAM__HF_XIELU UINT64_C(0x8000000000)  /* an activation with two numbers */
+#define VRAM__HF_ERNIE_MOE UINT64_C(0x10000000000)
+#define VRAM__HF_DELTA UINT64_C(0x20000000000)       /* gated delta nets; attention with a gate */
+#define VRAM__HF_DELTA_SPLIT UINT64_C(0x40000000000) /* of four matrices, not two */
+#define VRAM__HF_LLAMA4 UINT64_C(0x80000000000)
+#define VRAM__HF_DISTIL UINT64_C(0x100000000000)         /* neither types of tokens nor a pooler */
+#define VRAM__HF_ELECTRA UINT64_C(0x200000000000)        /* embedding_size, and no pooler */
+#define VRAM__HF_2048_POSITIONS UINT64_C(0x400000000000) /* where the key is missing */
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
@@ -56155,7 +56173,9 @@ enum {
   VRAM__HF_PERIOD2, /* all but each second one */
   VRAM__HF_PERIOD4,
   VRAM__HF_PERIOD6,
-  VRAM__HF_ABOVE /* from max_window_layers on, if use_sliding_window */
+  VRAM__HF_ABOVE, /* from max_window_layers on, if use_sliding_window */
+  VRAM__HF_USED,  /* all, if use_sliding_window */
+  VRAM__HF_BELOW  /* each second one below max_window_layers, if use_sliding_window */
 };
 
 typedef struct vram__hf_family {
@@ -56165,7 +56185,7 @@ typedef struct vram__hf_family {
   uint32_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, window;
   uint8_t norms; /* of a layer */
   uint8_t is_tied, sliding;
-  uint32_t flags;
+  uint64_t flags;
   uint16_t experts, expert_width, shared, dense; /* width 0: intermediate; first dense layers */
 } vram__hf_family;
 
@@ -56182,7 +56202,7 @@ typedef struct vram__hf {
   vram_result result;
 } vram__hf;
 
-static inline int vram__hf_has(const vram__hf *h, uint32_t flag) {
+static inline int vram__hf_has(const vram__hf *h, uint64_t flag) {
   return (h->family->flags & flag) != 0;
 }
 
@@ -56200,6 +56220,7 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 
@@ -59566,7 +59587,7 @@ static const vram__hf_family vram__hf_families[] = {
     VRAM__HF_QKV_BIAS, 0, 0, 0, 0},
   {"qwen3", 151936, 4096, 22016, 32, 32, 32, 128, 4096, 2, 0, VRAM__HF_ABOVE,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM, 0, 0, 0, 0},
-  {"qwen3_moe", 151936, 2048, 6144, 24, 32, 4, 0, 4096, 2, 0, VRAM__HF_ABOVE,
+  {"qwen3_moe", 151936, 2048, 6144, 24, 32, 4, 0, 4096, 2, 0, VRAM__HF_USED,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_MOE, 128, 768, 0, 0},
   {"gemma", 256000, 3072, 24576, 28, 16, 16, 256, 0, 2, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
@@ -59636,6 +59657,50 @@ static const vram__hf_family vram__hf_families[] = {
     VRAM__HF_MLA | VRAM__HF_MOE | VRAM__HF_CORRECTION | VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 256, 2048, 1, 3},
   {"gpt_oss", 201088, 2880, 2880, 36, 64, 8, 64, 128, 2, 0, VRAM__HF_PERIOD2,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_MOE | VRAM__HF_SINKS, 128, 0, 0, 0},
+  {"ministral3", 131072, 4096, 14336, 34, 32, 8, 128, 0, 2, 0, VRAM__HF_ALL,
+    0, 0, 0, 0, 0},
+  {"qwen2_moe", 151936, 2048, 5632, 24, 16, 16, 0, 4096, 2, 0, VRAM__HF_BELOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_BIAS_QKV | VRAM__HF_MOE | VRAM__HF_SHARED_GATE, 60, 1408, 5632, 0},
+  {"qwen3_next", 151936, 2048, 5632, 48, 16, 2, 256, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_MOE | VRAM__HF_SHARED_GATE |
+    VRAM__HF_DELTA, 512, 512, 512, 0},
+  {"qwen3_5_text", 248320, 4096, 12288, 32, 16, 4, 256, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_DELTA | VRAM__HF_DELTA_SPLIT, 0, 0, 0, 0},
+  {"falcon", 65024, 4544, 0, 32, 71, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_BIAS_ALL | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN |
+    VRAM__HF_NORM_BIAS | VRAM__HF_FALCON | VRAM__HF_ONE_KV, 0, 0, 0, 0},
+  {"opt", 50272, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_BIAS_ALL | VRAM__HF_PLAIN |
+    VRAM__HF_NORM_BIAS | VRAM__HF_POSITIONS | VRAM__HF_2048_POSITIONS | VRAM__HF_OPT, 0, 0, 0, 0},
+  {"mpt", 50368, 2048, 0, 24, 16, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN, 0, 0, 0, 0},
+  {"gpt_neo", 50257, 2048, 0, 24, 16, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS | VRAM__HF_POSITIONS | VRAM__HF_2048_POSITIONS, 0, 0, 0, 0},
+  {"gpt_bigcode", 50257, 768, 0, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS |
+    VRAM__HF_NORM_BIAS | VRAM__HF_POSITIONS | VRAM__HF_ONE_KV, 0, 0, 0, 0},
+  {"codegen", 50400, 4096, 0, 28, 16, 0, 0, 0, 1, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS | VRAM__HF_HEAD_BIAS, 0, 0, 0, 0},
+  {"olmo3", 50304, 4096, 11008, 32, 32, 0, 0, 4096, 2, 0, VRAM__HF_PERIOD4,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_FULL, 0, 0, 0, 0},
+  {"seed_oss", 155136, 4096, 27648, 64, 80, 8, 128, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_O_KEY | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
+  {"apertus", 131072, 4096, 14336, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_PLAIN | VRAM__HF_XIELU, 0, 0, 0, 0},
+  {"hunyuan_v1_dense", 290943, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM, 0, 0, 0, 0},
+  {"hunyuan_v1_moe", 290943, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_MOE, 1, 0, 1, 0},
+  {"granitemoeshared", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MOE | VRAM__HF_SHARED_WIDTH, 8, 0, 0, 0},
+  {"ernie4_5_moe", 103424, 2560, 12288, 28, 20, 4, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY | VRAM__HF_MOE | VRAM__HF_ERNIE_MOE, 64, 1536, 2, 0},
+  {"dots1", 152064, 4608, 10944, 62, 32, 32, 0, 4096, 2, 0, VRAM__HF_ABOVE,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_MOE | VRAM__HF_CORRECTION, 0, 1408, 0, 0},
+  {"llama4_text", 202048, 5120, 8192, 48, 40, 8, 128, 8192, 2, 0, VRAM__HF_PERIOD4,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MOE | VRAM__HF_LLAMA4, 16, 0, 1, 0},
+  {"falcon_mamba", 50280, 768, 0, 32, 1, 0, 0, 0, 1, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_MAMBA, 0, 0, 0, 0},
   {"mamba", 50280, 768, 0, 32, 1, 0, 0, 0, 1, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_MAMBA, 0, 0, 0, 0},
   {"mamba2", 32768, 4096, 0, 64, 128, 0, 64, 0, 1, 0, VRAM__HF_NO_WINDOW,
@@ -59650,6 +59715,18 @@ static const vram__hf_family vram__hf_families[] = {
     VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
     VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
   {"roberta", 50265, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
+  {"distilbert", 30522, 768, 3072, 6, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER | VRAM__HF_DISTIL, 0, 0, 0, 0},
+  {"electra", 30522, 256, 1024, 12, 4, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER | VRAM__HF_ELECTRA, 0, 0, 0, 0},
+  {"xlm-roberta", 30522, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
+    VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
+  {"camembert", 30522, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
     VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
 };
@@ -59740,7 +59817,8 @@ static void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias
 }
 
 static void vram__hf_norm(vram__hf *h, uint64_t n) {
-  if (!h->family->norms) /* OLMo's have no weights */
+  if (!h->family->norms || /* OLMo's have no weights */
+      (vram__hf_has(h, VRAM__HF_OPT) && !vram__hf_bool(h, "layer_norm_elementwise_affine", 1)))
     return;
   vram__hf_add(h, n, 1);
   if (vram__hf_has(h, VRAM__HF_NORM_BIAS))
@@ -59748,7 +59826,10 @@ static void vram__hf_norm(vram__hf *h, uint64_t n) {
 }
 
 VRAM__FN int vram__hf_bias_key(vram__hf *h) {
-  const char *name = vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
+  const char *const name = vram__hf_has(h, VRAM__HF_BIAS_QKV) ? "qkv_bias"
+                           : vram__hf_has(h, VRAM__HF_BIAS_ALL)
+                               ? vram__hf_name(h, "bias", "enable_bias", NULL)
+                               : vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
@@ -59787,7 +59868,8 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
+            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
+                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -59796,7 +59878,7 @@ static void vram__hf_attention(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_FUSED_QKV))
     vram__hf_linear(h, c->hidden, q + 2 * kv, qkv);
   else {
-    vram__hf_linear(h, c->hidden, q, qkv);
+    vram__hf_linear(h, c->hidden, vram__hf_has(h, VRAM__HF_DELTA) ? 2 * q : q, qkv);
     vram__hf_linear(h, c->hidden, kv, qkv);
     vram__hf_linear(h, c->hidden, kv, qkv);
   }
@@ -59808,10 +59890,12 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias = vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-                   (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-                    vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                                  vram__hf_has(h, VRAM__HF_KEY_TRUE)));
+  const int bias =
+      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {
@@ -59820,13 +59904,41 @@ static void vram__hf_mlp(vram__hf *h, uint64_t width) {
       vram__hf_linear(h, hidden, width, bias);
   }
   vram__hf_linear(h, width, hidden, bias);
+  if (vram__hf_has(h, VRAM__HF_XIELU)) { /* and two buffers */
+    vram__hf_add(h, 2, 1);
+    h->tensors += 3;
+  }
+}
+
+/* What all tokens go through beside their experts. */
+static void vram__hf_shared(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  uint64_t width = c->expert_intermediate;
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
+    vram__hf_mlp(h, vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared));
+    vram__hf_linear(h, c->hidden, 1, 0);
+    return;
+  }
+  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+    width = vram__hf_number(h, "shared_intermediate_size", 0);
+    if (width) {
+      vram__hf_linear(h, c->hidden, 2 * width, 0);
+      vram__hf_linear(h, width, c->hidden, 0);
+    }
+    return;
+  }
+  width = vram__product_or_overflow(
+      width,
+      vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
+                      h->family->shared));
+  if (width)
+    vram__hf_mlp(h, width);
 }
 
 /* A router, the experts' matrices in one tensor each, and what all tokens go through. */
 static void vram__hf_moe(vram__hf *h) {
   const vram_hf_config *const c = h->c;
-  const uint64_t width = c->expert_intermediate,
-                 shared = vram__hf_number(h, "n_shared_experts", h->family->shared);
+  const uint64_t width = c->expert_intermediate;
   const int bias = vram__hf_has(h, VRAM__HF_SINKS);
   vram__hf_linear(h, c->hidden, c->experts, bias);
   vram__hf_add(h, vram__product_or_overflow(c->experts, 2 * width), c->hidden);
@@ -59837,15 +59949,17 @@ static void vram__hf_moe(vram__hf *h) {
   }
   if (vram__hf_has(h, VRAM__HF_CORRECTION))
     h->tensors++;
-  if (shared)
-    vram__hf_mlp(h, shared * width);
+  if (vram__hf_has(h, VRAM__HF_ERNIE_MOE))
+    vram__hf_add(h, c->experts, 1); /* of moe_statics, without a gradient */
+  vram__hf_shared(h);
 }
 
 /* Mamba-1: what it takes of the layer's parameters, and its state. */
 static void vram__hf_mamba(vram__hf *h) {
   vram_hf_config *const c = h->c;
   const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
-  const uint64_t inner = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
+  const uint64_t wide = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
+                 inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide),
                  state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
                  conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
   const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
@@ -59900,6 +60014,32 @@ static void vram__hf_mamba2(vram__hf *h) {
   c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
 }
 
+/* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
+static void vram__hf_delta(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const uint64_t heads = vram__hf_number(h, "linear_num_value_heads", 32),
+                 k_dim = vram__hf_number(h, "linear_key_head_dim", 128),
+                 v_dim = vram__hf_number(h, "linear_value_head_dim", 128),
+                 kernel = vram__hf_number(h, "linear_conv_kernel_dim", 4),
+                 keys = vram__product_or_overflow(vram__hf_number(h, "linear_num_key_heads", 16),
+                                                  k_dim),
+                 values = heads * v_dim,
+                 conv = vram__sum_or_overflow(vram__product_or_overflow(2, keys), values);
+  vram__hf_add(h, conv, kernel);
+  vram__hf_linear(h, c->hidden, vram__sum_or_overflow(conv, values), 0);
+  vram__hf_linear(h, c->hidden, 2 * heads, 0);
+  if (vram__hf_has(h, VRAM__HF_DELTA_SPLIT))
+    h->tensors += 2;
+  vram__hf_add(h, heads, 1); /* dt_bias, A_log */
+  vram__hf_add(h, heads, 1);
+  vram__hf_add(h, v_dim, 1);
+  vram__hf_linear(h, values, c->hidden, 0);
+  c->conv_elements =
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
+  c->ssm_elements =
+      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(values, k_dim));
+}
+
 /* LFM2's convolution in the place of attention. */
 static void vram__hf_short_conv(vram__hf *h) {
   vram_hf_config *const c = h->c;
@@ -59949,11 +60089,26 @@ static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
     const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
     return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
   }
+  if (vram__hf_has(h, VRAM__HF_DELTA)) {
+    const uint64_t period = vram__hf_number(h, "full_attention_interval", 4);
+    return type ? type->count <= 64 &&
+                      vram__text_is(type->text, (uint32_t)type->count, "full_attention")
+                : period && (i + 1) % period == 0;
+  }
   if (!vram__hf_has(h, VRAM__HF_LFM2))
     return 1;
   if (type)
     return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
   return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
+}
+
+/* Llama 4, SmolLM 3: does layer i rotate? In Llama 4 it is such a layer that looks at chunks. */
+VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i) {
+  const vram_file_value *const v = vram__hf_value(h, "no_rope_layers");
+  const uint64_t period = vram__hf_number(h, "no_rope_layer_interval", 4);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_UINT && v->array && i < v->count)
+    return ((const uint64_t *)v->array)[i] != 0;
+  return period && (i + 1) % period != 0;
 }
 
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i) {
@@ -59962,16 +60117,29 @@ VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i) {
   uint64_t period = kind == VRAM__HF_PERIOD2 ? 2 : kind == VRAM__HF_PERIOD4 ? 4 : 6;
   if (kind == VRAM__HF_NO_WINDOW || !h->c->window)
     return 0;
-  if (kind == VRAM__HF_ALL)
+  if (kind == VRAM__HF_ALL || kind == VRAM__HF_USED)
     return 1;
   if (type)
     return type->count <= 64 &&
-           vram__text_is(type->text, (uint32_t)type->count, "sliding_attention");
+           (vram__text_is(type->text, (uint32_t)type->count, "sliding_attention") ||
+            vram__text_is(type->text, (uint32_t)type->count, "chunked_attention"));
+  if (vram__hf_has(h, VRAM__HF_LLAMA4))
+    return vram__hf_rotates(h, i);
+  if (kind == VRAM__HF_BELOW)
+    return i % 2 == 0 && i < vram__hf_number(h, "max_window_layers", 28);
   if (kind == VRAM__HF_ABOVE)
     return i >= vram__hf_number(h, "max_window_layers", 28);
   if (kind != VRAM__HF_PERIOD2)
     period = vram__hf_number(h, "sliding_window_pattern", period);
   return period && (i + 1) % period != 0;
+}
+
+/* ERNIE: a layer, or -1, the last one. */
+static uint64_t vram__hf_last_moe(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_value(h, "moe_layer_end_index");
+  return v && v->kind == VRAM_VALUE_INT && v->number.i == -1
+             ? h->c->layers - 1
+             : vram__hf_number(h, "moe_layer_end_index", h->c->layers - 1);
 }
 
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
@@ -59983,6 +60151,17 @@ VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
   if (vram__hf_has(h, VRAM__HF_JAMBA))
     return h->c->experts > 1 && period &&
            i % period == vram__hf_number(h, "expert_layer_offset", 1);
+  if (vram__hf_has(h, VRAM__HF_LLAMA4)) {
+    const vram_file_value *const v = vram__hf_value(h, "moe_layers");
+    const uint64_t each = vram__hf_number(h, "interleave_moe_layer_step", 1);
+    return v && v->kind == VRAM_VALUE_ARRAY ? vram__hf_array_holds(h, "moe_layers", i)
+                                            : each && (i + 1) % each == 0;
+  }
+  if (vram__hf_has(h, VRAM__HF_ERNIE_MOE)) {
+    const uint64_t each = vram__hf_number(h, "moe_layer_interval", 1);
+    return each && (i + 1) % each == 0 && i >= vram__hf_number(h, "moe_layer_start_index", 1) &&
+           i <= vram__hf_last_moe(h);
+  }
   return step && (i + 1) % step == 0 && !vram__hf_array_holds(h, "mlp_only_layers", i);
 }
 
@@ -59991,6 +60170,11 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
   uint32_t k, norms = h->family->norms;
   if (vram__hf_has(h, VRAM__HF_STABLELM) && vram__hf_bool(h, "use_parallel_residual", 0))
     norms = 1;
+  if (vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "parallel_attn", 1))
+    norms = (uint32_t)vram__hf_number(h, "num_ln_in_parallel_attn",
+                                      vram__hf_bool(h, "new_decoder_architecture", 0) ? 2 : 1) == 2
+                ? 2
+                : 1;
   if (vram__hf_has_attention(h, i)) {
     vram__hf_attention(h);
     if (vram__hf_slides(h, i))
@@ -60003,12 +60187,16 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
     vram__hf_mamba2(h);
   else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
     vram__hf_short_conv(h);
+  else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_DELTA))
+    vram__hf_delta(h);
   else if (!vram__hf_has_attention(h, i))
     vram__hf_mamba(h);
   if (vram__hf_is_moe(h, i))
     vram__hf_moe(h);
   else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
-    vram__hf_mlp(h, c->intermediate);
+    vram__hf_mlp(h, vram__hf_has(h, VRAM__HF_LLAMA4)
+                        ? vram__hf_number(h, "intermediate_size_mlp", 16384)
+                        : c->intermediate);
   for (k = 0; k < norms; k++)
     vram__hf_norm(h, c->hidden);
 }
@@ -60052,32 +60240,54 @@ static void vram__hf_vision(vram__hf *h) {
   h->c->text_params = before;
 }
 
+static uint64_t vram__hf_embedding_width(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_OPT) ? vram__hf_number(h, "word_embed_proj_dim", h->c->hidden)
+         : vram__hf_has(h, VRAM__HF_ELECTRA) ? vram__hf_number(h, "embedding_size", 128)
+                                             : h->c->hidden;
+}
+
+/* Positions that are learned. */
+static uint64_t vram__hf_positions(vram__hf *h) {
+  const uint64_t none = vram__hf_has(h, VRAM__HF_ENCODER)          ? 512
+                        : vram__hf_has(h, VRAM__HF_2048_POSITIONS) ? 2048
+                                                                   : 1024;
+  return vram__hf_number(h, vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
+                         none) +
+         (vram__hf_has(h, VRAM__HF_OPT) ? 2 : 0);
+}
+
 /* Embeddings, what stands behind the layers, and the head. */
 static void vram__hf_ends(vram__hf *h) {
   const vram_hf_config *const c = h->c;
-  const int is_encoder = vram__hf_has(h, VRAM__HF_ENCODER);
-  vram__hf_add(h, c->vocab, c->hidden);
+  const int is_encoder = vram__hf_has(h, VRAM__HF_ENCODER), is_opt = vram__hf_has(h, VRAM__HF_OPT);
+  const uint64_t width = vram__hf_embedding_width(h);
+  vram__hf_add(h, c->vocab, width);
   if (vram__hf_has(h, VRAM__HF_POSITIONS))
-    vram__hf_add(h,
-                 vram__hf_number(h,
-                                 vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
-                                 is_encoder ? 512 : 1024),
-                 c->hidden);
-  if (is_encoder)
-    vram__hf_add(h, vram__hf_number(h, "type_vocab_size", 2), c->hidden);
+    vram__hf_add(h, vram__hf_positions(h), is_opt ? c->hidden : width);
+  if (is_encoder && !vram__hf_has(h, VRAM__HF_DISTIL))
+    vram__hf_add(h, vram__hf_number(h, "type_vocab_size", 2), width);
   if (vram__hf_has(h, VRAM__HF_EMBED_NORM))
-    vram__hf_norm(h, c->hidden);
+    vram__hf_norm(h, width);
+  if (width != c->hidden) {
+    vram__hf_linear(h, width, c->hidden, !is_opt);
+    if (is_opt)
+      vram__hf_linear(h, c->hidden, width, 0);
+  }
   if (is_encoder) {
-    vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
     return;
   }
-  vram__hf_norm(h, c->hidden);
+  if (!is_opt || (vram__hf_bool(h, "do_layer_norm_before", 1) &&
+                  !vram__hf_bool(h, "_remove_final_layer_norm", 0)))
+    vram__hf_norm(h, c->hidden);
   if (c->is_tied)
     h->tensors++;
   else
-    vram__hf_add(h, c->vocab, c->hidden);
+    vram__hf_add(h, c->vocab, width);
   if (vram__hf_has(h, VRAM__HF_HEAD_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_HEAD_KEY) && vram__hf_bool(h, "lm_head_bias", 0)))
+      (vram__hf_has(h, VRAM__HF_HEAD_KEY) && vram__hf_bool(h, "lm_head_bias", 0)) ||
+      (vram__hf_has(h, VRAM__HF_ERNIE_MOE) && vram__hf_bias_key(h)))
     vram__hf_add(h, c->vocab, 1);
 }
 
@@ -60087,10 +60297,15 @@ static void vram__hf_experts(vram__hf *h) {
   if (!vram__hf_has(h, VRAM__HF_MOE))
     return;
   c->experts = vram__hf_number(
-      h, vram__hf_name(h, "num_local_experts", "num_experts", "n_routed_experts"), w->experts);
+      h,
+      vram__hf_has(h, VRAM__HF_ERNIE_MOE)
+          ? "moe_num_experts"
+          : vram__hf_name(h, "num_local_experts", "num_experts", "n_routed_experts"),
+      w->experts);
   c->experts_used = vram__hf_number(h, "num_experts_per_tok", 0);
-  c->expert_intermediate = vram__hf_number(h, "moe_intermediate_size",
-                                           w->expert_width ? w->expert_width : c->intermediate);
+  c->expert_intermediate = w->expert_width
+                               ? vram__hf_number(h, "moe_intermediate_size", w->expert_width)
+                               : c->intermediate;
 }
 
 /* LFM2 makes its width from that of the file (Lfm2MLP). */
@@ -60117,8 +60332,12 @@ static void vram__hf_window(vram__hf *h) {
   const uint32_t kind = h->family->sliding;
   c->window = kind == VRAM__HF_NO_WINDOW
                   ? 0
-                  : vram__hf_number_or(h, "sliding_window", h->family->window, 0);
-  if (kind == VRAM__HF_ABOVE && !vram__hf_bool(h, "use_sliding_window", 0))
+                  : vram__hf_number_or(h,
+                                       vram__hf_has(h, VRAM__HF_LLAMA4) ? "attention_chunk_size"
+                                                                        : "sliding_window",
+                                       h->family->window, 0);
+  if ((kind == VRAM__HF_ABOVE || kind == VRAM__HF_USED || kind == VRAM__HF_BELOW) &&
+      !vram__hf_bool(h, "use_sliding_window", 0))
     c->window = 0;
   if (kind == VRAM__HF_NO_WINDOW && vram__hf_bool(h, "use_sliding_window", 0))
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
@@ -60128,21 +60347,35 @@ static void vram__hf_sizes(vram__hf *h) {
   vram_hf_config *const c = h->c;
   const vram__hf_family *const w = h->family;
   c->vocab = vram__hf_number(h, "vocab_size", w->vocab);
-  c->hidden = vram__hf_number(h, vram__hf_name(h, "hidden_size", "n_embd", NULL), w->hidden);
-  c->layers = vram__hf_number(h, vram__hf_name(h, "num_hidden_layers", "n_layer", NULL), w->layers);
-  c->heads = vram__hf_number(h, vram__hf_name(h, "num_attention_heads", "n_head", NULL), w->heads);
+  c->hidden = vram__hf_number(
+      h, vram__hf_name(h, "hidden_size", "n_embd", vram__hf_name(h, "d_model", "dim", NULL)),
+      w->hidden);
+  c->layers = vram__hf_number(h,
+                              vram__hf_name(h, "num_hidden_layers", "n_layer",
+                                            vram__hf_name(h, "n_layers", "num_layers", NULL)),
+                              w->layers);
+  c->heads = vram__hf_number(h,
+                             vram__hf_name(h, "num_attention_heads", "n_head",
+                                           vram__hf_name(h, "n_heads", "num_heads", NULL)),
+                             w->heads);
   if (!c->heads || !c->hidden || !c->vocab || !c->layers || c->layers > VRAM__HF_MAX_LAYERS) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "layers, heads, elements or words");
     return;
   }
   c->kv_heads =
       vram__hf_number_or(h, "num_key_value_heads", w->kv_heads ? w->kv_heads : c->heads, c->heads);
+  if (vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "new_decoder_architecture", 0))
+    c->kv_heads = vram__hf_number(h, "num_kv_heads", c->heads);
+  else if (vram__hf_has(h, VRAM__HF_ONE_KV) && vram__hf_bool(h, "multi_query", 1))
+    c->kv_heads = 1;
   c->head_dim = vram__hf_number_or(h, "head_dim", w->head_dim ? w->head_dim : c->hidden / c->heads,
                                    c->hidden / c->heads);
   c->v_head_dim = c->head_dim;
-  c->intermediate =
-      vram__hf_number_or(h, vram__hf_name(h, "intermediate_size", "n_inner", NULL),
-                         w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
+  c->intermediate = vram__hf_number_or(
+      h,
+      vram__hf_name(h, "intermediate_size", "n_inner",
+                    vram__hf_name(h, "ffn_dim", "ffn_hidden_size", "hidden_dim")),
+      w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
   if (vram__hf_has(h, VRAM__HF_LFM2))
     vram__hf_adjust_width(h);
   if (vram__hf_has(h, VRAM__HF_MLA)) {
@@ -60222,10 +60455,15 @@ static void vram__hf_begin(vram__hf *h) {
 static void vram__hf_totals(vram__hf *h) {
   vram_hf_config *const c = h->c;
   const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
+  const int repeats = /* before the cache: FalconAttention._split_heads */
+      vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "new_decoder_architecture", 0);
   const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
                  row = vram__hf_has(h, VRAM__HF_MLA)
                            ? c->kv_lora_rank + c->rope_head_dim
-                           : 2 * vram__product_or_overflow(c->kv_heads, c->head_dim);
+                           : 2 * vram__product_or_overflow(repeats ? c->heads : c->kv_heads,
+                                                           c->head_dim);
+  if (repeats)
+    c->kv_heads = c->heads;
   c->params = h->params;
   c->state_tensors = h->tensors;
   c->params_bytes = vram__product_or_overflow(h->params, element);
@@ -60781,6 +61019,10 @@ static const char vram__hf_lines_scaled_embedding[] =
   "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
   "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
 
+static const char vram__hf_lines_multiplied_embedding[] =
+  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n"
+  "mul model.mul model.embed_tokens scalar=1\n";
+
 static const char vram__hf_lines_positions[] =
   "arange model.arange shape=[S] dtype=i64\n"
   "add model.add model.arange scalar=1\n"
@@ -60878,7 +61120,7 @@ static const char vram__hf_lines_qkv[] =
 
 /* apply_rotary_pos_emb; %r: the module of cos and sin */
 static const char vram__hf_lines_rotate[] =
-  "unsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
+  "{!Punsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
   "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
   "mul @self_attn.mul {Q%a}{!Q@self_attn.transpose} @self_attn.unsqueeze\n"
   "slice @self_attn.slice {Q%a}{!Q@self_attn.transpose} dim=3 end=$r\n"
@@ -60899,7 +61141,7 @@ static const char vram__hf_lines_rotate[] =
   "drop {Q%a %c}"
   "{!Q{q%a}{!q@self_attn.q_proj @self_attn.view} @self_attn.transpose"
   " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
-  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n";
+  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n}";
 
 /* Where a generation has a layer's cache: hf_generate.c has its lines. */
 static const char vram__hf_lines_cache[] = "";
@@ -60928,7 +61170,7 @@ static const char vram__hf_lines_attend[] =
   "scaled_dot_product_attention @self_attn.sdpa "
   "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
   "{!g@self_attn.add %K %V} %s}"
-  "{!w@self_attn.add %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
+  "{!w{P@self_attn.transpose}{!P@self_attn.add} %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
   "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
   "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
   "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
@@ -60939,13 +61181,17 @@ static const char vram__hf_lines_attend[] =
   "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
   "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
   "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "drop %n{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2} @self_attn.add"
-  "{!k @self_attn.add_1}\n";
+  "drop %n{P @self_attn.q_proj @self_attn.view @self_attn.transpose @self_attn.k_proj"
+  " @self_attn.view_1 @self_attn.transpose_1}"
+  "{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2}{!P @self_attn.add"
+  "{!k @self_attn.add_1}}\n";
 
 /* ---- what stands between, and behind ---- */
 
 static const char vram__hf_lines_norm_2[] =
-  "add @add %x @self_attn.o_proj\n"
+  "{Ymul @mul @self_attn.o_proj scalar=1\n}"
+  "add @add %x {Y@mul}{!Y@self_attn.o_proj}\n"
+  "{Ydrop @self_attn.o_proj\n}"
   "&@post_attention_layernorm|@add|m|h|\n";
 
 static const char vram__hf_lines_gated[] =
@@ -60963,8 +61209,10 @@ static const char vram__hf_lines_plain[] =
 static const char vram__hf_lines_end[] =
   "order @input_layernorm.weight @post_attention_layernorm.weight\n"
   "drop %m\n"
-  "add @add_1 @add @mlp.down_proj\n"
-  "{ldrop %x\n}";
+  "{Ymul @mul_1 @mlp.down_proj scalar=1\n}"
+  "add @add_1 @add {Y@mul_1}{!Y@mlp.down_proj}\n"
+  "{Ydrop{l %x} @mlp.down_proj\n}"
+  "{!Y{ldrop %x\n}}";
 
 /* norms of what attention and the MLP give, and before both (Gemma) */
 static const char vram__hf_lines_norm_2_3[] =
@@ -61096,8 +61344,8 @@ static const char vram__hf_lines_loss[] =
   "slice slice_2 slice_1 dim=2 colon=1\n"
   "expand alias slice_2 shape=[N,S,$h]\n"
   "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}"
-  "to to {Mlogits}{!Mlm_head} dtype=f32\n"
+  "{Mmul logits lm_head scalar=1\n}{Ydiv logits lm_head scalar=1\n}"
+  "to to {Mlogits}{Ylogits}{!M{!Ylm_head}} dtype=f32\n"
   "pad pad labels pad=0,1\n"
   "slice slice_3 pad dim=1 start=1\n"
   "contiguous contiguous slice_3\n"
@@ -61106,11 +61354,11 @@ static const char vram__hf_lines_loss[] =
   "view to_1 view_1 shape=[N*S]\n"
   "drop contiguous\n"
   "cross_entropy loss view to_1\n"
-  "drop %n alias {Mlogits}{!Mlm_head} to pad\n"
+  "drop %n alias {Mlogits}{Ylogits}{!M{!Ylm_head}} to pad\n"
   "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
   "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
   "output loss\n"
-  "infer {Mlogits}{!Mlm_head}\n";
+  "infer {Mlogits}{Ylogits}{!M{!Ylm_head}}\n";
 
 /* ---- families ---- */
 
@@ -61119,9 +61367,14 @@ static const char vram__hf_lines_loss[] =
       vram__hf_lines_repeat, vram__hf_lines_attend
 
 /* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
-   where windows slide; L gelu means the default */
+   where windows slide; L gelu means the default; Y sums of what is multiplied; N layers that do
+   not rotate */
 static const vram__hf_lines vram__hf_line_rows[] = {
   {"llama", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"smollm3", "N", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"granite", "Y", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_multiplied_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
   {"mistral", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
@@ -61343,8 +61596,8 @@ static void vram__hf_rope(vram__hf_pen *w) {
 
 /* What lines leave out must not be there. */
 static void vram__hf_no_dropout(vram__hf_pen *w) {
-  static const char *const key[] = {"attention_dropout", "resid_pdrop", "embd_pdrop",
-                                    "hidden_dropout"};
+  static const char *const key[] = {"attention_dropout", "resid_pdrop",      "embd_pdrop",
+                                    "hidden_dropout",    "residual_dropout", "embedding_dropout"};
   uint32_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
@@ -61443,10 +61696,12 @@ static void vram__hf_before(vram__hf_pen *w) {
   vram__hf_say(w, NULL, w->row->embedding, "");
   vram__hf_set(w, 'e',
                w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.mul");
+               : w->row->embedding == vram__hf_lines_multiplied_embedding
+                   ? "model.mul"
+                   : "model.embed_tokens.mul");
   vram__hf_set(w, 't',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.embedding");
+               w->row->embedding == vram__hf_lines_scaled_embedding ? "model.embed_tokens.embedding"
+                                                                    : "model.embed_tokens");
   vram__hf_set(w, 'x', "%e");
   if (!is_generation)
     vram__hf_masks(w);
@@ -61462,12 +61717,13 @@ static void vram__hf_before(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
-    vram__hf_set(w, 'K', "@self_attn.add_1");
+    vram__hf_set(w, 'K', *vram__hf_flag_of(w, 'P') ? "@self_attn.transpose_1" : "@self_attn.add_1");
     vram__hf_set(w, 'V', "@self_attn.transpose_2");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
@@ -61521,7 +61777,8 @@ static int vram__hf_has_cache(const char *const *part) {
 /* What no generation can be written of. */
 static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
-  if (!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe))
+  if ((!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe)) ||
+      *vram__hf_flag_of(w, 'Y') || *vram__hf_flag_of(w, 'N'))
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");

@@ -95,8 +95,8 @@ int model_arguments(file_job *j, const char *command, int argc, char **argv);
 int model_estimate(int argc, char **argv);
 /* vram fit of a GGUF file. */
 int model_fit(int argc, char **argv);
-/* A JSON object's first keys, what the file is; the object stays open. */
-void model_summary_json(const model_file *m);
+/* A JSON object's first keys, what the file at `path` is; the object stays open. */
+void model_summary_json(const model_file *m, const char *path);
 
 /* What is known of a config.json, on standard output. Not FITS: message printed. */
 int model_config(const file_job *j, const model_file *m);

@@ -31,8 +31,8 @@ static void sum_types(const vram_file *f, type_sum sum[VRAM_DTYPE_COUNT]) {
   }
 }
 
-/* The architecture as the file names it, "" where it does not. */
-static void architecture_of(const vram_file *f, char *to, size_t cap) {
+/* As the file names it, "" where it does not. */
+static void own_architecture(const vram_file *f, char *to, size_t cap) {
   static const char *const key[] = {"general.architecture", "model_type"};
   size_t i;
   *to = 0;
@@ -41,6 +41,17 @@ static void architecture_of(const vram_file *f, char *to, size_t cap) {
     if (v && v->kind == VRAM_VALUE_TEXT && v->count < cap)
       snprintf(to, cap, "%s", cmd_shown(v->text, (size_t)v->count));
   }
+}
+
+/* The architecture of what lies at `path`; of a folder with shards, what its config.json says. */
+static void architecture_of(const model_file *m, const char *path, char *to, size_t cap) {
+  model_file config;
+  own_architecture(&m->f, to, cap);
+  if (*to || m->f.format != VRAM_FILE_SAFETENSORS || !model_has_config(path))
+    return;
+  if (!model_config_open(&config, path))
+    own_architecture(&config.f, to, cap);
+  model_file_close(&config);
 }
 
 /* "[4096,14336]" */
@@ -101,11 +112,11 @@ static void print_types(const vram_file *f) {
          cmd_grouped(f->numel, text), cmd_human(f->tensor_bytes), cmd_plain);
 }
 
-static void print_summary(const model_file *m) {
+static void print_summary(const model_file *m, const char *path) {
   const vram_file *const f = &m->f;
   const file_bytes b = bytes_of(f);
   char name[256];
-  architecture_of(f, name, sizeof name);
+  architecture_of(m, path, name, sizeof name);
   printf("%s%s%s  %s", cmd_bold, m->path, cmd_plain, vram_file_format_name(f->format));
   if (f->version)
     printf(" v%" PRIu32, f->version);
@@ -121,13 +132,13 @@ static void print_summary(const model_file *m) {
            b.expected, b.present);
 }
 
-void model_summary_json(const model_file *m) {
+void model_summary_json(const model_file *m, const char *path) {
   const vram_file *const f = &m->f;
   const file_bytes b = bytes_of(f);
   type_sum sum[VRAM_DTYPE_COUNT];
   char name[256];
   int i, some = 0;
-  architecture_of(f, name, sizeof name);
+  architecture_of(m, path, name, sizeof name);
   sum_types(f, sum);
   printf("{\"model\":");
   cmd_json_text(stdout, m->path);
@@ -153,7 +164,7 @@ void model_summary_json(const model_file *m) {
 static int print_json(const file_job *j, const model_file *m, const vram_llama_report *r,
                       int has_config) {
   int status = CMD_ABSENT;
-  model_summary_json(m);
+  model_summary_json(m, j->model);
   if (r)
     model_llama_json(j, r);
   if (has_config)
@@ -184,7 +195,7 @@ static int show(const file_job *j, const model_file *m) {
   if (j->json)
     status = print_json(j, m, is_run && !why.code ? &r : NULL, has_config);
   else if (!j->csv) {
-    print_summary(m);
+    print_summary(m, j->model);
     if (is_run && !why.code)
       model_llama_print(j, &r);
     else if (is_run)

@@ -301,7 +301,7 @@ static void print_fit_json(search *s) {
   change c[4];
   const int n = s->has_fit ? 0 : find_changes(s, c);
   int i;
-  model_summary_json(s->m);
+  model_summary_json(s->m, s->j.model);
   if (shown->is_known)
     model_llama_json(&s->j, &shown->r);
   printf(",\"solve\":\"%s\"", option[s->what] + 2);

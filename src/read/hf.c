@@ -17,7 +17,8 @@ static void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias
 }
 
 static void vram__hf_norm(vram__hf *h, uint64_t n) {
-  if (!h->family->norms) /* OLMo's have no weights */
+  if (!h->family->norms || /* OLMo's have no weights */
+      (vram__hf_has(h, VRAM__HF_OPT) && !vram__hf_bool(h, "layer_norm_elementwise_affine", 1)))
     return;
   vram__hf_add(h, n, 1);
   if (vram__hf_has(h, VRAM__HF_NORM_BIAS))
@@ -25,7 +26,10 @@ static void vram__hf_norm(vram__hf *h, uint64_t n) {
 }
 
 VRAM__FN int vram__hf_bias_key(vram__hf *h) {
-  const char *name = vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
+  const char *const name = vram__hf_has(h, VRAM__HF_BIAS_QKV) ? "qkv_bias"
+                           : vram__hf_has(h, VRAM__HF_BIAS_ALL)
+                               ? vram__hf_name(h, "bias", "enable_bias", NULL)
+                               : vram__hf_name(h, "attention_bias", "use_bias", "use_qkv_bias");
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
@@ -64,7 +68,8 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
+            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
+                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -73,7 +78,7 @@ static void vram__hf_attention(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_FUSED_QKV))
     vram__hf_linear(h, c->hidden, q + 2 * kv, qkv);
   else {
-    vram__hf_linear(h, c->hidden, q, qkv);
+    vram__hf_linear(h, c->hidden, vram__hf_has(h, VRAM__HF_DELTA) ? 2 * q : q, qkv);
     vram__hf_linear(h, c->hidden, kv, qkv);
     vram__hf_linear(h, c->hidden, kv, qkv);
   }
@@ -85,10 +90,12 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias = vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-                   (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-                    vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                                  vram__hf_has(h, VRAM__HF_KEY_TRUE)));
+  const int bias =
+      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {
@@ -97,13 +104,41 @@ static void vram__hf_mlp(vram__hf *h, uint64_t width) {
       vram__hf_linear(h, hidden, width, bias);
   }
   vram__hf_linear(h, width, hidden, bias);
+  if (vram__hf_has(h, VRAM__HF_XIELU)) { /* and two buffers */
+    vram__hf_add(h, 2, 1);
+    h->tensors += 3;
+  }
+}
+
+/* What all tokens go through beside their experts. */
+static void vram__hf_shared(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  uint64_t width = c->expert_intermediate;
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
+    vram__hf_mlp(h, vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared));
+    vram__hf_linear(h, c->hidden, 1, 0);
+    return;
+  }
+  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+    width = vram__hf_number(h, "shared_intermediate_size", 0);
+    if (width) {
+      vram__hf_linear(h, c->hidden, 2 * width, 0);
+      vram__hf_linear(h, width, c->hidden, 0);
+    }
+    return;
+  }
+  width = vram__product_or_overflow(
+      width,
+      vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
+                      h->family->shared));
+  if (width)
+    vram__hf_mlp(h, width);
 }
 
 /* A router, the experts' matrices in one tensor each, and what all tokens go through. */
 static void vram__hf_moe(vram__hf *h) {
   const vram_hf_config *const c = h->c;
-  const uint64_t width = c->expert_intermediate,
-                 shared = vram__hf_number(h, "n_shared_experts", h->family->shared);
+  const uint64_t width = c->expert_intermediate;
   const int bias = vram__hf_has(h, VRAM__HF_SINKS);
   vram__hf_linear(h, c->hidden, c->experts, bias);
   vram__hf_add(h, vram__product_or_overflow(c->experts, 2 * width), c->hidden);
@@ -114,15 +149,17 @@ static void vram__hf_moe(vram__hf *h) {
   }
   if (vram__hf_has(h, VRAM__HF_CORRECTION))
     h->tensors++;
-  if (shared)
-    vram__hf_mlp(h, shared * width);
+  if (vram__hf_has(h, VRAM__HF_ERNIE_MOE))
+    vram__hf_add(h, c->experts, 1); /* of moe_statics, without a gradient */
+  vram__hf_shared(h);
 }
 
 /* Mamba-1: what it takes of the layer's parameters, and its state. */
 static void vram__hf_mamba(vram__hf *h) {
   vram_hf_config *const c = h->c;
   const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
-  const uint64_t inner = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
+  const uint64_t wide = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
+                 inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide),
                  state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
                  conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
   const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
@@ -177,6 +214,32 @@ static void vram__hf_mamba2(vram__hf *h) {
   c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
 }
 
+/* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
+static void vram__hf_delta(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const uint64_t heads = vram__hf_number(h, "linear_num_value_heads", 32),
+                 k_dim = vram__hf_number(h, "linear_key_head_dim", 128),
+                 v_dim = vram__hf_number(h, "linear_value_head_dim", 128),
+                 kernel = vram__hf_number(h, "linear_conv_kernel_dim", 4),
+                 keys = vram__product_or_overflow(vram__hf_number(h, "linear_num_key_heads", 16),
+                                                  k_dim),
+                 values = heads * v_dim,
+                 conv = vram__sum_or_overflow(vram__product_or_overflow(2, keys), values);
+  vram__hf_add(h, conv, kernel);
+  vram__hf_linear(h, c->hidden, vram__sum_or_overflow(conv, values), 0);
+  vram__hf_linear(h, c->hidden, 2 * heads, 0);
+  if (vram__hf_has(h, VRAM__HF_DELTA_SPLIT))
+    h->tensors += 2;
+  vram__hf_add(h, heads, 1); /* dt_bias, A_log */
+  vram__hf_add(h, heads, 1);
+  vram__hf_add(h, v_dim, 1);
+  vram__hf_linear(h, values, c->hidden, 0);
+  c->conv_elements =
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
+  c->ssm_elements =
+      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(values, k_dim));
+}
+
 /* LFM2's convolution in the place of attention. */
 static void vram__hf_short_conv(vram__hf *h) {
   vram_hf_config *const c = h->c;
@@ -226,11 +289,26 @@ static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
     const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
     return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
   }
+  if (vram__hf_has(h, VRAM__HF_DELTA)) {
+    const uint64_t period = vram__hf_number(h, "full_attention_interval", 4);
+    return type ? type->count <= 64 &&
+                      vram__text_is(type->text, (uint32_t)type->count, "full_attention")
+                : period && (i + 1) % period == 0;
+  }
   if (!vram__hf_has(h, VRAM__HF_LFM2))
     return 1;
   if (type)
     return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
   return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
+}
+
+/* Llama 4, SmolLM 3: does layer i rotate? In Llama 4 it is such a layer that looks at chunks. */
+VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i) {
+  const vram_file_value *const v = vram__hf_value(h, "no_rope_layers");
+  const uint64_t period = vram__hf_number(h, "no_rope_layer_interval", 4);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_UINT && v->array && i < v->count)
+    return ((const uint64_t *)v->array)[i] != 0;
+  return period && (i + 1) % period != 0;
 }
 
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i) {
@@ -239,16 +317,29 @@ VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i) {
   uint64_t period = kind == VRAM__HF_PERIOD2 ? 2 : kind == VRAM__HF_PERIOD4 ? 4 : 6;
   if (kind == VRAM__HF_NO_WINDOW || !h->c->window)
     return 0;
-  if (kind == VRAM__HF_ALL)
+  if (kind == VRAM__HF_ALL || kind == VRAM__HF_USED)
     return 1;
   if (type)
     return type->count <= 64 &&
-           vram__text_is(type->text, (uint32_t)type->count, "sliding_attention");
+           (vram__text_is(type->text, (uint32_t)type->count, "sliding_attention") ||
+            vram__text_is(type->text, (uint32_t)type->count, "chunked_attention"));
+  if (vram__hf_has(h, VRAM__HF_LLAMA4))
+    return vram__hf_rotates(h, i);
+  if (kind == VRAM__HF_BELOW)
+    return i % 2 == 0 && i < vram__hf_number(h, "max_window_layers", 28);
   if (kind == VRAM__HF_ABOVE)
     return i >= vram__hf_number(h, "max_window_layers", 28);
   if (kind != VRAM__HF_PERIOD2)
     period = vram__hf_number(h, "sliding_window_pattern", period);
   return period && (i + 1) % period != 0;
+}
+
+/* ERNIE: a layer, or -1, the last one. */
+static uint64_t vram__hf_last_moe(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_value(h, "moe_layer_end_index");
+  return v && v->kind == VRAM_VALUE_INT && v->number.i == -1
+             ? h->c->layers - 1
+             : vram__hf_number(h, "moe_layer_end_index", h->c->layers - 1);
 }
 
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
@@ -260,6 +351,17 @@ VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
   if (vram__hf_has(h, VRAM__HF_JAMBA))
     return h->c->experts > 1 && period &&
            i % period == vram__hf_number(h, "expert_layer_offset", 1);
+  if (vram__hf_has(h, VRAM__HF_LLAMA4)) {
+    const vram_file_value *const v = vram__hf_value(h, "moe_layers");
+    const uint64_t each = vram__hf_number(h, "interleave_moe_layer_step", 1);
+    return v && v->kind == VRAM_VALUE_ARRAY ? vram__hf_array_holds(h, "moe_layers", i)
+                                            : each && (i + 1) % each == 0;
+  }
+  if (vram__hf_has(h, VRAM__HF_ERNIE_MOE)) {
+    const uint64_t each = vram__hf_number(h, "moe_layer_interval", 1);
+    return each && (i + 1) % each == 0 && i >= vram__hf_number(h, "moe_layer_start_index", 1) &&
+           i <= vram__hf_last_moe(h);
+  }
   return step && (i + 1) % step == 0 && !vram__hf_array_holds(h, "mlp_only_layers", i);
 }
 
@@ -268,6 +370,11 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
   uint32_t k, norms = h->family->norms;
   if (vram__hf_has(h, VRAM__HF_STABLELM) && vram__hf_bool(h, "use_parallel_residual", 0))
     norms = 1;
+  if (vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "parallel_attn", 1))
+    norms = (uint32_t)vram__hf_number(h, "num_ln_in_parallel_attn",
+                                      vram__hf_bool(h, "new_decoder_architecture", 0) ? 2 : 1) == 2
+                ? 2
+                : 1;
   if (vram__hf_has_attention(h, i)) {
     vram__hf_attention(h);
     if (vram__hf_slides(h, i))
@@ -280,12 +387,16 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
     vram__hf_mamba2(h);
   else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
     vram__hf_short_conv(h);
+  else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_DELTA))
+    vram__hf_delta(h);
   else if (!vram__hf_has_attention(h, i))
     vram__hf_mamba(h);
   if (vram__hf_is_moe(h, i))
     vram__hf_moe(h);
   else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
-    vram__hf_mlp(h, c->intermediate);
+    vram__hf_mlp(h, vram__hf_has(h, VRAM__HF_LLAMA4)
+                        ? vram__hf_number(h, "intermediate_size_mlp", 16384)
+                        : c->intermediate);
   for (k = 0; k < norms; k++)
     vram__hf_norm(h, c->hidden);
 }
@@ -329,32 +440,54 @@ static void vram__hf_vision(vram__hf *h) {
   h->c->text_params = before;
 }
 
+static uint64_t vram__hf_embedding_width(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_OPT) ? vram__hf_number(h, "word_embed_proj_dim", h->c->hidden)
+         : vram__hf_has(h, VRAM__HF_ELECTRA) ? vram__hf_number(h, "embedding_size", 128)
+                                             : h->c->hidden;
+}
+
+/* Positions that are learned. */
+static uint64_t vram__hf_positions(vram__hf *h) {
+  const uint64_t none = vram__hf_has(h, VRAM__HF_ENCODER)          ? 512
+                        : vram__hf_has(h, VRAM__HF_2048_POSITIONS) ? 2048
+                                                                   : 1024;
+  return vram__hf_number(h, vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
+                         none) +
+         (vram__hf_has(h, VRAM__HF_OPT) ? 2 : 0);
+}
+
 /* Embeddings, what stands behind the layers, and the head. */
 static void vram__hf_ends(vram__hf *h) {
   const vram_hf_config *const c = h->c;
-  const int is_encoder = vram__hf_has(h, VRAM__HF_ENCODER);
-  vram__hf_add(h, c->vocab, c->hidden);
+  const int is_encoder = vram__hf_has(h, VRAM__HF_ENCODER), is_opt = vram__hf_has(h, VRAM__HF_OPT);
+  const uint64_t width = vram__hf_embedding_width(h);
+  vram__hf_add(h, c->vocab, width);
   if (vram__hf_has(h, VRAM__HF_POSITIONS))
-    vram__hf_add(h,
-                 vram__hf_number(h,
-                                 vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
-                                 is_encoder ? 512 : 1024),
-                 c->hidden);
-  if (is_encoder)
-    vram__hf_add(h, vram__hf_number(h, "type_vocab_size", 2), c->hidden);
+    vram__hf_add(h, vram__hf_positions(h), is_opt ? c->hidden : width);
+  if (is_encoder && !vram__hf_has(h, VRAM__HF_DISTIL))
+    vram__hf_add(h, vram__hf_number(h, "type_vocab_size", 2), width);
   if (vram__hf_has(h, VRAM__HF_EMBED_NORM))
-    vram__hf_norm(h, c->hidden);
+    vram__hf_norm(h, width);
+  if (width != c->hidden) {
+    vram__hf_linear(h, width, c->hidden, !is_opt);
+    if (is_opt)
+      vram__hf_linear(h, c->hidden, width, 0);
+  }
   if (is_encoder) {
-    vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
     return;
   }
-  vram__hf_norm(h, c->hidden);
+  if (!is_opt || (vram__hf_bool(h, "do_layer_norm_before", 1) &&
+                  !vram__hf_bool(h, "_remove_final_layer_norm", 0)))
+    vram__hf_norm(h, c->hidden);
   if (c->is_tied)
     h->tensors++;
   else
-    vram__hf_add(h, c->vocab, c->hidden);
+    vram__hf_add(h, c->vocab, width);
   if (vram__hf_has(h, VRAM__HF_HEAD_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_HEAD_KEY) && vram__hf_bool(h, "lm_head_bias", 0)))
+      (vram__hf_has(h, VRAM__HF_HEAD_KEY) && vram__hf_bool(h, "lm_head_bias", 0)) ||
+      (vram__hf_has(h, VRAM__HF_ERNIE_MOE) && vram__hf_bias_key(h)))
     vram__hf_add(h, c->vocab, 1);
 }
 
@@ -364,10 +497,15 @@ static void vram__hf_experts(vram__hf *h) {
   if (!vram__hf_has(h, VRAM__HF_MOE))
     return;
   c->experts = vram__hf_number(
-      h, vram__hf_name(h, "num_local_experts", "num_experts", "n_routed_experts"), w->experts);
+      h,
+      vram__hf_has(h, VRAM__HF_ERNIE_MOE)
+          ? "moe_num_experts"
+          : vram__hf_name(h, "num_local_experts", "num_experts", "n_routed_experts"),
+      w->experts);
   c->experts_used = vram__hf_number(h, "num_experts_per_tok", 0);
-  c->expert_intermediate = vram__hf_number(h, "moe_intermediate_size",
-                                           w->expert_width ? w->expert_width : c->intermediate);
+  c->expert_intermediate = w->expert_width
+                               ? vram__hf_number(h, "moe_intermediate_size", w->expert_width)
+                               : c->intermediate;
 }
 
 /* LFM2 makes its width from that of the file (Lfm2MLP). */
@@ -394,8 +532,12 @@ static void vram__hf_window(vram__hf *h) {
   const uint32_t kind = h->family->sliding;
   c->window = kind == VRAM__HF_NO_WINDOW
                   ? 0
-                  : vram__hf_number_or(h, "sliding_window", h->family->window, 0);
-  if (kind == VRAM__HF_ABOVE && !vram__hf_bool(h, "use_sliding_window", 0))
+                  : vram__hf_number_or(h,
+                                       vram__hf_has(h, VRAM__HF_LLAMA4) ? "attention_chunk_size"
+                                                                        : "sliding_window",
+                                       h->family->window, 0);
+  if ((kind == VRAM__HF_ABOVE || kind == VRAM__HF_USED || kind == VRAM__HF_BELOW) &&
+      !vram__hf_bool(h, "use_sliding_window", 0))
     c->window = 0;
   if (kind == VRAM__HF_NO_WINDOW && vram__hf_bool(h, "use_sliding_window", 0))
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
@@ -405,21 +547,35 @@ static void vram__hf_sizes(vram__hf *h) {
   vram_hf_config *const c = h->c;
   const vram__hf_family *const w = h->family;
   c->vocab = vram__hf_number(h, "vocab_size", w->vocab);
-  c->hidden = vram__hf_number(h, vram__hf_name(h, "hidden_size", "n_embd", NULL), w->hidden);
-  c->layers = vram__hf_number(h, vram__hf_name(h, "num_hidden_layers", "n_layer", NULL), w->layers);
-  c->heads = vram__hf_number(h, vram__hf_name(h, "num_attention_heads", "n_head", NULL), w->heads);
+  c->hidden = vram__hf_number(
+      h, vram__hf_name(h, "hidden_size", "n_embd", vram__hf_name(h, "d_model", "dim", NULL)),
+      w->hidden);
+  c->layers = vram__hf_number(h,
+                              vram__hf_name(h, "num_hidden_layers", "n_layer",
+                                            vram__hf_name(h, "n_layers", "num_layers", NULL)),
+                              w->layers);
+  c->heads = vram__hf_number(h,
+                             vram__hf_name(h, "num_attention_heads", "n_head",
+                                           vram__hf_name(h, "n_heads", "num_heads", NULL)),
+                             w->heads);
   if (!c->heads || !c->hidden || !c->vocab || !c->layers || c->layers > VRAM__HF_MAX_LAYERS) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "layers, heads, elements or words");
     return;
   }
   c->kv_heads =
       vram__hf_number_or(h, "num_key_value_heads", w->kv_heads ? w->kv_heads : c->heads, c->heads);
+  if (vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "new_decoder_architecture", 0))
+    c->kv_heads = vram__hf_number(h, "num_kv_heads", c->heads);
+  else if (vram__hf_has(h, VRAM__HF_ONE_KV) && vram__hf_bool(h, "multi_query", 1))
+    c->kv_heads = 1;
   c->head_dim = vram__hf_number_or(h, "head_dim", w->head_dim ? w->head_dim : c->hidden / c->heads,
                                    c->hidden / c->heads);
   c->v_head_dim = c->head_dim;
-  c->intermediate =
-      vram__hf_number_or(h, vram__hf_name(h, "intermediate_size", "n_inner", NULL),
-                         w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
+  c->intermediate = vram__hf_number_or(
+      h,
+      vram__hf_name(h, "intermediate_size", "n_inner",
+                    vram__hf_name(h, "ffn_dim", "ffn_hidden_size", "hidden_dim")),
+      w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
   if (vram__hf_has(h, VRAM__HF_LFM2))
     vram__hf_adjust_width(h);
   if (vram__hf_has(h, VRAM__HF_MLA)) {
@@ -499,10 +655,15 @@ static void vram__hf_begin(vram__hf *h) {
 static void vram__hf_totals(vram__hf *h) {
   vram_hf_config *const c = h->c;
   const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
+  const int repeats = /* before the cache: FalconAttention._split_heads */
+      vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "new_decoder_architecture", 0);
   const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
                  row = vram__hf_has(h, VRAM__HF_MLA)
                            ? c->kv_lora_rank + c->rope_head_dim
-                           : 2 * vram__product_or_overflow(c->kv_heads, c->head_dim);
+                           : 2 * vram__product_or_overflow(repeats ? c->heads : c->kv_heads,
+                                                           c->head_dim);
+  if (repeats)
+    c->kv_heads = c->heads;
   c->params = h->params;
   c->state_tensors = h->tensors;
   c->params_bytes = vram__product_or_overflow(h->params, element);

@@ -62,6 +62,10 @@ static const char vram__hf_lines_scaled_embedding[] =
   "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
   "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
 
+static const char vram__hf_lines_multiplied_embedding[] =
+  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n"
+  "mul model.mul model.embed_tokens scalar=1\n";
+
 static const char vram__hf_lines_positions[] =
   "arange model.arange shape=[S] dtype=i64\n"
   "add model.add model.arange scalar=1\n"
@@ -159,7 +163,7 @@ static const char vram__hf_lines_qkv[] =
 
 /* apply_rotary_pos_emb; %r: the module of cos and sin */
 static const char vram__hf_lines_rotate[] =
-  "unsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
+  "{!Punsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
   "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
   "mul @self_attn.mul {Q%a}{!Q@self_attn.transpose} @self_attn.unsqueeze\n"
   "slice @self_attn.slice {Q%a}{!Q@self_attn.transpose} dim=3 end=$r\n"
@@ -180,7 +184,7 @@ static const char vram__hf_lines_rotate[] =
   "drop {Q%a %c}"
   "{!Q{q%a}{!q@self_attn.q_proj @self_attn.view} @self_attn.transpose"
   " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
-  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n";
+  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n}";
 
 /* Where a generation has a layer's cache: hf_generate.c has its lines. */
 static const char vram__hf_lines_cache[] = "";
@@ -209,7 +213,7 @@ static const char vram__hf_lines_attend[] =
   "scaled_dot_product_attention @self_attn.sdpa "
   "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
   "{!g@self_attn.add %K %V} %s}"
-  "{!w@self_attn.add %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
+  "{!w{P@self_attn.transpose}{!P@self_attn.add} %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
   "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
   "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
   "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
@@ -220,13 +224,17 @@ static const char vram__hf_lines_attend[] =
   "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
   "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
   "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "drop %n{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2} @self_attn.add"
-  "{!k @self_attn.add_1}\n";
+  "drop %n{P @self_attn.q_proj @self_attn.view @self_attn.transpose @self_attn.k_proj"
+  " @self_attn.view_1 @self_attn.transpose_1}"
+  "{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2}{!P @self_attn.add"
+  "{!k @self_attn.add_1}}\n";
 
 /* ---- what stands between, and behind ---- */
 
 static const char vram__hf_lines_norm_2[] =
-  "add @add %x @self_attn.o_proj\n"
+  "{Ymul @mul @self_attn.o_proj scalar=1\n}"
+  "add @add %x {Y@mul}{!Y@self_attn.o_proj}\n"
+  "{Ydrop @self_attn.o_proj\n}"
   "&@post_attention_layernorm|@add|m|h|\n";
 
 static const char vram__hf_lines_gated[] =
@@ -244,8 +252,10 @@ static const char vram__hf_lines_plain[] =
 static const char vram__hf_lines_end[] =
   "order @input_layernorm.weight @post_attention_layernorm.weight\n"
   "drop %m\n"
-  "add @add_1 @add @mlp.down_proj\n"
-  "{ldrop %x\n}";
+  "{Ymul @mul_1 @mlp.down_proj scalar=1\n}"
+  "add @add_1 @add {Y@mul_1}{!Y@mlp.down_proj}\n"
+  "{Ydrop{l %x} @mlp.down_proj\n}"
+  "{!Y{ldrop %x\n}}";
 
 /* norms of what attention and the MLP give, and before both (Gemma) */
 static const char vram__hf_lines_norm_2_3[] =
@@ -377,8 +387,8 @@ static const char vram__hf_lines_loss[] =
   "slice slice_2 slice_1 dim=2 colon=1\n"
   "expand alias slice_2 shape=[N,S,$h]\n"
   "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}"
-  "to to {Mlogits}{!Mlm_head} dtype=f32\n"
+  "{Mmul logits lm_head scalar=1\n}{Ydiv logits lm_head scalar=1\n}"
+  "to to {Mlogits}{Ylogits}{!M{!Ylm_head}} dtype=f32\n"
   "pad pad labels pad=0,1\n"
   "slice slice_3 pad dim=1 start=1\n"
   "contiguous contiguous slice_3\n"
@@ -387,11 +397,11 @@ static const char vram__hf_lines_loss[] =
   "view to_1 view_1 shape=[N*S]\n"
   "drop contiguous\n"
   "cross_entropy loss view to_1\n"
-  "drop %n alias {Mlogits}{!Mlm_head} to pad\n"
+  "drop %n alias {Mlogits}{Ylogits}{!M{!Ylm_head}} to pad\n"
   "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
   "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
   "output loss\n"
-  "infer {Mlogits}{!Mlm_head}\n";
+  "infer {Mlogits}{Ylogits}{!M{!Ylm_head}}\n";
 
 /* ---- families ---- */
 
@@ -400,9 +410,14 @@ static const char vram__hf_lines_loss[] =
       vram__hf_lines_repeat, vram__hf_lines_attend
 
 /* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
-   where windows slide; L gelu means the default */
+   where windows slide; L gelu means the default; Y sums of what is multiplied; N layers that do
+   not rotate */
 static const vram__hf_lines vram__hf_line_rows[] = {
   {"llama", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"smollm3", "N", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
+   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
+  {"granite", "Y", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_multiplied_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
   {"mistral", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
    {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
@@ -624,8 +639,8 @@ static void vram__hf_rope(vram__hf_pen *w) {
 
 /* What lines leave out must not be there. */
 static void vram__hf_no_dropout(vram__hf_pen *w) {
-  static const char *const key[] = {"attention_dropout", "resid_pdrop", "embd_pdrop",
-                                    "hidden_dropout"};
+  static const char *const key[] = {"attention_dropout", "resid_pdrop",      "embd_pdrop",
+                                    "hidden_dropout",    "residual_dropout", "embedding_dropout"};
   uint32_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
@@ -724,10 +739,12 @@ static void vram__hf_before(vram__hf_pen *w) {
   vram__hf_say(w, NULL, w->row->embedding, "");
   vram__hf_set(w, 'e',
                w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.mul");
+               : w->row->embedding == vram__hf_lines_multiplied_embedding
+                   ? "model.mul"
+                   : "model.embed_tokens.mul");
   vram__hf_set(w, 't',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.embedding");
+               w->row->embedding == vram__hf_lines_scaled_embedding ? "model.embed_tokens.embedding"
+                                                                    : "model.embed_tokens");
   vram__hf_set(w, 'x', "%e");
   if (!is_generation)
     vram__hf_masks(w);
@@ -743,12 +760,13 @@ static void vram__hf_before(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
-    vram__hf_set(w, 'K', "@self_attn.add_1");
+    vram__hf_set(w, 'K', *vram__hf_flag_of(w, 'P') ? "@self_attn.transpose_1" : "@self_attn.add_1");
     vram__hf_set(w, 'V', "@self_attn.transpose_2");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
@@ -802,7 +820,8 @@ static int vram__hf_has_cache(const char *const *part) {
 /* What no generation can be written of. */
 static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
-  if (!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe))
+  if ((!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe)) ||
+      *vram__hf_flag_of(w, 'Y') || *vram__hf_flag_of(w, 'N'))
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");

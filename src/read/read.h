@@ -242,39 +242,57 @@ VRAM__FN const vram__tflite_op *vram__tflite_op_of(uint32_t code);
 VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 
 /* hf_family.c: a row for each model_type. */
-#define VRAM__HF_QKV_BIAS UINT32_C(0x1) /* q, k, v always have a bias */
-#define VRAM__HF_O_BIAS UINT32_C(0x2)   /* so has what follows attention */
+#define VRAM__HF_QKV_BIAS UINT64_C(0x1) /* q, k, v always have a bias */
+#define VRAM__HF_O_BIAS UINT64_C(0x2)   /* so has what follows attention */
 #define VRAM__HF_KEY_QKV                                                                           \
-  UINT32_C(0x4) /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
-#define VRAM__HF_KEY_O UINT32_C(0x8)       /* so has what follows attention */
-#define VRAM__HF_KEY_TRUE UINT32_C(0x10)   /* which is true where it is missing */
-#define VRAM__HF_QK_NORM UINT32_C(0x20)    /* norms of a head of q and of k */
-#define VRAM__HF_QK_FULL UINT32_C(0x40)    /* norms of all heads of q and of k */
-#define VRAM__HF_QK_KEY UINT32_C(0x80)     /* of a head, where use_qk_norm (qk_layernorm) is true */
-#define VRAM__HF_QK_HEADS UINT32_C(0x100)  /* of all heads, where it is true */
-#define VRAM__HF_NORM_BIAS UINT32_C(0x200) /* LayerNorm; without: RMSNorm */
-#define VRAM__HF_PLAIN UINT32_C(0x400)     /* two matrices; without: gate, up and down */
-#define VRAM__HF_MLP_BIAS UINT32_C(0x800)  /* always */
-#define VRAM__HF_MLP_KEY UINT32_C(0x1000)  /* where mlp_bias (use_bias, bias) is true */
-#define VRAM__HF_FUSED_QKV UINT32_C(0x2000) /* one matrix */
-#define VRAM__HF_FUSED_UP UINT32_C(0x4000)  /* gate and up are one matrix */
-#define VRAM__HF_HEAD_BIAS UINT32_C(0x8000)
-#define VRAM__HF_HEAD_KEY UINT32_C(0x10000)  /* where lm_head_bias is true */
-#define VRAM__HF_POSITIONS UINT32_C(0x20000) /* learned */
-#define VRAM__HF_EMBED_NORM UINT32_C(0x40000)
-#define VRAM__HF_MOE UINT32_C(0x80000)
-#define VRAM__HF_CORRECTION UINT32_C(0x100000) /* a buffer of a number for each expert */
-#define VRAM__HF_MLA UINT32_C(0x200000)
+  UINT64_C(0x4) /* where attention_bias (use_bias, bias, use_qkv_bias) is true */
+#define VRAM__HF_KEY_O UINT64_C(0x8)       /* so has what follows attention */
+#define VRAM__HF_KEY_TRUE UINT64_C(0x10)   /* which is true where it is missing */
+#define VRAM__HF_QK_NORM UINT64_C(0x20)    /* norms of a head of q and of k */
+#define VRAM__HF_QK_FULL UINT64_C(0x40)    /* norms of all heads of q and of k */
+#define VRAM__HF_QK_KEY UINT64_C(0x80)     /* of a head, where use_qk_norm (qk_layernorm) is true */
+#define VRAM__HF_QK_HEADS UINT64_C(0x100)  /* of all heads, where it is true */
+#define VRAM__HF_NORM_BIAS UINT64_C(0x200) /* LayerNorm; without: RMSNorm */
+#define VRAM__HF_PLAIN UINT64_C(0x400)     /* two matrices; without: gate, up and down */
+#define VRAM__HF_MLP_BIAS UINT64_C(0x800)  /* always */
+#define VRAM__HF_MLP_KEY UINT64_C(0x1000)  /* where mlp_bias (use_bias, bias) is true */
+#define VRAM__HF_FUSED_QKV UINT64_C(0x2000) /* one matrix */
+#define VRAM__HF_FUSED_UP UINT64_C(0x4000)  /* gate and up are one matrix */
+#define VRAM__HF_HEAD_BIAS UINT64_C(0x8000)
+#define VRAM__HF_HEAD_KEY UINT64_C(0x10000)  /* where lm_head_bias is true */
+#define VRAM__HF_POSITIONS UINT64_C(0x20000) /* learned */
+#define VRAM__HF_EMBED_NORM UINT64_C(0x40000)
+#define VRAM__HF_MOE UINT64_C(0x80000)
+#define VRAM__HF_CORRECTION UINT64_C(0x100000) /* a buffer of a number for each expert */
+#define VRAM__HF_MLA UINT64_C(0x200000)
 #define VRAM__HF_SINKS                                                                             \
-  UINT32_C(0x400000) /* gpt-oss: a number for each head, biases of router and experts */
-#define VRAM__HF_MAMBA UINT32_C(0x800000)
-#define VRAM__HF_MAMBA2 UINT32_C(0x1000000)
-#define VRAM__HF_JAMBA UINT32_C(0x2000000)
-#define VRAM__HF_FALCON_H1 UINT32_C(0x4000000)
-#define VRAM__HF_LFM2 UINT32_C(0x8000000)
-#define VRAM__HF_ENCODER UINT32_C(0x10000000)
-#define VRAM__HF_VISION UINT32_C(0x20000000)   /* SigLIP and a projector, of a class for images */
-#define VRAM__HF_STABLELM UINT32_C(0x40000000) /* norms of heads, one of parallel layers */
+  UINT64_C(0x400000) /* gpt-oss: a number for each head, biases of router and experts */
+#define VRAM__HF_MAMBA UINT64_C(0x800000)
+#define VRAM__HF_MAMBA2 UINT64_C(0x1000000)
+#define VRAM__HF_JAMBA UINT64_C(0x2000000)
+#define VRAM__HF_FALCON_H1 UINT64_C(0x4000000)
+#define VRAM__HF_LFM2 UINT64_C(0x8000000)
+#define VRAM__HF_ENCODER UINT64_C(0x10000000)
+#define VRAM__HF_VISION UINT64_C(0x20000000)    /* SigLIP and a projector, of a class for images */
+#define VRAM__HF_STABLELM UINT64_C(0x40000000)  /* norms of heads, one of parallel layers */
+#define VRAM__HF_BIAS_QKV UINT64_C(0x80000000)  /* the key is qkv_bias */
+#define VRAM__HF_BIAS_ALL UINT64_C(0x100000000) /* it is bias or enable_bias, of all matrices */
+#define VRAM__HF_O_KEY UINT64_C(0x200000000)    /* what follows attention: attention_out_bias */
+#define VRAM__HF_SHARED_GATE                                                                       \
+  UINT64_C(0x400000000)                             /* shared_expert_intermediate_size, and a gate \
+                                                     */
+#define VRAM__HF_SHARED_WIDTH UINT64_C(0x800000000) /* shared_intermediate_size, 0: none */
+#define VRAM__HF_FALCON UINT64_C(0x1000000000)
+#define VRAM__HF_OPT UINT64_C(0x2000000000)
+#define VRAM__HF_ONE_KV UINT64_C(0x4000000000) /* one head of keys, where multi_query is true */
+#define VRAM__HF_XIELU UINT64_C(0x8000000000)  /* an activation with two numbers */
+#define VRAM__HF_ERNIE_MOE UINT64_C(0x10000000000)
+#define VRAM__HF_DELTA UINT64_C(0x20000000000)       /* gated delta nets; attention with a gate */
+#define VRAM__HF_DELTA_SPLIT UINT64_C(0x40000000000) /* of four matrices, not two */
+#define VRAM__HF_LLAMA4 UINT64_C(0x80000000000)
+#define VRAM__HF_DISTIL UINT64_C(0x100000000000)         /* neither types of tokens nor a pooler */
+#define VRAM__HF_ELECTRA UINT64_C(0x200000000000)        /* embedding_size, and no pooler */
+#define VRAM__HF_2048_POSITIONS UINT64_C(0x400000000000) /* where the key is missing */
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
@@ -282,7 +300,9 @@ enum {
   VRAM__HF_PERIOD2, /* all but each second one */
   VRAM__HF_PERIOD4,
   VRAM__HF_PERIOD6,
-  VRAM__HF_ABOVE /* from max_window_layers on, if use_sliding_window */
+  VRAM__HF_ABOVE, /* from max_window_layers on, if use_sliding_window */
+  VRAM__HF_USED,  /* all, if use_sliding_window */
+  VRAM__HF_BELOW  /* each second one below max_window_layers, if use_sliding_window */
 };
 
 typedef struct vram__hf_family {
@@ -292,7 +312,7 @@ typedef struct vram__hf_family {
   uint32_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, window;
   uint8_t norms; /* of a layer */
   uint8_t is_tied, sliding;
-  uint32_t flags;
+  uint64_t flags;
   uint16_t experts, expert_width, shared, dense; /* width 0: intermediate; first dense layers */
 } vram__hf_family;
 
@@ -309,7 +329,7 @@ typedef struct vram__hf {
   vram_result result;
 } vram__hf;
 
-static inline int vram__hf_has(const vram__hf *h, uint32_t flag) {
+static inline int vram__hf_has(const vram__hf *h, uint64_t flag) {
   return (h->family->flags & flag) != 0;
 }
 
@@ -327,6 +347,7 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Writes tests/golden/hf_text.inc: digests of the texts that tools/export_torch.py writes of config.json files.
 
-    hf_text.py FILE.json ... >tests/golden/hf_text.inc           needs transformers 5.23
+    hf_text.py FILE ... >OUT                  FILE: a config.json, or a file .inc whose configs are exported anew;
+                                              needs transformers 5.23
     hf_text.py --compare FILE.json OUR.vram                      the first line that differs
 
 A text counts by its lines without comments, `model`, `rules` and `dim`; values by the order in which they are
 defined, not by their names (tests/test_hf.c does the same with what vram_hf_write writes).
 """
 
-import json, os, subprocess, sys
+import json, os, re, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXPORTER = os.path.join(HERE, "..", "..", "tools", "export_torch.py")
@@ -57,6 +58,14 @@ def digest(text):
     return n, h
 
 
+def configs(path):
+    with open(path) as f:
+        text = f.read()
+    if path.endswith(".inc"):
+        return [json.loads(s) for s in re.findall(r'^\{("(?:[^"\\]|\\.)*"),', text, re.M)]
+    return [json.dumps(json.loads(text), separators=(",", ":"))]
+
+
 def main():
     if sys.argv[1] == "--compare":
         theirs = list(lines(exported(sys.argv[2])))
@@ -69,10 +78,11 @@ def main():
     print(f"/* Files config.json, and the lines of the text that the exporter writes of them at S={TOKENS}")
     print("   (tests/measured/hf_text.py): how many, and their digest. */")
     print("/* clang-format off */")
-    for path in sys.argv[1:]:
-        with open(path) as f:
-            config = json.dumps(json.load(f), separators=(",", ":"))
-        n, h = digest(exported(path))
+    for config in (c for path in sys.argv[1:] for c in configs(path)):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+            f.write(config)
+            f.flush()
+            n, h = digest(exported(f.name))
         print("{%s, %d, UINT64_C(0x%016x)}," % (json.dumps(config), n, h), flush=True)
     print("/* clang-format on */")
 

@@ -1,0 +1,477 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/hf_config.inc: what transformers makes of config.json files on the meta device.
+
+    hf_config.py FILE ... >OUT            FILE: a config.json, or a file .inc whose configs are measured anew
+    hf_config.py --random N TYPE ...      N drawn configs of each model_type, compared with what $VRAM says;
+                                          --print writes their rows, too. Needs transformers 5.23
+
+Parameters and tensors are those of the class of `architectures` (or of the auto class of the model_type); the
+layers of the cache and the bytes of a token are those of the cache which a forward pass on the meta device
+fills.
+"""
+
+import json, os, random, re, subprocess, sys, tempfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch, transformers
+
+HEADER = """/* Files config.json, and what transformers 5.23.0 makes of them on the meta device (the class of
+   `architectures`, or AutoModelForCausalLM), as tests/measured/hf_config.py measures it: well-known
+   models first, then small and odd ones. {file, params, text_params, tensors, full layers, layers
+   that slide, bytes of a token of all layers; -1: not measured} */
+/* clang-format off */"""
+
+
+def build(d):
+    d = dict(d)
+    kind = d.pop("model_type")
+    names = d.pop("architectures", None)
+    d.pop("quantization_config", None)
+    dtype = d.get("dtype") or d.get("torch_dtype") or "float32"
+    config = transformers.AutoConfig.for_model(kind, **d)
+    if names:
+        make = lambda: getattr(transformers, names[0])._from_config(config)
+    elif type(config) in transformers.AutoModelForCausalLM._model_mapping and kind not in ENCODERS:
+        make = lambda: transformers.AutoModelForCausalLM.from_config(config)
+    else:
+        make = lambda: transformers.AutoModel.from_config(config)
+    with torch.device("meta"):
+        model = make()
+    return model, config, getattr(torch, dtype)
+
+
+ENCODERS = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
+
+
+def kinds(layers):
+    """Full layers and layers that slide; states alone are neither."""
+    names = [type(layer).__name__ for layer in layers]
+    full = sum("Linear" not in n or "And" in n for n in names)
+    slides = sum(bool(getattr(layer, "is_sliding", False)) for layer in layers)
+    return full - slides, slides
+
+
+def cache_of(model, config, dtype):
+    """Full layers, layers that slide, bytes of a token; -1: no forward pass says it."""
+    text = config.get_text_config()
+    decoder = model if text is config else model.model.language_model
+    try:
+        with torch.no_grad():
+            out = decoder.to(dtype)(
+                input_ids=torch.zeros((1, 5), dtype=torch.long, device="meta"), use_cache=True
+            )
+        cache = out.get("past_key_values")
+    except Exception as e:  # heads that do not fit, values that a pass looks at
+        print(f"{text.model_type}: no pass: {type(e).__name__} {e}"[:200], file=sys.stderr)
+        try:
+            return kinds(transformers.DynamicCache(config=text).layers) + (-1,)
+        except Exception:
+            return -1, -1, -1
+    if cache is None:  # states alone
+        return 0, 0, 0
+    count = 0
+    for layer in cache.layers:
+        keys = getattr(layer, "keys", None)
+        if keys is not None and keys.numel():
+            values = getattr(layer, "values", None)
+            count += (keys.numel() + (values.numel() if values is not None else 0)) // keys.shape[-2]
+    return kinds(cache.layers) + (count * dtype.itemsize,)
+
+
+def measure(d):
+    model, config, dtype = build(d)
+    params = sum(p.numel() for p in model.parameters())
+    text = params
+    if config.get_text_config() is not config:
+        text = sum(p.numel() for n, p in model.named_parameters() if "language_model" in n or "lm_head" in n)
+    tensors = len(model.state_dict())
+    is_decoder = hasattr(config.get_text_config(), "use_cache") and d["model_type"] not in ENCODERS
+    return (params, text, tensors) + (cache_of(model, config, dtype) if is_decoder else (-1, -1, -1))
+
+
+def row(d, numbers):
+    text = json.dumps(json.dumps(d, separators=(",", ":")))
+    return "{%s, %s}," % (text, ", ".join(map(str, numbers)))
+
+
+# ---- drawn configs ----
+
+
+def draw(kind, r):
+    heads = r.choice([2, 3, 4, 6, 8])
+    head = r.choice([8, 12, 16, 20, 32])
+    layers = r.randint(1, 6)
+    d = {
+        "model_type": kind,
+        "hidden_size": heads * head,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "vocab_size": r.randint(50, 400),
+        "intermediate_size": r.randint(20, 300),
+        "max_position_embeddings": r.choice([64, 100, 512]),
+        "pad_token_id": 0,
+    }
+    maybe = {
+        "num_key_value_heads": r.choice([k for k in range(1, heads + 1) if heads % k == 0]),
+        "tie_word_embeddings": r.random() < 0.5,
+        "dtype": r.choice(["bfloat16", "float16", "float32"]),
+    }
+    maybe.update(MORE.get(kind, lambda r, d: {})(r, dict(d, **maybe)))
+    d.update({k: v for k, v in maybe.items() if r.random() < 0.75 or k in NEEDED})
+    return FIX.get(kind, lambda d: d)(d)
+
+
+NEEDED = set()
+
+
+def coin(r):
+    return r.random() < 0.5
+
+
+def biases(r, d):
+    return {"attention_bias": coin(r), "mlp_bias": coin(r), "head_dim": r.choice([8, 16, 24])}
+
+
+def head(r, d):
+    return {"head_dim": r.choice([8, 16, 24])}
+
+
+def windows(r, d):
+    return dict(
+        biases(r, d),
+        sliding_window=r.choice([None, 16, 50]),
+        use_sliding_window=coin(r),
+        max_window_layers=r.randint(0, 4),
+    )
+
+
+def slides(r, d):
+    return dict(biases(r, d), sliding_window=r.choice([16, 50]))
+
+
+def experts(key, used="num_experts_per_tok", **more):
+    def make(r, d):
+        return dict(
+            {
+                key: r.randint(2, 7),
+                used: r.randint(1, 2),
+                "moe_intermediate_size": 8 * r.randint(1, 7),
+                "attention_bias": coin(r),
+            },
+            **{k: v(r) for k, v in more.items()},
+        )
+
+    return make
+
+
+def latent(r, d):
+    return dict(
+        experts("n_routed_experts")(r, d),
+        n_routed_experts=8,
+        n_group=2,
+        topk_group=1,
+        q_lora_rank=r.choice([None, 20, 33]),
+        kv_lora_rank=r.choice([16, 24]),
+        qk_rope_head_dim=r.choice([4, 8]),
+        qk_nope_head_dim=r.choice([8, 12]),
+        v_head_dim=r.choice([8, 10]),
+        first_k_dense_replace=r.randint(0, 3),
+        n_shared_experts=r.randint(1, 2),
+        num_key_value_heads=d["num_attention_heads"],
+    )
+
+
+def moved(**names):
+    """Keys under other names; None: a family has none."""
+
+    def fix(d):
+        return {names.get(k, k): v for k, v in d.items() if names.get(k, k)}
+
+    return fix
+
+
+GPT = dict(
+    hidden_size="n_embd",
+    num_hidden_layers="n_layer",
+    num_attention_heads="n_head",
+    intermediate_size="n_inner",
+    max_position_embeddings="n_positions",
+    num_key_value_heads=None,
+)
+NO_GROUPS = dict(num_key_value_heads=None)
+
+# what a family has beside the keys of all: drawn, too
+MORE = {
+    "llama": biases,
+    "mistral": slides,
+    "ministral3": slides,
+    "mixtral": experts("num_local_experts", sliding_window=lambda r: r.choice([None, 16])),
+    "qwen2": windows,
+    "qwen3": windows,
+    "gemma": biases,
+    "gemma2": slides,
+    "gemma3_text": slides,
+    "phi": lambda r, d: {"qk_layernorm": coin(r)},
+    "phimoe": experts("num_local_experts", lm_head_bias=coin),
+    "qwen3_moe": lambda r, d: dict(
+        windows(r, d),
+        **experts("num_experts", decoder_sparse_step=lambda r: r.randint(1, 3))(r, d),
+        mlp_only_layers=r.choice([[], [0], [1, 2]]),
+    ),
+    "olmo": biases,
+    "olmo2": biases,
+    "olmoe": experts("num_experts"),
+    "granite": biases,
+    "granitemoe": experts("num_local_experts"),
+    "cohere": lambda r, d: {"attention_bias": coin(r), "use_qk_norm": coin(r)},
+    "cohere2": slides,
+    "gpt_neox": lambda r, d: {"attention_bias": coin(r)},
+    "stablelm": lambda r, d: {
+        "use_qkv_bias": coin(r),
+        "qk_layernorm": coin(r),
+        "use_parallel_residual": coin(r),
+    },
+    "starcoder2": lambda r, d: {"use_bias": coin(r), "sliding_window": r.choice([None, 20])},
+    "nemotron": biases,
+    "arcee": biases,
+    "ernie4_5": lambda r, d: {"use_bias": coin(r), "head_dim": r.choice([8, 16])},
+    "smollm3": lambda r, d: {"attention_bias": coin(r), "mlp_bias": coin(r)},
+    "exaone4": lambda r, d: {"sliding_window": 20},
+    "glm": biases,
+    "glm4": biases,
+    "glm4_moe": experts(
+        "n_routed_experts",
+        n_group=lambda r: 1,
+        first_k_dense_replace=lambda r: r.randint(0, 3),
+        use_qk_norm=coin,
+        head_dim=lambda r: r.choice([8, 16]),
+    ),
+    "deepseek_v2": latent,
+    "deepseek_v3": latent,
+    "gpt_oss": lambda r, d: dict(
+        experts("num_local_experts")(r, d), sliding_window=20, head_dim=r.choice([8, 16])
+    ),
+    "qwen2_moe": lambda r, d: dict(
+        windows(r, d),
+        **experts("num_experts", decoder_sparse_step=lambda r: r.randint(1, 3))(r, d),
+        mlp_only_layers=r.choice([[], [0], [1, 2]]),
+        shared_expert_intermediate_size=r.randint(8, 60),
+        qkv_bias=coin(r),
+    ),
+    "falcon": lambda r, d: {
+        "num_kv_heads": d["num_key_value_heads"],
+        "new_decoder_architecture": coin(r),
+        "multi_query": coin(r),
+        "parallel_attn": coin(r),
+        "bias": coin(r),
+        "num_ln_in_parallel_attn": r.choice([None, 1, 2]),
+        "alibi": coin(r),
+    },
+    "opt": lambda r, d: {
+        "enable_bias": coin(r),
+        "layer_norm_elementwise_affine": coin(r),
+        "do_layer_norm_before": coin(r),
+        "_remove_final_layer_norm": coin(r),
+        "word_embed_proj_dim": r.choice([8, d["hidden_size"]]),
+    },
+    "mpt": lambda r, d: {"expansion_ratio": r.choice([2, 3])},
+    "gpt_bigcode": lambda r, d: {"multi_query": coin(r)},
+    "olmo3": slides,
+    "seed_oss": lambda r, d: dict(biases(r, d), attention_out_bias=coin(r)),
+    "apertus": lambda r, d: dict(biases(r, d), head_dim=r.choice([8, 16])),
+    "hunyuan_v1_dense": biases,
+    "hunyuan_v1_moe": lambda r, d: {"num_experts": 3, "moe_topk": 2, **head(r, d)},
+    "granitemoeshared": lambda r, d: dict(
+        experts("num_local_experts")(r, d), shared_intermediate_size=r.choice([0, 40])
+    ),
+    "ernie4_5_moe": lambda r, d: {
+        "moe_num_experts": r.randint(2, 5),
+        "moe_k": 2,
+        "moe_intermediate_size": 8 * r.randint(1, 7),
+        "moe_num_shared_experts": r.randint(0, 2),
+        "moe_layer_start_index": r.randint(0, 2),
+        "moe_layer_end_index": r.choice([-1, 3]),
+        "moe_layer_interval": r.randint(1, 2),
+        "use_bias": coin(r),
+    },
+    "dots1": lambda r, d: dict(
+        experts("n_routed_experts", first_k_dense_replace=lambda r: r.randint(0, 3))(r, d),
+        n_shared_experts=r.randint(1, 2),
+        **head(r, d),
+    ),
+    "qwen3_next": lambda r, d: dict(
+        experts("num_experts", decoder_sparse_step=lambda r: r.randint(1, 3))(r, d),
+        mlp_only_layers=r.choice([[], [0], [1, 2]]),
+        shared_expert_intermediate_size=r.randint(8, 60),
+        head_dim=r.choice([8, 16]),
+        linear_key_head_dim=r.choice([8, 12]),
+        linear_value_head_dim=r.choice([8, 12]),
+        linear_num_key_heads=2,
+        linear_num_value_heads=r.choice([2, 4]),
+        linear_conv_kernel_dim=r.choice([3, 4]),
+    ),
+    "qwen3_5_text": lambda r, d: dict(
+        attention_bias=coin(r),
+        head_dim=r.choice([8, 16]),
+        linear_key_head_dim=r.choice([8, 12]),
+        linear_value_head_dim=r.choice([8, 12]),
+        linear_num_key_heads=2,
+        linear_num_value_heads=r.choice([2, 4]),
+        linear_conv_kernel_dim=r.choice([3, 4]),
+    ),
+    "bert": lambda r, d: {"type_vocab_size": r.randint(1, 3)},
+    "roberta": lambda r, d: {"type_vocab_size": r.randint(1, 3)},
+    "electra": lambda r, d: {"embedding_size": r.choice([16, d["hidden_size"]])},
+    "modernbert": lambda r, d: dict(biases(r, d), norm_bias=coin(r)),
+    "llama4_text": lambda r, d: {
+        "head_dim": r.choice([8, 16]),
+        "num_local_experts": r.randint(2, 4),
+        "intermediate_size_mlp": r.randint(20, 90),
+        "interleave_moe_layer_step": r.randint(1, 3),
+        "attention_chunk_size": 32,
+        "attention_bias": coin(r),
+    },
+    "gemma4_text": lambda r, d: dict(
+        slides(r, d),
+        global_head_dim=r.choice([None, 16, 32]),
+        hidden_size_per_layer_input=r.choice([0, 8]),
+        vocab_size_per_layer_input=60,
+        num_kv_shared_layers=r.randint(0, 1),
+        use_double_wide_mlp=coin(r),
+        attention_k_eq_v=coin(r),
+    ),
+    "gemma3n_text": lambda r, d: dict(
+        slides(r, d),
+        hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=60,
+        num_kv_shared_layers=0,
+        laurel_rank=r.choice([4, 8]),
+        altup_num_inputs=r.choice([2, 4]),
+    ),
+    "vit": lambda r, d: {"image_size": 32, "patch_size": r.choice([4, 8]), "qkv_bias": coin(r)},
+    "dinov2": lambda r, d: {
+        "image_size": 32,
+        "patch_size": r.choice([4, 8]),
+        "qkv_bias": coin(r),
+        "use_swiglu_ffn": coin(r),
+        "mlp_ratio": 4,
+    },
+    "t5": lambda r, d: {"d_kv": 8, "feed_forward_proj": r.choice(["relu", "gated-gelu"])},
+    "falcon_mamba": lambda r, d: {"state_size": 8, "use_bias": coin(r), "use_conv_bias": coin(r)},
+    "mamba": lambda r, d: {"state_size": 8, "use_bias": coin(r), "use_conv_bias": coin(r)},
+}
+
+FIX = {
+    "gpt2": moved(**GPT),
+    "gptj": moved(**GPT),
+    "codegen": moved(**GPT),
+    "gpt_bigcode": moved(**GPT),
+    "gpt_neox": moved(**NO_GROUPS),
+    "bloom": lambda d: moved(
+        **dict(GPT, n_inner=None, max_position_embeddings=None, hidden_size="hidden_size")
+    )({k: v for k, v in d.items() if k != "intermediate_size"}),
+    "gpt_neo": lambda d: moved(
+        hidden_size="hidden_size",
+        num_hidden_layers="num_layers",
+        num_attention_heads="num_heads",
+        num_key_value_heads=None,
+    )(dict(d, attention_types=[[["global"], d["num_hidden_layers"]]])),
+    "mamba": moved(**NO_GROUPS),
+    "falcon_mamba": moved(**NO_GROUPS),
+    "xlm-roberta": moved(**NO_GROUPS),
+    "camembert": moved(**NO_GROUPS),
+    "electra": moved(**NO_GROUPS),
+    "bert": moved(**NO_GROUPS),
+    "roberta": moved(**NO_GROUPS),
+    "falcon": moved(num_key_value_heads=None, intermediate_size="ffn_hidden_size"),
+    "opt": moved(num_key_value_heads=None, intermediate_size="ffn_dim"),
+    "mpt": moved(
+        hidden_size="d_model",
+        num_hidden_layers="n_layers",
+        num_attention_heads="n_heads",
+        intermediate_size=None,
+        max_position_embeddings="max_seq_len",
+        num_key_value_heads=None,
+    ),
+    "distilbert": moved(
+        hidden_size="dim",
+        num_hidden_layers="n_layers",
+        num_attention_heads="n_heads",
+        intermediate_size="hidden_dim",
+        num_key_value_heads=None,
+    ),
+}
+
+
+def ours(d):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "config.json")
+        with open(path, "w") as f:
+            json.dump(d, f)
+        p = subprocess.run([os.environ["VRAM"], "estimate", path, "--json"], capture_output=True, text=True)
+        if p.returncode:
+            return p.stderr.strip()
+        return json.loads(p.stdout)
+
+
+SAID = ("params", "text_params", "tensors", "full_layers", "sliding_layers", "kv_bytes_per_token")
+
+
+def compare(d, numbers):
+    o = ours(d)
+    if isinstance(o, str):
+        return "refused: " + o.partition(": ")[2]
+    got = [o[k] for k in SAID]
+    wrong = [f"{g} for {n}" for g, n in zip(got, numbers) if n >= 0 and g != n]
+    return ", ".join(wrong) and "WRONG " + ", ".join(wrong)
+
+
+def draws(count, kinds, is_printed):
+    bad = 0
+    for kind in kinds:
+        r = random.Random(kind)
+        said = {}
+        for _ in range(count):
+            d = draw(kind, r)
+            try:
+                numbers = measure(d)
+            except Exception as e:
+                verdict = f"no model: {type(e).__name__} {e}"[:150]
+            else:
+                verdict = compare(d, numbers)
+                if is_printed and not verdict:
+                    print(row(d, numbers), flush=True)
+            said.setdefault(verdict.split(":")[0][:40] if verdict[:5] != "WRONG" else "WRONG", []).append(
+                (verdict, d)
+            )
+        bad += len(said.get("WRONG", []))
+        print(kind, {k or "equal": len(v) for k, v in said.items()}, file=sys.stderr, flush=True)
+        for k, v in said.items():
+            if k:
+                print("   ", v[0][0], "\n       ", json.dumps(v[0][1]), file=sys.stderr, flush=True)
+    sys.exit(bad != 0)
+
+
+def configs(path):
+    with open(path) as f:
+        text = f.read()
+    if not path.endswith(".inc"):
+        return [json.loads(text)]
+    return [json.loads(json.loads(s)) for s in re.findall(r'^\{("(?:[^"\\]|\\.)*"),', text, re.M)]
+
+
+def main():
+    transformers.logging.set_verbosity_error()
+    args = sys.argv[1:]
+    is_printed = "--print" in args
+    args = [a for a in args if a != "--print"]
+    if args[0] == "--random":
+        draws(int(args[1]), args[2:], is_printed)
+    print(HEADER)
+    for path in args:
+        for d in configs(path):
+            print(row(d, measure(d)), flush=True)
+    print("/* clang-format on */")
+
+
+main()
