@@ -91,7 +91,7 @@ static void convert(const vram_file *f, unsigned choice) {
   MUST(memory);
   sink.write = keep;
   sink.user = &t;
-  r = vram_onnx_write(f, choice & 8 ? set : set + 1,
+  r = vram_graph_of_file(f, choice & 8 ? set : set + 1,
                       choice & 8    ? 1
                       : choice & 16 ? 2
                                     : 0,
