@@ -1885,6 +1885,7 @@
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
 #define vram_graph_keep VRAM__JOIN(VRAM_NAMESPACE, vram_graph_keep)
+#define vram_graph_of_file VRAM__JOIN(VRAM_NAMESPACE, vram_graph_of_file)
 #define vram_graph_outputs VRAM__JOIN(VRAM_NAMESPACE, vram_graph_outputs)
 #define vram_graph_parse VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse)
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
@@ -1933,7 +1934,6 @@
 #define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
 #define vram_node_output VRAM__JOIN(VRAM_NAMESPACE, vram_node_output)
 #define vram_node_recomputed VRAM__JOIN(VRAM_NAMESPACE, vram_node_recomputed)
-#define vram_onnx_write VRAM__JOIN(VRAM_NAMESPACE, vram_onnx_write)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
@@ -5216,17 +5216,18 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
    shape that the file says, and a comment with its name. */
 
 #if !defined(VRAM_NO_READ) && !defined(VRAM_NO_MODEL)
-/* Writes the graph of an ONNX model that was read and finished. set: sizes for dims by the names
+/* Writes the graph of an ONNX or TFLite model that was read and finished; of TFLite channels first
+   (N,C,H,W), and quantised tensors as the f32 that they stand for. set: sizes for dims by the names
    that the file gives them, a name NULL is the first one; an open size of the first axis is 1 if it
    is not named. mem: memory that nothing else uses meanwhile. The sink is called at the end only.
      VRAM_ERR_MEMORY       mem is too small: once more, with twice as much
-     VRAM_ERR_UNSUPPORTED  no ONNX file; an op without a word whose result has no shape in the file
+     VRAM_ERR_UNSUPPORTED  no such file; an op without a word whose result has no shape in the file
      VRAM_ERR_NAME         a value that nothing gives, a dim in `set` that the file has not
      VRAM_ERR_SHAPE        a size that is neither known nor set
      VRAM_ERR_WRITE        the sink has ended it */
-VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, uint32_t nset,
-                                     void *mem, uint64_t bytes, const vram_sink *sink,
-                                     vram_error *e);
+VRAM_API vram_result vram_graph_of_file(const vram_file *f, const vram_dim *set, uint32_t nset,
+                                        void *mem, uint64_t bytes, const vram_sink *sink,
+                                        vram_error *e);
 #endif
 
 #endif /* VRAM_MACROS_ONLY */
@@ -66845,7 +66846,7 @@ VRAM__FN vram_result vram__draft_runs(vram__draft *d, void (*run)(vram__draft *,
                                       void *user);
 VRAM__FN vram_result vram__draft_write(vram__draft *d, const vram_sink *sink, const char *head);
 
-/* ONNX: a value of the model. */
+/* ONNX, and TFLite's models in the same way: a value of the model. */
 typedef struct vram__onnx_cell {
   const char *name, *label;
   const vram_file_tensor *tensor; /* a constant */
@@ -66854,6 +66855,7 @@ typedef struct vram__onnx_cell {
   struct vram__onnx_step *user; /* the last that takes it */
   /* in this run */
   vram_value *value;
+  vram_value *first;   /* of TFLite: the same, channels first */
   const int64_t *ints; /* of a shape and what is computed of shapes, `count` of them; NULL: not
                           known, or not so few */
   uint32_t run, uses, len, count;
@@ -66861,6 +66863,7 @@ typedef struct vram__onnx_cell {
   uint8_t ints_ndim;  /* 0, 1, or 2: a table */
   vram_dtype ints_dtype;
   uint8_t is_output;
+  uint8_t is_image; /* of TFLite: as an input it is given channels first */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -66905,6 +66908,7 @@ VRAM__FN void vram__onnx_know(vram__onnx_job *m, vram__onnx_cell *c, const int64
                               uint32_t ndim, vram_dtype dtype);
 VRAM__FN int vram__onnx_shape(const vram__onnx_cell *c, uint32_t *ndim, int64_t *size);
 VRAM__FN vram_dtype vram__onnx_dtype(const vram__onnx_cell *c);
+VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t, uint32_t scales);
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
 VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
@@ -66935,6 +66939,26 @@ VRAM__ONNX_MAPS(VRAM__X)
 
 /* onnx_rows.c */
 VRAM__FN const vram__onnx_row *vram__onnx_row_of(const vram_file_node *n);
+VRAM__FN int vram__onnx_split_names(vram__onnx_job *m, vram__onnx_step *s, char *to, uint32_t cap);
+
+/* tflite_layer.c, tflite_point.c */
+VRAM__FN int64_t vram__tflite_axis(int is_first, int64_t axis);
+VRAM__FN int vram__tflite_is_first(const vram__onnx_cell *c);
+VRAM__FN vram_value *vram__tflite_first(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN vram_value *vram__tflite_any(vram__onnx_job *m, vram__onnx_cell *c, int *is_first);
+VRAM__FN int vram__tflite_put(vram__onnx_job *m, vram__onnx_step *s, int is_first);
+/* clang-format off */
+#define VRAM__TFLITE_MAPS(X) X(conv) X(transpose_conv) X(pool) X(resize) X(shuffle) X(prelu) \
+  X(linear) X(matmul) X(unary) X(binary) X(quantize) X(cast) X(softmax) X(reduce) X(concat) \
+  X(reshape) X(transpose) X(pad) X(slice) X(split) X(unpack) X(pack) X(gather) X(where) X(tile)
+/* clang-format on */
+#define VRAM__X(name) VRAM__FN int vram__tflite_map_##name(vram__onnx_job *m, vram__onnx_step *s);
+VRAM__TFLITE_MAPS(VRAM__X)
+#undef VRAM__X
+
+/* tflite_rows.c */
+VRAM__FN const vram__onnx_row *vram__tflite_row_of(const vram_file_node *n);
+VRAM__FN void vram__tflite_images(vram__onnx_job *m);
 
 /* >>convert/draft    a text that is being made: names, lines, sizes as products of dims */
 
@@ -67497,9 +67521,16 @@ static int vram__onnx_is_float(vram_dtype t) {
   return t == VRAM_F32 || t == VRAM_F16 || t == VRAM_BF16 || t == VRAM_F64;
 }
 
+/* A quantised tensor is written as the numbers that it stands for, as is what TFLite stores in
+   16 bits and computes with in 32. */
+VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t, uint32_t scales) {
+  return scales || (t == VRAM_F16 && m->f->format == VRAM_FILE_TFLITE) ? VRAM_F32 : t;
+}
+
 /* A weight that one node alone takes, so that the node's line owns it. */
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c) {
-  if (!c || !c->tensor || c->value || c->is_output || !vram__onnx_is_float(c->tensor->dtype))
+  if (!c || !c->tensor || c->value || c->first || c->is_output ||
+      (!vram__onnx_is_float(c->tensor->dtype) && !c->tensor->scales))
     return 0;
   for (; c; c = c->same)
     if (c->uses != 1)
@@ -67522,7 +67553,8 @@ static const char *vram__onnx_label(vram__onnx_job *m, vram__onnx_cell *c) {
 
 /* A line for what is constant. */
 static vram_value *vram__onnx_constant(vram__onnx_job *m, vram__onnx_cell *c) {
-  const vram_dtype dtype = vram__onnx_dtype(c);
+  const vram_dtype dtype =
+      vram__onnx_text_dtype(m, vram__onnx_dtype(c), c->tensor ? c->tensor->scales : 0);
   int64_t size[VRAM_MAX_AXES];
   const char *const label = vram__onnx_label(m, c);
   vram_node *n;
@@ -67537,11 +67569,22 @@ static vram_value *vram__onnx_constant(vram__onnx_job *m, vram__onnx_cell *c) {
   return vram_node_output(n, 0);
 }
 
+/* In the file's order, what is there channels first. */
+static vram_value *vram__onnx_last(vram__onnx_job *m, const vram__onnx_cell *c) {
+  static const int64_t order[] = {0, 2, 3, 1};
+  vram__draft_op(m->d, VRAM_OP_permute);
+  vram__draft_in(m->d, c->first);
+  vram__draft_ints(m->d, "dims", order, 4);
+  return vram__onnx_between(m, c, "last");
+}
+
 /* The value in the graph; NULL: nothing gives it, or an error. */
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) {
   if (!c)
     return NULL;
-  if (!c->value && c->same)
+  if (!c->value && c->first && !c->tensor)
+    c->value = vram__onnx_last(m, c);
+  else if (!c->value && c->same)
     c->value = vram__onnx_value_of(m, c->same);
   else if (!c->value && (c->tensor || c->ints))
     c->value = vram__onnx_constant(m, c);
@@ -68876,7 +68919,7 @@ VRAM__FN int vram__onnx_map_concat(vram__onnx_job *m, vram__onnx_step *s) {
 }
 
 /* The names of a node's outputs in d->names; 0: an error. */
-static int vram__onnx_split_names(vram__onnx_job *m, vram__onnx_step *s, char *to, uint32_t cap) {
+VRAM__FN int vram__onnx_split_names(vram__onnx_job *m, vram__onnx_step *s, char *to, uint32_t cap) {
   uint32_t i, n = 0;
   for (i = 0; i < s->nout; i++) {
     vram__onnx_cell *const out = s->out[i];
@@ -69373,6 +69416,912 @@ VRAM__FN const vram__onnx_row *vram__onnx_row_of(const vram_file_node *n) {
   return NULL;
 }
 
+/* >>convert/tflite_layer    TFLite operators with weights or windows; images are N, C, H, W here
+   A value of four axes that a convolution gave is written channels first (cell->first): the same
+   elements as the file's N, H, W, C. Who needs the file's order gets a `permute` of it, a view. */
+
+enum { VRAM__TFLITE_VALID = 1 };
+
+/* Where axis 0, 1, 2, 3 of the file is, channels first; and the other way. */
+static const uint8_t vram__tflite_to[] = {0, 2, 3, 1}, vram__tflite_from[] = {0, 3, 1, 2};
+
+VRAM__FN int64_t vram__tflite_axis(int is_first, int64_t axis) {
+  return is_first && axis >= 0 ? vram__tflite_to[axis & 3] : axis;
+}
+
+VRAM__FN int vram__tflite_is_first(const vram__onnx_cell *c) {
+  for (; c; c = c->same)
+    if (c->first)
+      return 1;
+  return 0;
+}
+
+/* A constant in the order of `order`, behind as many axes of 1 as it takes to have four. */
+static vram_value *vram__tflite_weight(vram__onnx_job *m, const vram__onnx_cell *c,
+                                       const uint8_t *order) {
+  int64_t size[4], four[4];
+  uint32_t i;
+  if (c->tensor->ndim > 4)
+    return vram__onnx_refuse(m, "a constant of more than four axes"), (vram_value *)NULL;
+  for (i = 0; i < 4; i++)
+    four[i] = i + c->tensor->ndim < 4 ? 1 : c->tensor->size[i + c->tensor->ndim - 4];
+  for (i = 0; i < 4; i++)
+    size[i] = four[order[i]];
+  vram__draft_op(m->d, VRAM_OP_parameter);
+  vram__draft_shape(m->d, size, 4);
+  return vram__onnx_between(m, c, "first");
+}
+
+/* The value channels first; NULL: it is none of four axes, or an error. */
+VRAM__FN vram_value *vram__tflite_first(vram__onnx_job *m, vram__onnx_cell *c) {
+  static const int64_t order[] = {0, 3, 1, 2};
+  if (!c)
+    return vram__onnx_refuse(m, "an input that nothing gives"), (vram_value *)NULL;
+  if (!c->first && c->same)
+    c->first = vram__tflite_first(m, c->same);
+  else if (!c->first && c->tensor && !c->value)
+    c->first = vram__tflite_weight(m, c, vram__tflite_from);
+  if (c->first)
+    return c->first;
+  if (!vram__onnx_value_of(m, c) || c->value->d->ndim != 4)
+    return vram__onnx_refuse(m, "an image of other than four axes"), (vram_value *)NULL;
+  vram__draft_op(m->d, VRAM_OP_permute);
+  vram__draft_in(m->d, c->value);
+  vram__draft_ints(m->d, "dims", order, 4);
+  c->first = vram__onnx_between(m, c, "first");
+  return c->first;
+}
+
+/* What is there, channels first or as in the file. */
+VRAM__FN vram_value *vram__tflite_any(vram__onnx_job *m, vram__onnx_cell *c, int *is_first) {
+  *is_first = vram__tflite_is_first(c);
+  return *is_first ? vram__tflite_first(m, c) : vram__onnx_value_of(m, c);
+}
+
+/* ---- results ---- */
+
+/* Has it the shape and the type that the file says? What is open there is not compared. */
+static int vram__tflite_is_said(vram__onnx_job *m, const vram__onnx_cell *out, const vram_value *v,
+                                int is_first) {
+  const vram_file_operand *const o = out->said;
+  uint32_t i;
+  if (!o)
+    return 1;
+  if (v->d->ndim != o->ndim)
+    return vram__onnx_refuse(m, "a result of another number of axes than the file's");
+  for (i = 0; i < o->ndim; i++)
+    if (o->size[i] >= 0 && v->d->v[vram__tflite_axis(is_first, i)] != o->size[i])
+      return vram__onnx_refuse(m, "a result of another shape than the file's");
+  if (o->dtype && v->dtype != vram__onnx_text_dtype(m, o->dtype, o->scales))
+    return vram__onnx_refuse(m, "a result of another type than the file's");
+  return 1;
+}
+
+/* The line gives output i, after it the fused activation. */
+VRAM__FN int vram__tflite_put(vram__onnx_job *m, vram__onnx_step *s, int is_first) {
+  static const vram_op op[] = {VRAM_OP_custom, VRAM_OP_relu, VRAM_OP_hardtanh, VRAM_OP_relu6,
+                               VRAM_OP_tanh};
+  const int64_t act = vram__onnx_attr_int(s, "activation", 0);
+  vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
+  vram_value *v;
+  if (!out || act < 0 || act > 4)
+    return vram__onnx_refuse(m, "no output, or an activation without a word");
+  if (act) {
+    v = vram__onnx_between(m, out, "linear");
+    if (!v)
+      return 0;
+    vram__draft_op(m->d, op[act]);
+    vram__draft_in(m->d, v);
+    vram__draft_int(m->d, "inplace", 1);
+  }
+  if (!vram__onnx_put(m, out))
+    return 0;
+  v = out->value;
+  if (is_first) {
+    out->first = v;
+    out->value = NULL;
+  }
+  return vram__tflite_is_said(m, out, v, is_first);
+}
+
+/* ---- windows ---- */
+
+typedef struct vram__tflite_window { /* of height and width */
+  int64_t kernel[2], stride[2], dilation[2], pad[2];
+} vram__tflite_window;
+
+static int vram__tflite_window_read(vram__onnx_job *m, const vram__onnx_step *s, int64_t h,
+                                    int64_t w, vram__tflite_window *to) {
+  uint32_t i;
+  to->kernel[0] = h;
+  to->kernel[1] = w;
+  to->stride[0] = vram__onnx_attr_int(s, "stride_h", 0);
+  to->stride[1] = vram__onnx_attr_int(s, "stride_w", 0);
+  to->dilation[0] = vram__onnx_attr_int(s, "dilation_h", 1);
+  to->dilation[1] = vram__onnx_attr_int(s, "dilation_w", 1);
+  to->pad[0] = to->pad[1] = 0;
+  for (i = 0; i < 2; i++)
+    if (to->kernel[i] < 1 || to->kernel[i] > INT64_C(1) << 24 || to->stride[i] < 1 ||
+        to->stride[i] > INT64_C(1) << 24 || to->dilation[i] < 1 ||
+        to->dilation[i] > INT64_C(1) << 24)
+      return vram__onnx_refuse(m, "a size of its window is out of range");
+  return 1;
+}
+
+/* SAME: the result has ceil(size / stride). Where one side gets one more than the other, both get
+   as many: at a stride above 1 the result is the same, and nothing is copied to pad it. At stride 1
+   there is a `pad` line. */
+static vram_value *vram__tflite_same(vram__onnx_job *m, const vram__onnx_step *s, vram_value *x,
+                                     vram__tflite_window *w) {
+  int64_t side[4] = {0, 0, 0, 0}, more = 0;
+  uint32_t i;
+  if (vram__onnx_attr_int(s, "padding", 0) == VRAM__TFLITE_VALID)
+    return x;
+  for (i = 0; i < 2; i++) {
+    const int64_t size = x->d->v[2 + i], out = vram__div_up(size, w->stride[i]);
+    int64_t all = (out - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - size;
+    all = all < 0 ? 0 : all;
+    w->pad[i] = (all + 1) / 2;
+    side[2 - 2 * i] = all / 2;
+    side[3 - 2 * i] = all - all / 2;
+    more |= all % 2 && w->stride[i] == 1;
+  }
+  if (!more)
+    return x;
+  w->pad[0] = w->pad[1] = 0;
+  vram__draft_op(m->d, VRAM_OP_pad);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "pad", side, 4);
+  return vram__onnx_between(m, s->out[0], "pad");
+}
+
+static int vram__tflite_not(const int64_t *v, int64_t usual) {
+  return v[0] != usual || v[1] != usual;
+}
+
+static void vram__tflite_window_keys(vram__onnx_job *m, const vram__tflite_window *w) {
+  vram__draft_axes(m->d, "kernel_size", w->kernel, 2);
+  if (vram__tflite_not(w->stride, 1))
+    vram__draft_axes(m->d, "stride", w->stride, 2);
+  if (vram__tflite_not(w->pad, 0))
+    vram__draft_axes(m->d, "padding", w->pad, 2);
+  if (vram__tflite_not(w->dilation, 1))
+    vram__draft_axes(m->d, "dilation", w->dilation, 2);
+}
+
+/* ---- convolutions ---- */
+
+/* Weights are O, H, W, I; of a depthwise one 1, H, W, O. The line owns them, or takes them. */
+VRAM__FN int vram__tflite_map_conv(vram__onnx_job *m, vram__onnx_step *s) {
+  static const uint8_t depthwise_order[] = {3, 0, 1, 2};
+  const int depthwise = vram__text_is(s->node->op, s->node->op_len, "DEPTHWISE_CONV_2D");
+  vram__onnx_cell *const w = vram__onnx_in(s, 1), *const b = vram__onnx_in(s, 2);
+  const int owned = vram__onnx_is_owned(w) && (!b || vram__onnx_is_owned(b));
+  vram_value *x = vram__tflite_first(m, vram__onnx_in(s, 0)), *weight = NULL, *bias = NULL;
+  vram__tflite_window window;
+  int64_t size[VRAM_MAX_AXES], groups;
+  uint32_t ndim;
+  if (!x || !w || !vram__onnx_shape(w, &ndim, size) || ndim != 4 || size[3] < 1 ||
+      !vram__tflite_window_read(m, s, size[1], size[2], &window))
+    return vram__onnx_refuse(m, "no input, or no weight of four axes");
+  if (!owned) {
+    weight = !depthwise  ? vram__tflite_first(m, w)
+             : w->tensor ? vram__tflite_weight(m, w, depthwise_order)
+                         : NULL;
+    bias = b ? vram__onnx_value_of(m, b) : NULL;
+    if (!weight || (b && !bias))
+      return vram__onnx_refuse(m, "a weight that is computed");
+  }
+  groups = depthwise ? x->d->v[1] : x->d->v[1] / size[3];
+  x = vram__tflite_same(m, s, x, &window);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_conv2d);
+  vram__draft_in(m->d, x);
+  if (weight)
+    vram__draft_in(m->d, weight);
+  if (bias)
+    vram__draft_in(m->d, bias);
+  vram__draft_int(m->d, "out_channels", size[depthwise ? 3 : 0]);
+  vram__tflite_window_keys(m, &window);
+  if (groups > 1)
+    vram__draft_int(m->d, "groups", groups);
+  if (!b)
+    vram__draft_int(m->d, "bias", 0);
+  return vram__tflite_put(m, s, 1);
+}
+
+/* Inputs: the result's shape, weights O, H, W, I, x, bias. */
+VRAM__FN int vram__tflite_map_transpose_conv(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const w = vram__onnx_in(s, 1), *const b = vram__onnx_in(s, 3);
+  vram_value *const x = vram__tflite_first(m, vram__onnx_in(s, 2));
+  const vram_file_operand *const said = s->nout && s->out[0] ? s->out[0]->said : NULL;
+  vram__tflite_window window;
+  int64_t more[2];
+  uint32_t i;
+  if (!x || !said || said->ndim != 4 || !vram__onnx_is_owned(w) || w->tensor->ndim != 4 ||
+      (b && !vram__onnx_is_owned(b)) ||
+      !vram__tflite_window_read(m, s, w->tensor->size[1], w->tensor->size[2], &window))
+    return vram__onnx_refuse(m, "no input, or weights of another line");
+  for (i = 0; i < 2; i++) {
+    const int64_t all =
+        (x->d->v[2 + i] - 1) * window.stride[i] + window.kernel[i] - said->size[1 + i];
+    window.pad[i] = all > 0 ? (all + 1) / 2 : 0;
+    more[i] = 2 * window.pad[i] - all;
+  }
+  vram__draft_op(m->d, VRAM_OP_conv_transpose2d);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "out_channels", w->tensor->size[0]);
+  vram__tflite_window_keys(m, &window);
+  if (vram__tflite_not(more, 0))
+    vram__draft_axes(m->d, "output_padding", more, 2);
+  if (!b)
+    vram__draft_int(m->d, "bias", 0);
+  return vram__tflite_put(m, s, 1);
+}
+
+VRAM__FN int vram__tflite_map_pool(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *x = vram__tflite_first(m, vram__onnx_in(s, 0));
+  vram__tflite_window w;
+  if (!x || !vram__tflite_window_read(m, s, vram__onnx_attr_int(s, "filter_height", 0),
+                                      vram__onnx_attr_int(s, "filter_width", 0), &w))
+    return 0;
+  x = vram__tflite_same(m, s, x, &w);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_axes(m->d, "kernel_size", w.kernel, 2);
+  vram__draft_axes(m->d, "stride", w.stride, 2);
+  if (vram__tflite_not(w.pad, 0))
+    vram__draft_axes(m->d, "padding", w.pad, 2);
+  if (vram__tflite_not(w.pad, 0) && s->row->op == VRAM_OP_avg_pool2d)
+    vram__draft_int(m->d, "count_include_pad", 0);
+  return vram__tflite_put(m, s, 1);
+}
+
+VRAM__FN int vram__tflite_map_resize(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__tflite_first(m, vram__onnx_in(s, 0));
+  uint32_t n = 0;
+  const int64_t *const size = vram__onnx_list(m, s, "", 1, &n);
+  if (!x || !size || n != 2)
+    return vram__onnx_refuse(m, "a size that is not known");
+  vram__draft_op(m->d, VRAM_OP_interpolate);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "size", size, 2);
+  if (vram__text_is(s->node->op, s->node->op_len, "RESIZE_BILINEAR"))
+    vram__draft_word(m->d, "mode", "bilinear");
+  return vram__tflite_put(m, s, 1);
+}
+
+VRAM__FN int vram__tflite_map_shuffle(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__tflite_first(m, vram__onnx_in(s, 0));
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, s->row->op == VRAM_OP_pixel_shuffle ? "upscale_factor" : "downscale_factor",
+                  vram__onnx_attr_int(s, "block_size", 0));
+  return vram__tflite_put(m, s, 1);
+}
+
+/* A slope for each channel. */
+VRAM__FN int vram__tflite_map_prelu(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const w = vram__onnx_in(s, 1);
+  vram_value *const x = vram__tflite_first(m, vram__onnx_in(s, 0));
+  if (!x || !vram__onnx_is_owned(w) ||
+      (w->tensor->numel != 1 && w->tensor->numel != (uint64_t)x->d->v[1]))
+    return vram__onnx_refuse(m, "slopes of other than channels");
+  vram__draft_op(m->d, VRAM_OP_prelu);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "num_parameters", (int64_t)w->tensor->numel);
+  return vram__tflite_put(m, s, 1);
+}
+
+/* ---- products ---- */
+
+/* x as rows of so many; its channels-first form where that has the same order. */
+static vram_value *vram__tflite_as_rows(vram__onnx_job *m, vram__onnx_step *s, int64_t features) {
+  vram__onnx_cell *const c = vram__onnx_in(s, 0);
+  vram_value *x = c && vram__tflite_is_first(c) ? vram__tflite_first(m, c) : NULL;
+  int64_t size[2];
+  if (!x || x->d->v[2] != 1 || x->d->v[3] != 1)
+    x = vram__onnx_value_of(m, c);
+  if (!x || features < 1)
+    return vram__onnx_refuse(m, "an input that nothing gives"), (vram_value *)NULL;
+  if (vram__onnx_attr_int(s, "keep_num_dims", 0) && x == c->value)
+    return x;
+  if (x->d->ndim == 2 && x->d->v[1] == features)
+    return x;
+  size[0] = (int64_t)(x->d->numel / (uint64_t)features);
+  size[1] = features;
+  vram__draft_op(m->d, VRAM_OP_reshape);
+  vram__draft_in(m->d, x);
+  vram__draft_shape(m->d, size, 2);
+  return vram__onnx_between(m, s->out[0], "rows");
+}
+
+VRAM__FN int vram__tflite_map_linear(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const w = vram__onnx_in(s, 1), *const b = vram__onnx_in(s, 2);
+  const int owned = vram__onnx_is_owned(w) && (!b || vram__onnx_is_owned(b));
+  vram_value *x, *weight = NULL, *bias = NULL;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  if (!w || !s->nout || !s->out[0] || !vram__onnx_shape(w, &ndim, size) || ndim != 2)
+    return vram__onnx_refuse(m, "no weight of two axes");
+  x = vram__tflite_as_rows(m, s, size[1]);
+  if (x && !owned) {
+    weight = vram__onnx_value_of(m, w);
+    bias = b ? vram__onnx_value_of(m, b) : NULL;
+  }
+  if (!x || (!owned && (!weight || (b && !bias))))
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_linear);
+  vram__draft_in(m->d, x);
+  if (weight)
+    vram__draft_in(m->d, weight);
+  if (bias)
+    vram__draft_in(m->d, bias);
+  vram__draft_int(m->d, "out_features", size[0]);
+  if (!b)
+    vram__draft_int(m->d, "bias", 0);
+  return vram__tflite_put(m, s, 0);
+}
+
+VRAM__FN int vram__tflite_map_matmul(vram__onnx_job *m, vram__onnx_step *s) {
+  static const char *const adjoint[] = {"adj_x", "adj_y"};
+  vram_value *in[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    in[i] = vram__onnx_take_in(m, s, i);
+    if (!in[i])
+      return 0;
+    if (!vram__onnx_attr_int(s, adjoint[i], 0))
+      continue;
+    vram__draft_op(m->d, VRAM_OP_transpose);
+    vram__draft_in(m->d, in[i]);
+    vram__draft_int(m->d, "dim0", -2);
+    vram__draft_int(m->d, "dim1", -1);
+    in[i] = vram__onnx_between(m, s->out[0], i ? "b" : "a");
+    if (!in[i])
+      return 0;
+  }
+  vram__draft_op(m->d, VRAM_OP_matmul);
+  vram__draft_in(m->d, in[0]);
+  vram__draft_in(m->d, in[1]);
+  return vram__tflite_put(m, s, 0);
+}
+
+/* >>convert/tflite_point    TFLite operators that go over elements or move them */
+
+VRAM__FN int vram__tflite_map_unary(vram__onnx_job *m, vram__onnx_step *s) {
+  int is_first;
+  vram_value *const x = vram__tflite_any(m, vram__onnx_in(s, 0), &is_first);
+  if (!x)
+    return vram__onnx_refuse(m, "an input that nothing gives");
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  return vram__tflite_put(m, s, is_first);
+}
+
+/* A constant of one element is the number; else both in the same order. */
+VRAM__FN int vram__tflite_map_binary(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const in[2] = {vram__onnx_in(s, 0), vram__onnx_in(s, 1)};
+  /* ops that take no number in the text form */
+  const int tensors = s->row->op == VRAM_OP_logical_and || s->row->op == VRAM_OP_logical_or ||
+                      s->row->op == VRAM_OP_maximum || s->row->op == VRAM_OP_minimum;
+  vram_value *v[2] = {NULL, NULL};
+  int number, is_first;
+  uint32_t i;
+  if (!in[0] || !in[1])
+    return vram__onnx_refuse(m, "not two inputs");
+  number = tensors                                                             ? -1
+           : vram__onnx_is_single(in[1])                                       ? 1
+           : vram__onnx_is_single(in[0]) && s->row->op != VRAM_OP_floor_divide ? 0
+                                                                               : -1;
+  is_first = vram__tflite_is_first(in[0]) || vram__tflite_is_first(in[1]);
+  for (i = 0; i < 2; i++) /* of fewer axes, and no constant: both as in the file */
+    if (is_first && (int)i != number && !in[i]->tensor && !vram__tflite_is_first(in[i]) &&
+        (!vram__onnx_value_of(m, in[i]) || in[i]->value->d->ndim != 4))
+      is_first = 0;
+  for (i = 0; i < 2; i++)
+    if ((int)i != number) {
+      v[i] = is_first ? vram__tflite_first(m, in[i]) : vram__onnx_value_of(m, in[i]);
+      if (!v[i])
+        return vram__onnx_refuse(m, "an input that nothing gives");
+    }
+  vram__draft_op(m->d, s->row->op);
+  for (i = 0; i < 2; i++)
+    if (v[i])
+      vram__draft_in(m->d, v[i]);
+  if (number >= 0)
+    vram__draft_int(m->d, "scalar", 1);
+  return vram__tflite_put(m, s, is_first);
+}
+
+/* From numbers to what stands for them and back is nothing in this text. */
+VRAM__FN int vram__tflite_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const c = vram__onnx_in(s, 0), *const out = s->nout ? s->out[0] : NULL;
+  if (!c || !out)
+    return vram__onnx_refuse(m, "no input or no output");
+  out->same = c;
+  if (c->tensor)
+    out->tensor = c->tensor;
+  else if (vram__tflite_is_first(c))
+    out->first = vram__tflite_first(m, c);
+  else
+    out->value = vram__onnx_value_of(m, c);
+  return out->tensor || out->first || out->value;
+}
+
+VRAM__FN int vram__tflite_map_cast(vram__onnx_job *m, vram__onnx_step *s) {
+  int is_first;
+  vram_value *const x = vram__tflite_any(m, vram__onnx_in(s, 0), &is_first);
+  const vram_file_operand *const o = s->nout && s->out[0] ? s->out[0]->said : NULL;
+  if (!x || !o || !o->dtype)
+    return vram__onnx_refuse(m, "a type without a size");
+  vram__draft_op(m->d, VRAM_OP_to);
+  vram__draft_in(m->d, x);
+  vram__draft_word(m->d, "dtype", vram_dtype_name(vram__onnx_text_dtype(m, o->dtype, o->scales)));
+  return vram__tflite_put(m, s, is_first);
+}
+
+VRAM__FN int vram__tflite_map_softmax(vram__onnx_job *m, vram__onnx_step *s) {
+  int is_first;
+  vram_value *const x = vram__tflite_any(m, vram__onnx_in(s, 0), &is_first);
+  if (!x || !x->d->ndim)
+    return vram__onnx_refuse(m, "an input that nothing gives");
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "dim", is_first ? 1 : (int64_t)x->d->ndim - 1);
+  return vram__tflite_put(m, s, is_first);
+}
+
+/* ---- axes ---- */
+
+/* Over height and width, over channels, or with all axes kept the order does not matter. */
+VRAM__FN int vram__tflite_map_reduce(vram__onnx_job *m, vram__onnx_step *s) {
+  const int keeps = vram__onnx_attr_int(s, "keep_dims", 0) != 0;
+  vram__onnx_cell *const c = vram__onnx_in(s, 0);
+  uint32_t n, i, set = 0, count = 0;
+  const int64_t *const axes = vram__onnx_list(m, s, "", 1, &n);
+  int is_first = vram__tflite_is_first(c);
+  int64_t dim[VRAM_MAX_AXES];
+  vram_value *x;
+  if (!c || !axes || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "axes that are not known");
+  for (i = 0; i < n; i++)
+    set |= axes[i] >= -4 && axes[i] < 4 ? 1u << (axes[i] & 3) : 0;
+  if (is_first && !keeps && set != 6 && set != 8)
+    is_first = 0;
+  x = is_first ? vram__tflite_first(m, c) : vram__onnx_value_of(m, c);
+  if (!x)
+    return vram__onnx_refuse(m, "an input that nothing gives");
+  for (i = 0; i < n; i++) {
+    dim[count] = vram__tflite_axis(is_first, vram__onnx_axis(axes[i], x->d->ndim));
+    if (dim[count++] < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+  }
+  vram__draft_op(m->d, s->row->op);
+  vram__draft_in(m->d, x);
+  if (count)
+    vram__draft_ints(m->d, "dim", dim, count);
+  if (keeps && count)
+    vram__draft_int(m->d, "keepdim", 1);
+  return vram__tflite_put(m, s, is_first && keeps);
+}
+
+VRAM__FN int vram__tflite_map_concat(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *x[VRAM__ONNX_KEPT];
+  int64_t axis = vram__onnx_attr_int(s, "axis", 0);
+  int is_first = 0;
+  uint32_t i;
+  if (!s->nin || s->nin > VRAM__ONNX_KEPT)
+    return vram__onnx_refuse(m, "more than 64 inputs");
+  for (i = 0; i < s->nin; i++)
+    is_first |= vram__tflite_is_first(s->in[i]);
+  for (i = 0; i < s->nin; i++) {
+    x[i] = is_first ? vram__tflite_first(m, s->in[i]) : vram__onnx_value_of(m, s->in[i]);
+    if (!x[i])
+      return vram__onnx_refuse(m, "an input that nothing gives");
+  }
+  axis = vram__tflite_axis(is_first, vram__onnx_axis(axis, x[0]->d->ndim));
+  vram__draft_op(m->d, VRAM_OP_cat);
+  for (i = 0; i < s->nin; i++)
+    vram__draft_in(m->d, x[i]);
+  vram__draft_int(m->d, "dim", axis);
+  return vram__tflite_put(m, s, is_first);
+}
+
+/* Reshape, squeeze and more axes: to the shape that the file says, of which one size may be open.
+ */
+VRAM__FN int vram__tflite_map_reshape(vram__onnx_job *m, vram__onnx_step *s) {
+  const vram_file_operand *const o = s->nout && s->out[0] ? s->out[0]->said : NULL;
+  vram__onnx_cell *const c = vram__onnx_in(s, 0);
+  vram_value *x = c && vram__tflite_is_first(c) ? vram__tflite_first(m, c) : NULL;
+  int64_t size[VRAM_MAX_AXES];
+  uint64_t rest = 1;
+  uint32_t i, open = VRAM_MAX_AXES;
+  if (x && x->d->v[1] != 1 && (x->d->v[2] != 1 || x->d->v[3] != 1))
+    x = NULL; /* another order */
+  x = x ? x : vram__onnx_value_of(m, c);
+  if (!x || !o)
+    return vram__onnx_refuse(m, "an input that nothing gives");
+  for (i = 0; i < o->ndim; i++) {
+    size[i] = o->size[i];
+    if (size[i] < 0)
+      open = i;
+    else
+      rest = vram__product_or_overflow(rest, (uint64_t)size[i]);
+  }
+  if (open < o->ndim && rest && rest != VRAM_OVERFLOW)
+    size[open] = (int64_t)(x->d->numel / rest);
+  vram__draft_op(m->d, VRAM_OP_reshape);
+  vram__draft_in(m->d, x);
+  vram__draft_shape(m->d, size, o->ndim);
+  return vram__tflite_put(m, s, 0);
+}
+
+VRAM__FN int vram__tflite_map_transpose(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  uint32_t n;
+  const int64_t *const order = vram__onnx_list(m, s, "", 1, &n);
+  if (!x || !order)
+    return vram__onnx_refuse(m, "an order that is not known");
+  vram__draft_op(m->d, VRAM_OP_permute);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "dims", order, n);
+  return vram__tflite_put(m, s, 0);
+}
+
+/* A table of two numbers for each axis; F.pad names the last axis first. */
+VRAM__FN int vram__tflite_map_pad(vram__onnx_job *m, vram__onnx_step *s) {
+  int is_first;
+  vram_value *const x = vram__tflite_any(m, vram__onnx_in(s, 0), &is_first);
+  int64_t pad[2 * VRAM_MAX_AXES];
+  uint32_t n, i, k = 0;
+  const int64_t *const v = vram__onnx_list(m, s, "", 1, &n);
+  if (!x || !v || n != 2u * x->d->ndim)
+    return vram__onnx_refuse(m, "pads that are not known");
+  vram__memory_zero(pad, sizeof pad);
+  for (i = 0; i < x->d->ndim; i++) {
+    const uint32_t at = x->d->ndim - 1u - (uint32_t)vram__tflite_axis(is_first, i);
+    pad[2 * (size_t)at] = v[2 * (size_t)i];
+    pad[2 * (size_t)at + 1] = v[2 * (size_t)i + 1];
+    if ((v[2 * (size_t)i] || v[2 * (size_t)i + 1]) && k < at + 1)
+      k = at + 1;
+  }
+  if (!k)
+    return vram__tflite_map_quantize(m, s); /* nothing is padded */
+  vram__draft_op(m->d, VRAM_OP_pad);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "pad", pad, 2 * k);
+  if (vram__text_is(s->node->op, s->node->op_len, "MIRROR_PAD"))
+    vram__draft_word(m->d, "mode", "reflect");
+  return vram__tflite_put(m, s, is_first);
+}
+
+/* ---- slices ---- */
+
+typedef struct vram__tflite_cut { /* of an axis */
+  int64_t start, end, step;
+  int is_one; /* the axis goes */
+} vram__tflite_cut;
+
+static int64_t vram__tflite_place(int64_t at, int64_t size) {
+  at = at < 0 ? (at < -size ? 0 : at + size) : at;
+  return at > size ? size : at;
+}
+
+/* SLICE: begins and sizes. STRIDED_SLICE: begins, ends, steps, and bits for axes. */
+static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_value *x,
+                             int is_first, vram__tflite_cut *c) {
+  const int strided = vram__text_is(s->node->op, s->node->op_len, "STRIDED_SLICE");
+  const int64_t begins = vram__onnx_attr_int(s, "begin_mask", 0),
+                ends = vram__onnx_attr_int(s, "end_mask", 0),
+                ones = vram__onnx_attr_int(s, "shrink_axis_mask", 0);
+  const int64_t *list[3] = {NULL, NULL, NULL};
+  uint32_t n[3] = {0, 0, 0}, i;
+  for (i = 0; i < (strided ? 3u : 2u); i++) {
+    list[i] = vram__onnx_list(m, s, "", i + 1, n + i);
+    if (!list[i] || n[i] != n[0] || n[0] > x->d->ndim)
+      return vram__onnx_refuse(m, "places that are not known");
+  }
+  if (vram__onnx_attr_int(s, "ellipsis_mask", 0) || vram__onnx_attr_int(s, "new_axis_mask", 0) ||
+      vram__onnx_attr_int(s, "offset", 0))
+    return vram__onnx_refuse(m, "axes that the mask adds");
+  for (i = 0; i < x->d->ndim; i++) {
+    const int64_t size = x->d->v[vram__tflite_axis(is_first, i)];
+    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__tflite_place(list[0][i], size);
+    c[i].end = size;
+    c[i].step = strided && i < n[0] ? list[2][i] : 1;
+    c[i].is_one = i < n[0] && ones >> i & 1;
+    if (i < n[0] && strided && !(ends >> i & 1))
+      c[i].end = vram__tflite_place(list[1][i], size);
+    else if (i < n[0] && !strided && list[1][i] >= 0 && list[1][i] <= size - c[i].start)
+      c[i].end = c[i].start + list[1][i];
+    if (c[i].step < 1)
+      return vram__onnx_refuse(m, "a step backwards");
+  }
+  return 1;
+}
+
+/* A line for each axis that is cut, the last axis first, so that the others keep their numbers. */
+VRAM__FN int vram__tflite_map_slice(vram__onnx_job *m, vram__onnx_step *s) {
+  const int ones = vram__onnx_attr_int(s, "shrink_axis_mask", 0) != 0;
+  vram__onnx_cell *const c = vram__onnx_in(s, 0);
+  const int is_first = vram__tflite_is_first(c) && !ones;
+  vram__tflite_cut cut[VRAM_MAX_AXES];
+  vram_value *x = is_first ? vram__tflite_first(m, c) : vram__onnx_value_of(m, c);
+  uint32_t i, left = 0;
+  if (!x || !vram__tflite_cuts(m, s, x, is_first, cut))
+    return vram__onnx_refuse(m, "places that are not known");
+  for (i = 0; i < x->d->ndim; i++) {
+    const int64_t size = x->d->v[vram__tflite_axis(is_first, i)];
+    left += cut[i].is_one || cut[i].start || cut[i].end != size || cut[i].step != 1;
+  }
+  if (!left)
+    return vram__tflite_map_quantize(m, s);
+  for (i = x->d->ndim; i--;) {
+    const int64_t axis = vram__tflite_axis(is_first, i), size = x->d->v[axis];
+    if (!cut[i].is_one && !cut[i].start && cut[i].end == size && cut[i].step == 1)
+      continue;
+    vram__draft_op(m->d, cut[i].is_one ? VRAM_OP_select : VRAM_OP_slice);
+    vram__draft_in(m->d, x);
+    vram__draft_int(m->d, "dim", axis);
+    if (cut[i].is_one)
+      vram__draft_int(m->d, "index", cut[i].start);
+    if (!cut[i].is_one && cut[i].start)
+      vram__draft_int(m->d, "start", cut[i].start);
+    if (!cut[i].is_one && cut[i].end != size)
+      vram__draft_int(m->d, "end", cut[i].end);
+    if (!cut[i].is_one && cut[i].step != 1)
+      vram__draft_int(m->d, "step", cut[i].step);
+    if (!--left)
+      return vram__tflite_put(m, s, is_first);
+    x = vram__onnx_between(m, s->out[0], "part");
+    if (!x)
+      return 0;
+  }
+  return 0;
+}
+
+/* ---- several outputs or inputs ---- */
+
+/* Outputs of the line that was begun. */
+static int vram__tflite_puts(vram__onnx_job *m, vram__onnx_step *s, int is_first) {
+  enum { ROOM = 16384 };
+  char *const names = (char *)vram__draft_take(m->d, ROOM);
+  vram_node *n;
+  uint32_t i;
+  if (!names || !vram__onnx_split_names(m, s, names, ROOM))
+    return 0;
+  n = vram__draft_node(m->d, names, NULL);
+  for (i = 0; n && i < s->nout; i++)
+    if (s->out[i] && is_first)
+      s->out[i]->first = vram_node_output(n, i);
+    else if (s->out[i])
+      s->out[i]->value = vram_node_output(n, i);
+  return n != NULL;
+}
+
+/* SPLIT: axis, x. SPLIT_V: x, sizes, axis. The file says what each part has. */
+VRAM__FN int vram__tflite_map_split(vram__onnx_job *m, vram__onnx_step *s) {
+  const int listed = vram__text_is(s->node->op, s->node->op_len, "SPLIT_V");
+  int64_t size[VRAM__ONNX_KEPT], axis;
+  int is_first;
+  uint32_t n, i;
+  const int64_t *const at = vram__onnx_list(m, s, "", listed ? 2 : 0, &n);
+  vram_value *const x = vram__tflite_any(m, vram__onnx_in(s, listed ? 0 : 1), &is_first);
+  if (!x || !at || n != 1 || !s->nout || s->nout > VRAM__ONNX_KEPT)
+    return vram__onnx_refuse(m, "an axis that is not known, or more than 64 parts");
+  axis = vram__onnx_axis(*at, x->d->ndim);
+  for (i = 0; i < s->nout; i++) {
+    const vram_file_operand *const o = s->out[i] ? s->out[i]->said : NULL;
+    size[i] = axis >= 0 && o && o->ndim == x->d->ndim ? o->size[axis] : -1;
+    if (size[i] < 0)
+      return vram__onnx_refuse(m, "parts that are not known");
+  }
+  vram__draft_op(m->d, VRAM_OP_split);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "split_size_or_sections", size, s->nout);
+  vram__draft_int(m->d, "dim", vram__tflite_axis(is_first, axis));
+  return vram__tflite_puts(m, s, is_first);
+}
+
+VRAM__FN int vram__tflite_map_unpack(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, VRAM_OP_unbind);
+  vram__draft_in(m->d, x);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 0));
+  return vram__tflite_puts(m, s, 0);
+}
+
+VRAM__FN int vram__tflite_map_pack(vram__onnx_job *m, vram__onnx_step *s) {
+  uint32_t i;
+  for (i = 0; i < s->nin; i++)
+    if (!vram__onnx_take_in(m, s, i))
+      return 0;
+  vram__draft_op(m->d, VRAM_OP_stack);
+  for (i = 0; i < s->nin; i++)
+    vram__draft_in(m->d, s->in[i]->value);
+  vram__draft_int(m->d, "dim", vram__onnx_attr_int(s, "axis", 0));
+  return vram__tflite_put(m, s, 0);
+}
+
+/* ---- tables ---- */
+
+VRAM__FN int vram__tflite_map_gather(vram__onnx_job *m, vram__onnx_step *s) {
+  vram__onnx_cell *const w = vram__onnx_in(s, 0);
+  const int64_t axis = vram__onnx_attr_int(s, "axis", 0);
+  vram_value *const at = vram__onnx_take_in(m, s, 1);
+  vram_value *x;
+  if (!w || !at || vram__onnx_attr_int(s, "batch_dims", 0))
+    return vram__onnx_refuse(m, "no input, or one for each sample");
+  if (!axis && vram__onnx_is_owned(w) && w->tensor->ndim == 2) {
+    vram__draft_op(m->d, VRAM_OP_embedding);
+    vram__draft_in(m->d, at);
+    vram__draft_int(m->d, "num_embeddings", w->tensor->size[0]);
+    vram__draft_int(m->d, "embedding_dim", w->tensor->size[1]);
+    return vram__tflite_put(m, s, 0);
+  }
+  x = vram__onnx_take_in(m, s, 0);
+  if (!x)
+    return 0;
+  vram__draft_op(m->d, at->d->ndim == 1 ? VRAM_OP_index_select : VRAM_OP_index);
+  vram__draft_in(m->d, x);
+  vram__draft_in(m->d, at);
+  vram__draft_int(m->d, "dim", axis);
+  return vram__tflite_put(m, s, 0);
+}
+
+VRAM__FN int vram__tflite_map_where(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *in[3];
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    if (!(in[i] = vram__onnx_take_in(m, s, i)))
+      return 0;
+  vram__draft_op(m->d, VRAM_OP_where);
+  for (i = 0; i < 3; i++)
+    vram__draft_in(m->d, in[i]);
+  return vram__tflite_put(m, s, 0);
+}
+
+VRAM__FN int vram__tflite_map_tile(vram__onnx_job *m, vram__onnx_step *s) {
+  vram_value *const x = vram__onnx_take_in(m, s, 0);
+  uint32_t n;
+  const int64_t *const times = vram__onnx_list(m, s, "", 1, &n);
+  if (!x || !times || n > VRAM_MAX_AXES)
+    return vram__onnx_refuse(m, "repeats that are not known");
+  vram__draft_op(m->d, VRAM_OP_repeat);
+  vram__draft_in(m->d, x);
+  vram__draft_ints(m->d, "repeats", times, n);
+  return vram__tflite_put(m, s, 0);
+}
+
+/* >>convert/tflite_rows    a row of each TFLite operator that has a word */
+
+#define VRAM__TFLITE_ROW(name, map, op)                                                            \
+  { name, vram__tflite_map_##map, VRAM_OP_##op }
+static const vram__onnx_row vram__tflite_rows[] = {
+    VRAM__TFLITE_ROW("ABS", unary, abs),
+    VRAM__TFLITE_ROW("ADD", binary, add),
+    VRAM__TFLITE_ROW("AVERAGE_POOL_2D", pool, avg_pool2d),
+    VRAM__TFLITE_ROW("BATCH_MATMUL", matmul, matmul),
+    VRAM__TFLITE_ROW("CAST", cast, to),
+    VRAM__TFLITE_ROW("CONCATENATION", concat, cat),
+    VRAM__TFLITE_ROW("CONV_2D", conv, conv2d),
+    VRAM__TFLITE_ROW("COS", unary, cos),
+    VRAM__TFLITE_ROW("DENSIFY", quantize, to),
+    VRAM__TFLITE_ROW("DEPTHWISE_CONV_2D", conv, conv2d),
+    VRAM__TFLITE_ROW("DEPTH_TO_SPACE", shuffle, pixel_shuffle),
+    VRAM__TFLITE_ROW("DEQUANTIZE", quantize, to),
+    VRAM__TFLITE_ROW("DIV", binary, div),
+    VRAM__TFLITE_ROW("ELU", unary, elu),
+    VRAM__TFLITE_ROW("EQUAL", binary, eq),
+    VRAM__TFLITE_ROW("EXP", unary, exp),
+    VRAM__TFLITE_ROW("EXPAND_DIMS", reshape, reshape),
+    VRAM__TFLITE_ROW("FLOOR_DIV", binary, floor_divide),
+    VRAM__TFLITE_ROW("FLOOR_MOD", binary, remainder),
+    VRAM__TFLITE_ROW("FULLY_CONNECTED", linear, linear),
+    VRAM__TFLITE_ROW("GATHER", gather, index_select),
+    VRAM__TFLITE_ROW("GELU", unary, gelu),
+    VRAM__TFLITE_ROW("GREATER", binary, gt),
+    VRAM__TFLITE_ROW("GREATER_EQUAL", binary, ge),
+    VRAM__TFLITE_ROW("HARD_SWISH", unary, hardswish),
+    VRAM__TFLITE_ROW("LEAKY_RELU", unary, leaky_relu),
+    VRAM__TFLITE_ROW("LESS", binary, lt),
+    VRAM__TFLITE_ROW("LESS_EQUAL", binary, le),
+    VRAM__TFLITE_ROW("LOG", unary, log),
+    VRAM__TFLITE_ROW("LOGICAL_AND", binary, logical_and),
+    VRAM__TFLITE_ROW("LOGICAL_NOT", unary, logical_not),
+    VRAM__TFLITE_ROW("LOGICAL_OR", binary, logical_or),
+    VRAM__TFLITE_ROW("LOGISTIC", unary, sigmoid),
+    VRAM__TFLITE_ROW("LOG_SOFTMAX", softmax, log_softmax),
+    VRAM__TFLITE_ROW("MAXIMUM", binary, maximum),
+    VRAM__TFLITE_ROW("MAX_POOL_2D", pool, max_pool2d),
+    VRAM__TFLITE_ROW("MEAN", reduce, mean),
+    VRAM__TFLITE_ROW("MINIMUM", binary, minimum),
+    VRAM__TFLITE_ROW("MIRROR_PAD", pad, pad),
+    VRAM__TFLITE_ROW("MUL", binary, mul),
+    VRAM__TFLITE_ROW("NEG", unary, neg),
+    VRAM__TFLITE_ROW("NOT_EQUAL", binary, ne),
+    VRAM__TFLITE_ROW("PACK", pack, stack),
+    VRAM__TFLITE_ROW("PAD", pad, pad),
+    VRAM__TFLITE_ROW("PADV2", pad, pad),
+    VRAM__TFLITE_ROW("POW", binary, pow),
+    VRAM__TFLITE_ROW("PRELU", prelu, prelu),
+    VRAM__TFLITE_ROW("QUANTIZE", quantize, to),
+    VRAM__TFLITE_ROW("REDUCE_MAX", reduce, amax),
+    VRAM__TFLITE_ROW("REDUCE_MIN", reduce, amin),
+    VRAM__TFLITE_ROW("REDUCE_PROD", reduce, prod),
+    VRAM__TFLITE_ROW("RELU", unary, relu),
+    VRAM__TFLITE_ROW("RELU6", unary, relu6),
+    VRAM__TFLITE_ROW("RELU_N1_TO_1", unary, hardtanh),
+    VRAM__TFLITE_ROW("RESHAPE", reshape, reshape),
+    VRAM__TFLITE_ROW("RESIZE_BILINEAR", resize, interpolate),
+    VRAM__TFLITE_ROW("RESIZE_NEAREST_NEIGHBOR", resize, interpolate),
+    VRAM__TFLITE_ROW("ROUND", unary, round),
+    VRAM__TFLITE_ROW("RSQRT", unary, rsqrt),
+    VRAM__TFLITE_ROW("SELECT", where, where),
+    VRAM__TFLITE_ROW("SELECT_V2", where, where),
+    VRAM__TFLITE_ROW("SIGN", unary, sign),
+    VRAM__TFLITE_ROW("SIN", unary, sin),
+    VRAM__TFLITE_ROW("SLICE", slice, slice),
+    VRAM__TFLITE_ROW("SOFTMAX", softmax, softmax),
+    VRAM__TFLITE_ROW("SPACE_TO_DEPTH", shuffle, pixel_unshuffle),
+    VRAM__TFLITE_ROW("SPLIT", split, split),
+    VRAM__TFLITE_ROW("SPLIT_V", split, split),
+    VRAM__TFLITE_ROW("SQRT", unary, sqrt),
+    VRAM__TFLITE_ROW("SQUARE", unary, square),
+    VRAM__TFLITE_ROW("SQUEEZE", reshape, reshape),
+    VRAM__TFLITE_ROW("STRIDED_SLICE", slice, slice),
+    VRAM__TFLITE_ROW("SUB", binary, sub),
+    VRAM__TFLITE_ROW("SUM", reduce, sum),
+    VRAM__TFLITE_ROW("TANH", unary, tanh),
+    VRAM__TFLITE_ROW("TILE", tile, repeat),
+    VRAM__TFLITE_ROW("TRANSPOSE", transpose, permute),
+    VRAM__TFLITE_ROW("TRANSPOSE_CONV", transpose_conv, conv_transpose2d),
+    VRAM__TFLITE_ROW("UNPACK", unpack, unbind),
+};
+#undef VRAM__TFLITE_ROW
+
+/* NULL: no word. */
+VRAM__FN const vram__onnx_row *vram__tflite_row_of(const vram_file_node *n) {
+  const size_t count = sizeof vram__tflite_rows / sizeof *vram__tflite_rows;
+  size_t i;
+  if (!vram__text_is(n->domain, n->domain_len, "tflite"))
+    return NULL;
+  for (i = 0; i < count; i++)
+    if (vram__text_is(n->op, n->op_len, vram__tflite_rows[i].name))
+      return vram__tflite_rows + i;
+  return NULL;
+}
+
+/* Is its first input better given channels first? What goes over elements asks those behind it. */
+static int vram__tflite_likes_first(const vram__onnx_step *s) {
+  const vram__onnx_map map = s->row ? s->row->map : NULL;
+  const int follows = map == vram__tflite_map_unary || map == vram__tflite_map_binary ||
+                      map == vram__tflite_map_concat || map == vram__tflite_map_pad ||
+                      map == vram__tflite_map_quantize;
+  return map == vram__tflite_map_conv || map == vram__tflite_map_pool ||
+         map == vram__tflite_map_transpose_conv || map == vram__tflite_map_resize ||
+         map == vram__tflite_map_shuffle || map == vram__tflite_map_prelu ||
+         (follows && s->nout && s->out[0] && s->out[0]->is_image);
+}
+
+/* Which values are images, from the last operator to the first. */
+VRAM__FN void vram__tflite_images(vram__onnx_job *m) {
+  uint64_t k;
+  uint32_t i;
+  for (k = m->f->nnode; k-- && m->step;)
+    for (i = 0; vram__tflite_likes_first(m->step + k) && i < m->step[k].nin; i++)
+      if (m->step[k].in[i])
+        m->step[k].in[i]->is_image = 1;
+}
+
 /* >>convert/onnx_text    an ONNX model as text: its values and nodes, dims, outputs */
 
 /* ---- the model, once ---- */
@@ -69439,7 +70388,7 @@ static void vram__onnx_steps(vram__onnx_job *m) {
     vram__onnx_step *const s = m->step + k;
     vram__memory_zero(s, sizeof *s);
     s->node = n;
-    s->row = vram__onnx_row_of(n);
+    s->row = m->f->format == VRAM_FILE_TFLITE ? vram__tflite_row_of(n) : vram__onnx_row_of(n);
     vram__onnx_list_cells(m, n->input, &s->in, &s->nin);
     vram__onnx_list_cells(m, n->output, &s->out, &s->nout);
     for (i = 0; s->in && i < s->nin; i++)
@@ -69456,6 +70405,8 @@ static void vram__onnx_steps(vram__onnx_job *m) {
 static vram_dtype vram__onnx_model_dtype(const vram_file *f) {
   uint64_t f16 = 0, bf16 = 0, others = 0;
   const vram_file_tensor *t;
+  if (f->format == VRAM_FILE_TFLITE)
+    return VRAM_F32;
   for (t = f->tensor_first; t; t = t->next)
     if (t->dtype == VRAM_F16)
       f16 += t->numel;
@@ -69490,8 +70441,15 @@ static int vram__onnx_dim(vram__onnx_job *m, const vram_file_operand *o, uint32_
   dim->label = vram__draft_label(d, name, len);
   if (!dim->label)
     return 0;
-  dim->name = o->symbol[axis] ? o->symbol[axis] : dim->label;
-  dim->len = o->symbol[axis] ? len : vram__text_len(dim->label);
+  if (!o->symbol[axis]) {
+    char *const kept = (char *)vram__draft_take(d, len);
+    if (!kept)
+      return 0;
+    vram__memory_copy(kept, text, len);
+    name = kept;
+  }
+  dim->name = name;
+  dim->len = len;
   dim->value = axis ? -1 : 1;
   for (i = 0; i < nset; i++)
     if (set[i].name ? vram__text_is(name, len, set[i].name) ||
@@ -69564,6 +70522,18 @@ static int vram__onnx_dims_known(const vram__onnx_job *m, const vram_dim *set, u
 
 /* ---- a run ---- */
 
+/* What a first axis is that TFLite leaves open: the size of the open ones, if they are the same; 0:
+   they are not. */
+static int64_t vram__onnx_batch(const vram__onnx_job *m) {
+  uint32_t i;
+  if (m->f->format != VRAM_FILE_TFLITE || !m->d->ndim)
+    return 0;
+  for (i = 1; i < m->d->ndim; i++)
+    if (m->d->dim[i].now != m->d->dim[0].now)
+      return 0;
+  return m->d->dim[0].now;
+}
+
 /* A shape that the file says; 0: it does not, or not here. */
 static int vram__onnx_said(const vram__onnx_job *m, const vram__onnx_cell *c, int64_t *size) {
   const vram_file_operand *const o = c->said;
@@ -69579,6 +70549,8 @@ static int vram__onnx_said(const vram__onnx_job *m, const vram__onnx_cell *c, in
         break;
     if (o->size[i] < 0 && k < m->d->ndim && o->symbol[i])
       size[i] = m->d->dim[k].now;
+    if (size[i] < 0 && !o->symbol[i] && !i && vram__onnx_batch(m))
+      size[i] = vram__onnx_batch(m);
     if (size[i] < 0)
       return 0;
   }
@@ -69606,7 +70578,8 @@ static int64_t vram__onnx_open_size(const vram__onnx_job *m, const vram_file_ope
 
 static void vram__onnx_input(vram__onnx_job *m, vram__onnx_cell *c, const vram_file_operand *o) {
   vram__draft *const d = m->d;
-  const vram_dtype dtype = o->dtype ? o->dtype : VRAM_F32;
+  const vram_dtype dtype = o->dtype ? vram__onnx_text_dtype(m, o->dtype, o->scales) : VRAM_F32;
+  const int is_first = c->is_image && o->ndim == 4;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   c->label = vram__draft_label(d, c->name, c->len);
@@ -69620,7 +70593,8 @@ static void vram__onnx_input(vram__onnx_job *m, vram__onnx_cell *c, const vram_f
     vram__draft_text(d, vram_dtype_name(dtype));
   vram__draft_text(d, " [");
   for (i = 0; i < o->ndim; i++) {
-    size[i] = o->size[i] < 0 ? vram__onnx_open_size(m, o, i) : o->size[i];
+    const uint32_t axis = !is_first || !i ? i : i == 1 ? 3 : i - 1;
+    size[i] = o->size[axis] < 0 ? vram__onnx_open_size(m, o, axis) : o->size[axis];
     vram__draft_text(d, i ? "," : "");
     vram__draft_number(d, size[i]);
   }
@@ -69629,7 +70603,11 @@ static void vram__onnx_input(vram__onnx_job *m, vram__onnx_cell *c, const vram_f
   c->value = vram_graph_input(&d->g, c->label,
                               dtype == m->dtype && dtype != VRAM_F32 ? VRAM_DTYPE_MODEL : dtype,
                               o->ndim, size, 0);
-  if (!c->value && !d->r.result) {
+  if (is_first) {
+    c->first = c->value;
+    c->value = NULL;
+  }
+  if (!c->value && !c->first && !d->r.result) {
     vram__reader_fail(&d->r, d->g.error.code, 0, "input '");
     d->r.error->has_offset = 0;
     vram__error_quote(d->r.error, c->name, c->len < 64 ? c->len : 64);
@@ -69663,7 +70641,8 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
   for (i = 0; i < s->nin && i < 16; i++)
     if (s->in[i])
       vram__onnx_value_of(m, s->in[i]);
-  vram__text_puts(comment, sizeof comment, &n, "ONNX ");
+  vram__text_puts(comment, sizeof comment, &n,
+                  m->f->format == VRAM_FILE_TFLITE ? "TFLite " : "ONNX ");
   for (i = 0; i < s->node->op_len && i < 64; i++) {
     const char c = s->node->op[i];
     vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
@@ -69687,7 +70666,11 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
       if (s->in[k] && s->in[k]->value)
         vram__draft_in(d, s->in[k]->value);
     vram__draft_shape(d, size, out->said->ndim);
-    vram__draft_word(d, "dtype", vram_dtype_name(out->said->dtype ? out->said->dtype : m->dtype));
+    vram__draft_word(d, "dtype",
+                     vram_dtype_name(out->said->dtype ? vram__onnx_text_dtype(m, out->said->dtype,
+                                                                              out->said->scales)
+                                                      : m->dtype));
+    out->first = NULL;
     out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
     if (!out->value)
       vram__onnx_fail(m, s, why);
@@ -69726,7 +70709,7 @@ static void vram__onnx_node_line(vram__onnx_job *m, vram__onnx_step *s) {
   uint32_t i;
   if (s->done == d->run + 1 || (s->nout && s->out[0] && s->out[0]->tensor && !s->nin))
     return;
-  if (vram__onnx_fold(m, s) || d->r.result)
+  if ((m->f->format == VRAM_FILE_ONNX && vram__onnx_fold(m, s)) || d->r.result)
     return;
   before.g = d->g;
   before.last = d->last;
@@ -69738,11 +70721,18 @@ static void vram__onnx_node_line(vram__onnx_job *m, vram__onnx_step *s) {
   if (d->r.result)
     return;
   for (i = 0; i < s->nin; i++) /* lines of constants go, too */
-    for (c = s->in[i]; c; c = c->same)
+    for (c = s->in[i]; c; c = c->same) {
       if (c->value && c->value->node && c->value->node->index >= before.g.nnode)
         c->value = NULL;
+      if (c->first && c->first->node && c->first->node->index >= before.g.nnode)
+        c->first = NULL;
+    }
   vram__onnx_back(m, &before);
   vram__onnx_custom(m, s);
+}
+
+static vram_value *vram__onnx_output(vram__onnx_job *m, vram__onnx_cell *c) {
+  return c && c->first ? c->first : vram__onnx_value_of(m, c);
 }
 
 static void vram__onnx_outputs(vram__onnx_job *m) {
@@ -69751,16 +70741,18 @@ static void vram__onnx_outputs(vram__onnx_job *m) {
   uint32_t n = 0;
   for (o = m->f->operand_first; o && !d->r.result; o = o->next)
     if (o->role == VRAM_OPERAND_OUTPUT)
-      vram__onnx_value_of(m, vram__onnx_cell_of(m, o->name, o->name_len));
+      vram__onnx_output(m, vram__onnx_cell_of(m, o->name, o->name_len));
   vram__draft_open(d);
   vram__draft_text(d, "output");
   for (o = m->f->operand_first; o && !d->r.result; o = o->next) {
-    const vram__onnx_cell *const c =
-        o->role == VRAM_OPERAND_OUTPUT ? vram__onnx_cell_of(m, o->name, o->name_len) : NULL;
-    if (!c || !c->value)
+    const vram_value *const v =
+        o->role == VRAM_OPERAND_OUTPUT
+            ? vram__onnx_output(m, vram__onnx_cell_of(m, o->name, o->name_len))
+            : NULL;
+    if (!v)
       continue;
     vram__draft_text(d, " ");
-    vram__draft_letters(d, c->value->name, c->value->name_len);
+    vram__draft_letters(d, v->name, v->name_len);
     n++;
   }
   if (n)
@@ -69777,7 +70769,7 @@ static void vram__onnx_forget(vram__onnx_job *m) {
     if (c->same)
       c->tensor = NULL;
     c->same = NULL;
-    c->value = NULL;
+    c->value = c->first = NULL;
     c->ints = NULL;
     c->label = NULL;
   }
@@ -69803,15 +70795,39 @@ static void vram__onnx_run(vram__draft *d, void *user) {
 
 /* ---- all of it ---- */
 
+/* Of what the file has and this text has not: bytes as stored, and subgraphs behind the first. */
+static void vram__onnx_head_tflite(const vram__onnx_job *m, char *to, uint32_t cap, uint32_t *n) {
+  const vram_file_value *const graphs = vram_file_get(m->f, "subgraphs", 9);
+  const vram_file_tensor *t = m->f->tensor_first;
+  while (t && !t->scales && t->dtype != VRAM_F16)
+    t = t->next;
+  vram__text_puts(to, cap, n, "# of a TFLite model; images are N,C,H,W here\n");
+  if (t) {
+    vram__text_puts(to, cap, n, "# quantised tensors are f32 here; the file stores ");
+    vram__text_putu(to, cap, n, m->f->tensor_bytes);
+    vram__text_puts(to, cap, n, " bytes of constants\n");
+  }
+  if (graphs && graphs->number.u > 1) {
+    vram__text_puts(to, cap, n, "# without subgraphs behind the first: ");
+    vram__text_putu(to, cap, n, graphs->number.u - 1);
+    vram__text_puts(to, cap, n, "\n");
+  }
+}
+
 static void vram__onnx_head(const vram__onnx_job *m, char *to, uint32_t cap) {
   const vram_file_value *const name = vram_file_get(m->f, "graph.name", 10);
   uint32_t n = 0, i;
-  vram__text_puts(to, cap, &n, "# of an ONNX model, opset ");
-  vram__text_puti(to, cap, &n, m->opset);
-  vram__text_puts(to, cap, &n, "\n");
-  if (!name || name->kind != VRAM_VALUE_TEXT || !name->count)
-    vram__text_puts(to, cap, &n, "model onnx");
+  if (m->f->format == VRAM_FILE_TFLITE)
+    vram__onnx_head_tflite(m, to, cap, &n);
   else {
+    vram__text_puts(to, cap, &n, "# of an ONNX model, opset ");
+    vram__text_puti(to, cap, &n, m->opset);
+    vram__text_puts(to, cap, &n, "\n");
+  }
+  if (!name || name->kind != VRAM_VALUE_TEXT || !name->count) {
+    vram__text_puts(to, cap, &n, "model ");
+    vram__text_puts(to, cap, &n, vram_file_format_name(m->f->format));
+  } else {
     vram__text_puts(to, cap, &n, vram__name_start(*name->text) ? "model " : "model _");
     for (i = 0; i < name->count && i < 64; i++) {
       const char c = name->text[i];
@@ -69826,18 +70842,18 @@ static void vram__onnx_head(const vram__onnx_job *m, char *to, uint32_t cap) {
   vram__text_puts(to, cap, &n, "\n");
 }
 
-VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, uint32_t nset,
-                                     void *mem, uint64_t bytes, const vram_sink *sink,
-                                     vram_error *e) {
+VRAM_API vram_result vram_graph_of_file(const vram_file *f, const vram_dim *set, uint32_t nset,
+                                        void *mem, uint64_t bytes, const vram_sink *sink,
+                                        vram_error *e) {
   vram_error unread;
   const vram_file_value *const opset = vram_file_get(f, "opset_import.ai.onnx", 20);
   vram__onnx_job m;
-  char head[256];
+  char head[512];
   vram_result r;
   e = e ? e : &unread;
   vram__error_clear(e);
-  if (f->format != VRAM_FILE_ONNX)
-    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, "no ONNX model");
+  if (f->format != VRAM_FILE_ONNX && f->format != VRAM_FILE_TFLITE)
+    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, "no ONNX or TFLite model");
   vram__memory_zero(&m, sizeof m);
   m.f = f;
   m.opset = opset ? opset->number.i : 1;
@@ -69850,6 +70866,8 @@ VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, ui
     return e->code;
   if (!m.d->r.result)
     vram__onnx_steps(&m);
+  if (!m.d->r.result && f->format == VRAM_FILE_TFLITE)
+    vram__tflite_images(&m);
   r = m.d->r.result ? m.d->r.result : vram__draft_runs(m.d, vram__onnx_run, &m);
   if (r)
     return r;

@@ -134,7 +134,7 @@ static vram_result write_text(const vram_dim *set, uint32_t nset, uint64_t memor
   sink.user = NULL;
   text_len = 0;
   *text = 0;
-  r = vram_onnx_write(&file, set, nset, mem, memory, &sink, &error);
+  r = vram_graph_of_file(&file, set, nset, mem, memory, &sink, &error);
   free(mem);
   return r;
 }
@@ -170,7 +170,7 @@ static void as_text(void) {
     abort();
   sink.write = refuse;
   sink.user = NULL;
-  EQUAL(vram_onnx_write(&file, NULL, 0, mem, TEXT_MEMORY, &sink, NULL), VRAM_ERR_WRITE);
+  EQUAL(vram_graph_of_file(&file, NULL, 0, mem, TEXT_MEMORY, &sink, NULL), VRAM_ERR_WRITE);
   free(mem);
 }
 

@@ -117,6 +117,28 @@ static void sound(const char *path, int by_ranges) {
   free(golden);
 }
 
+static int count_text(void *user, const char *text, size_t n) {
+  (void)text;
+  *(size_t *)user += n;
+  return 0;
+}
+
+/* The graph as text, in so much memory; 0: it cannot be, and the error says why. */
+static size_t write_text(uint64_t room) {
+  void *const mem = malloc((size_t)room);
+  size_t n = 0;
+  vram_sink sink;
+  vram_result r;
+  if (!mem)
+    abort();
+  sink.write = count_text;
+  sink.user = &n;
+  r = vram_graph_of_file(&file, NULL, 0, mem, room, &sink, &error);
+  CHECK(r ? *error.text && !n : n > 0);
+  free(mem);
+  return n;
+}
+
 static void damaged(void) {
   uint64_t i, good = 0;
   for (i = 0; i < bytes; i++)
@@ -129,7 +151,7 @@ static void damaged(void) {
     const char was = data[i / 2];
     data[i / 2] = (char)(i % 2 ? was ^ 1 << i / 2 % 7 : ~was);
     if (!read_model(bytes, 0, MEMORY))
-      good++;
+      good += write_text(MEMORY / 4) != 0;
     else
       CHECK(*error.text);
     data[i / 2] = was;
@@ -150,6 +172,7 @@ int main(int argc, char **argv) {
     data = load(argv[i], &bytes);
     sound(argv[i], 0);
     sound(argv[i], 1);
+    CHECK(write_text(4 * MEMORY) > 100);
     if (strstr(argv[i], "tiny"))
       damaged();
     free(data);

@@ -19,8 +19,8 @@ cmd_text help_main = {
     "  vram --version        the version\n"
     "\n"
     "MODEL is a file in the text form (.vram), - for standard input, or the name of\n"
-    "a built-in model (vram list models), or an ONNX file; for estimate a GGUF or\n"
-    "safetensors file, an index of shards or a folder, too.\n"
+    "a built-in model (vram list models), or an ONNX or TFLite file; for estimate a\n"
+    "GGUF or safetensors file, an index of shards or a folder, too.\n"
     "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 other.\n",
     NULL};
 

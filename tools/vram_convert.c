@@ -19,9 +19,9 @@ cmd_text help_convert = {
 typedef vram_result (*kind_write)(const vram_file *f, const job *j, void *mem, uint64_t bytes,
                                   const vram_sink *sink, vram_error *e);
 
-static vram_result write_onnx(const vram_file *f, const job *j, void *mem, uint64_t bytes,
-                              const vram_sink *sink, vram_error *e) {
-  return vram_onnx_write(f, j ? j->dims : NULL, j ? j->ndims : 0, mem, bytes, sink, e);
+static vram_result write_graph(const vram_file *f, const job *j, void *mem, uint64_t bytes,
+                               const vram_sink *sink, vram_error *e) {
+  return vram_graph_of_file(f, j ? j->dims : NULL, j ? j->ndims : 0, mem, bytes, sink, e);
 }
 
 /* The decoder of a config.json: S decides which layers need a mask. */
@@ -52,7 +52,8 @@ static const struct {
   vram_file_format format;
   int is_graph; /* and nothing else is said of it: commands take it as a text */
   kind_write write;
-} kinds[] = {{VRAM_FILE_ONNX, 1, write_onnx},
+} kinds[] = {{VRAM_FILE_ONNX, 1, write_graph},
+             {VRAM_FILE_TFLITE, 1, write_graph},
              {VRAM_FILE_CONFIG, 0, write_config},
              {VRAM_FILE_NONE, 0, NULL}};
 

@@ -10,15 +10,16 @@
    shape that the file says, and a comment with its name. */
 
 #if !defined(VRAM_NO_READ) && !defined(VRAM_NO_MODEL)
-/* Writes the graph of an ONNX model that was read and finished. set: sizes for dims by the names
+/* Writes the graph of an ONNX or TFLite model that was read and finished; of TFLite channels first
+   (N,C,H,W), and quantised tensors as the f32 that they stand for. set: sizes for dims by the names
    that the file gives them, a name NULL is the first one; an open size of the first axis is 1 if it
    is not named. mem: memory that nothing else uses meanwhile. The sink is called at the end only.
      VRAM_ERR_MEMORY       mem is too small: once more, with twice as much
-     VRAM_ERR_UNSUPPORTED  no ONNX file; an op without a word whose result has no shape in the file
+     VRAM_ERR_UNSUPPORTED  no such file; an op without a word whose result has no shape in the file
      VRAM_ERR_NAME         a value that nothing gives, a dim in `set` that the file has not
      VRAM_ERR_SHAPE        a size that is neither known nor set
      VRAM_ERR_WRITE        the sink has ended it */
-VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, uint32_t nset,
-                                     void *mem, uint64_t bytes, const vram_sink *sink,
-                                     vram_error *e);
+VRAM_API vram_result vram_graph_of_file(const vram_file *f, const vram_dim *set, uint32_t nset,
+                                        void *mem, uint64_t bytes, const vram_sink *sink,
+                                        vram_error *e);
 #endif

@@ -73,7 +73,7 @@ VRAM__FN vram_result vram__draft_runs(vram__draft *d, void (*run)(vram__draft *,
                                       void *user);
 VRAM__FN vram_result vram__draft_write(vram__draft *d, const vram_sink *sink, const char *head);
 
-/* ONNX: a value of the model. */
+/* ONNX, and TFLite's models in the same way: a value of the model. */
 typedef struct vram__onnx_cell {
   const char *name, *label;
   const vram_file_tensor *tensor; /* a constant */
@@ -82,6 +82,7 @@ typedef struct vram__onnx_cell {
   struct vram__onnx_step *user; /* the last that takes it */
   /* in this run */
   vram_value *value;
+  vram_value *first;   /* of TFLite: the same, channels first */
   const int64_t *ints; /* of a shape and what is computed of shapes, `count` of them; NULL: not
                           known, or not so few */
   uint32_t run, uses, len, count;
@@ -89,6 +90,7 @@ typedef struct vram__onnx_cell {
   uint8_t ints_ndim;  /* 0, 1, or 2: a table */
   vram_dtype ints_dtype;
   uint8_t is_output;
+  uint8_t is_image; /* of TFLite: as an input it is given channels first */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -133,6 +135,7 @@ VRAM__FN void vram__onnx_know(vram__onnx_job *m, vram__onnx_cell *c, const int64
                               uint32_t ndim, vram_dtype dtype);
 VRAM__FN int vram__onnx_shape(const vram__onnx_cell *c, uint32_t *ndim, int64_t *size);
 VRAM__FN vram_dtype vram__onnx_dtype(const vram__onnx_cell *c);
+VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t, uint32_t scales);
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
 VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
@@ -163,3 +166,23 @@ VRAM__ONNX_MAPS(VRAM__X)
 
 /* onnx_rows.c */
 VRAM__FN const vram__onnx_row *vram__onnx_row_of(const vram_file_node *n);
+VRAM__FN int vram__onnx_split_names(vram__onnx_job *m, vram__onnx_step *s, char *to, uint32_t cap);
+
+/* tflite_layer.c, tflite_point.c */
+VRAM__FN int64_t vram__tflite_axis(int is_first, int64_t axis);
+VRAM__FN int vram__tflite_is_first(const vram__onnx_cell *c);
+VRAM__FN vram_value *vram__tflite_first(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN vram_value *vram__tflite_any(vram__onnx_job *m, vram__onnx_cell *c, int *is_first);
+VRAM__FN int vram__tflite_put(vram__onnx_job *m, vram__onnx_step *s, int is_first);
+/* clang-format off */
+#define VRAM__TFLITE_MAPS(X) X(conv) X(transpose_conv) X(pool) X(resize) X(shuffle) X(prelu) \
+  X(linear) X(matmul) X(unary) X(binary) X(quantize) X(cast) X(softmax) X(reduce) X(concat) \
+  X(reshape) X(transpose) X(pad) X(slice) X(split) X(unpack) X(pack) X(gather) X(where) X(tile)
+/* clang-format on */
+#define VRAM__X(name) VRAM__FN int vram__tflite_map_##name(vram__onnx_job *m, vram__onnx_step *s);
+VRAM__TFLITE_MAPS(VRAM__X)
+#undef VRAM__X
+
+/* tflite_rows.c */
+VRAM__FN const vram__onnx_row *vram__tflite_row_of(const vram_file_node *n);
+VRAM__FN void vram__tflite_images(vram__onnx_job *m);

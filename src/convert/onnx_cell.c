@@ -113,9 +113,16 @@ static int vram__onnx_is_float(vram_dtype t) {
   return t == VRAM_F32 || t == VRAM_F16 || t == VRAM_BF16 || t == VRAM_F64;
 }
 
+/* A quantised tensor is written as the numbers that it stands for, as is what TFLite stores in
+   16 bits and computes with in 32. */
+VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t, uint32_t scales) {
+  return scales || (t == VRAM_F16 && m->f->format == VRAM_FILE_TFLITE) ? VRAM_F32 : t;
+}
+
 /* A weight that one node alone takes, so that the node's line owns it. */
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c) {
-  if (!c || !c->tensor || c->value || c->is_output || !vram__onnx_is_float(c->tensor->dtype))
+  if (!c || !c->tensor || c->value || c->first || c->is_output ||
+      (!vram__onnx_is_float(c->tensor->dtype) && !c->tensor->scales))
     return 0;
   for (; c; c = c->same)
     if (c->uses != 1)
@@ -138,7 +145,8 @@ static const char *vram__onnx_label(vram__onnx_job *m, vram__onnx_cell *c) {
 
 /* A line for what is constant. */
 static vram_value *vram__onnx_constant(vram__onnx_job *m, vram__onnx_cell *c) {
-  const vram_dtype dtype = vram__onnx_dtype(c);
+  const vram_dtype dtype =
+      vram__onnx_text_dtype(m, vram__onnx_dtype(c), c->tensor ? c->tensor->scales : 0);
   int64_t size[VRAM_MAX_AXES];
   const char *const label = vram__onnx_label(m, c);
   vram_node *n;
@@ -153,11 +161,22 @@ static vram_value *vram__onnx_constant(vram__onnx_job *m, vram__onnx_cell *c) {
   return vram_node_output(n, 0);
 }
 
+/* In the file's order, what is there channels first. */
+static vram_value *vram__onnx_last(vram__onnx_job *m, const vram__onnx_cell *c) {
+  static const int64_t order[] = {0, 2, 3, 1};
+  vram__draft_op(m->d, VRAM_OP_permute);
+  vram__draft_in(m->d, c->first);
+  vram__draft_ints(m->d, "dims", order, 4);
+  return vram__onnx_between(m, c, "last");
+}
+
 /* The value in the graph; NULL: nothing gives it, or an error. */
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) {
   if (!c)
     return NULL;
-  if (!c->value && c->same)
+  if (!c->value && c->first && !c->tensor)
+    c->value = vram__onnx_last(m, c);
+  else if (!c->value && c->same)
     c->value = vram__onnx_value_of(m, c->same);
   else if (!c->value && (c->tensor || c->ints))
     c->value = vram__onnx_constant(m, c);

@@ -128,7 +128,7 @@ VRAM__FN int vram__onnx_map_concat(vram__onnx_job *m, vram__onnx_step *s) {
 }
 
 /* The names of a node's outputs in d->names; 0: an error. */
-static int vram__onnx_split_names(vram__onnx_job *m, vram__onnx_step *s, char *to, uint32_t cap) {
+VRAM__FN int vram__onnx_split_names(vram__onnx_job *m, vram__onnx_step *s, char *to, uint32_t cap) {
   uint32_t i, n = 0;
   for (i = 0; i < s->nout; i++) {
     vram__onnx_cell *const out = s->out[i];

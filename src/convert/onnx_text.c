@@ -65,7 +65,7 @@ static void vram__onnx_steps(vram__onnx_job *m) {
     vram__onnx_step *const s = m->step + k;
     vram__memory_zero(s, sizeof *s);
     s->node = n;
-    s->row = vram__onnx_row_of(n);
+    s->row = m->f->format == VRAM_FILE_TFLITE ? vram__tflite_row_of(n) : vram__onnx_row_of(n);
     vram__onnx_list_cells(m, n->input, &s->in, &s->nin);
     vram__onnx_list_cells(m, n->output, &s->out, &s->nout);
     for (i = 0; s->in && i < s->nin; i++)
@@ -82,6 +82,8 @@ static void vram__onnx_steps(vram__onnx_job *m) {
 static vram_dtype vram__onnx_model_dtype(const vram_file *f) {
   uint64_t f16 = 0, bf16 = 0, others = 0;
   const vram_file_tensor *t;
+  if (f->format == VRAM_FILE_TFLITE)
+    return VRAM_F32;
   for (t = f->tensor_first; t; t = t->next)
     if (t->dtype == VRAM_F16)
       f16 += t->numel;
@@ -116,8 +118,15 @@ static int vram__onnx_dim(vram__onnx_job *m, const vram_file_operand *o, uint32_
   dim->label = vram__draft_label(d, name, len);
   if (!dim->label)
     return 0;
-  dim->name = o->symbol[axis] ? o->symbol[axis] : dim->label;
-  dim->len = o->symbol[axis] ? len : vram__text_len(dim->label);
+  if (!o->symbol[axis]) {
+    char *const kept = (char *)vram__draft_take(d, len);
+    if (!kept)
+      return 0;
+    vram__memory_copy(kept, text, len);
+    name = kept;
+  }
+  dim->name = name;
+  dim->len = len;
   dim->value = axis ? -1 : 1;
   for (i = 0; i < nset; i++)
     if (set[i].name ? vram__text_is(name, len, set[i].name) ||
@@ -190,6 +199,18 @@ static int vram__onnx_dims_known(const vram__onnx_job *m, const vram_dim *set, u
 
 /* ---- a run ---- */
 
+/* What a first axis is that TFLite leaves open: the size of the open ones, if they are the same; 0:
+   they are not. */
+static int64_t vram__onnx_batch(const vram__onnx_job *m) {
+  uint32_t i;
+  if (m->f->format != VRAM_FILE_TFLITE || !m->d->ndim)
+    return 0;
+  for (i = 1; i < m->d->ndim; i++)
+    if (m->d->dim[i].now != m->d->dim[0].now)
+      return 0;
+  return m->d->dim[0].now;
+}
+
 /* A shape that the file says; 0: it does not, or not here. */
 static int vram__onnx_said(const vram__onnx_job *m, const vram__onnx_cell *c, int64_t *size) {
   const vram_file_operand *const o = c->said;
@@ -205,6 +226,8 @@ static int vram__onnx_said(const vram__onnx_job *m, const vram__onnx_cell *c, in
         break;
     if (o->size[i] < 0 && k < m->d->ndim && o->symbol[i])
       size[i] = m->d->dim[k].now;
+    if (size[i] < 0 && !o->symbol[i] && !i && vram__onnx_batch(m))
+      size[i] = vram__onnx_batch(m);
     if (size[i] < 0)
       return 0;
   }
@@ -232,7 +255,8 @@ static int64_t vram__onnx_open_size(const vram__onnx_job *m, const vram_file_ope
 
 static void vram__onnx_input(vram__onnx_job *m, vram__onnx_cell *c, const vram_file_operand *o) {
   vram__draft *const d = m->d;
-  const vram_dtype dtype = o->dtype ? o->dtype : VRAM_F32;
+  const vram_dtype dtype = o->dtype ? vram__onnx_text_dtype(m, o->dtype, o->scales) : VRAM_F32;
+  const int is_first = c->is_image && o->ndim == 4;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   c->label = vram__draft_label(d, c->name, c->len);
@@ -246,7 +270,8 @@ static void vram__onnx_input(vram__onnx_job *m, vram__onnx_cell *c, const vram_f
     vram__draft_text(d, vram_dtype_name(dtype));
   vram__draft_text(d, " [");
   for (i = 0; i < o->ndim; i++) {
-    size[i] = o->size[i] < 0 ? vram__onnx_open_size(m, o, i) : o->size[i];
+    const uint32_t axis = !is_first || !i ? i : i == 1 ? 3 : i - 1;
+    size[i] = o->size[axis] < 0 ? vram__onnx_open_size(m, o, axis) : o->size[axis];
     vram__draft_text(d, i ? "," : "");
     vram__draft_number(d, size[i]);
   }
@@ -255,7 +280,11 @@ static void vram__onnx_input(vram__onnx_job *m, vram__onnx_cell *c, const vram_f
   c->value = vram_graph_input(&d->g, c->label,
                               dtype == m->dtype && dtype != VRAM_F32 ? VRAM_DTYPE_MODEL : dtype,
                               o->ndim, size, 0);
-  if (!c->value && !d->r.result) {
+  if (is_first) {
+    c->first = c->value;
+    c->value = NULL;
+  }
+  if (!c->value && !c->first && !d->r.result) {
     vram__reader_fail(&d->r, d->g.error.code, 0, "input '");
     d->r.error->has_offset = 0;
     vram__error_quote(d->r.error, c->name, c->len < 64 ? c->len : 64);
@@ -289,7 +318,8 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
   for (i = 0; i < s->nin && i < 16; i++)
     if (s->in[i])
       vram__onnx_value_of(m, s->in[i]);
-  vram__text_puts(comment, sizeof comment, &n, "ONNX ");
+  vram__text_puts(comment, sizeof comment, &n,
+                  m->f->format == VRAM_FILE_TFLITE ? "TFLite " : "ONNX ");
   for (i = 0; i < s->node->op_len && i < 64; i++) {
     const char c = s->node->op[i];
     vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
@@ -313,7 +343,11 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
       if (s->in[k] && s->in[k]->value)
         vram__draft_in(d, s->in[k]->value);
     vram__draft_shape(d, size, out->said->ndim);
-    vram__draft_word(d, "dtype", vram_dtype_name(out->said->dtype ? out->said->dtype : m->dtype));
+    vram__draft_word(d, "dtype",
+                     vram_dtype_name(out->said->dtype ? vram__onnx_text_dtype(m, out->said->dtype,
+                                                                              out->said->scales)
+                                                      : m->dtype));
+    out->first = NULL;
     out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
     if (!out->value)
       vram__onnx_fail(m, s, why);
@@ -352,7 +386,7 @@ static void vram__onnx_node_line(vram__onnx_job *m, vram__onnx_step *s) {
   uint32_t i;
   if (s->done == d->run + 1 || (s->nout && s->out[0] && s->out[0]->tensor && !s->nin))
     return;
-  if (vram__onnx_fold(m, s) || d->r.result)
+  if ((m->f->format == VRAM_FILE_ONNX && vram__onnx_fold(m, s)) || d->r.result)
     return;
   before.g = d->g;
   before.last = d->last;
@@ -364,11 +398,18 @@ static void vram__onnx_node_line(vram__onnx_job *m, vram__onnx_step *s) {
   if (d->r.result)
     return;
   for (i = 0; i < s->nin; i++) /* lines of constants go, too */
-    for (c = s->in[i]; c; c = c->same)
+    for (c = s->in[i]; c; c = c->same) {
       if (c->value && c->value->node && c->value->node->index >= before.g.nnode)
         c->value = NULL;
+      if (c->first && c->first->node && c->first->node->index >= before.g.nnode)
+        c->first = NULL;
+    }
   vram__onnx_back(m, &before);
   vram__onnx_custom(m, s);
+}
+
+static vram_value *vram__onnx_output(vram__onnx_job *m, vram__onnx_cell *c) {
+  return c && c->first ? c->first : vram__onnx_value_of(m, c);
 }
 
 static void vram__onnx_outputs(vram__onnx_job *m) {
@@ -377,16 +418,18 @@ static void vram__onnx_outputs(vram__onnx_job *m) {
   uint32_t n = 0;
   for (o = m->f->operand_first; o && !d->r.result; o = o->next)
     if (o->role == VRAM_OPERAND_OUTPUT)
-      vram__onnx_value_of(m, vram__onnx_cell_of(m, o->name, o->name_len));
+      vram__onnx_output(m, vram__onnx_cell_of(m, o->name, o->name_len));
   vram__draft_open(d);
   vram__draft_text(d, "output");
   for (o = m->f->operand_first; o && !d->r.result; o = o->next) {
-    const vram__onnx_cell *const c =
-        o->role == VRAM_OPERAND_OUTPUT ? vram__onnx_cell_of(m, o->name, o->name_len) : NULL;
-    if (!c || !c->value)
+    const vram_value *const v =
+        o->role == VRAM_OPERAND_OUTPUT
+            ? vram__onnx_output(m, vram__onnx_cell_of(m, o->name, o->name_len))
+            : NULL;
+    if (!v)
       continue;
     vram__draft_text(d, " ");
-    vram__draft_letters(d, c->value->name, c->value->name_len);
+    vram__draft_letters(d, v->name, v->name_len);
     n++;
   }
   if (n)
@@ -403,7 +446,7 @@ static void vram__onnx_forget(vram__onnx_job *m) {
     if (c->same)
       c->tensor = NULL;
     c->same = NULL;
-    c->value = NULL;
+    c->value = c->first = NULL;
     c->ints = NULL;
     c->label = NULL;
   }
@@ -429,15 +472,39 @@ static void vram__onnx_run(vram__draft *d, void *user) {
 
 /* ---- all of it ---- */
 
+/* Of what the file has and this text has not: bytes as stored, and subgraphs behind the first. */
+static void vram__onnx_head_tflite(const vram__onnx_job *m, char *to, uint32_t cap, uint32_t *n) {
+  const vram_file_value *const graphs = vram_file_get(m->f, "subgraphs", 9);
+  const vram_file_tensor *t = m->f->tensor_first;
+  while (t && !t->scales && t->dtype != VRAM_F16)
+    t = t->next;
+  vram__text_puts(to, cap, n, "# of a TFLite model; images are N,C,H,W here\n");
+  if (t) {
+    vram__text_puts(to, cap, n, "# quantised tensors are f32 here; the file stores ");
+    vram__text_putu(to, cap, n, m->f->tensor_bytes);
+    vram__text_puts(to, cap, n, " bytes of constants\n");
+  }
+  if (graphs && graphs->number.u > 1) {
+    vram__text_puts(to, cap, n, "# without subgraphs behind the first: ");
+    vram__text_putu(to, cap, n, graphs->number.u - 1);
+    vram__text_puts(to, cap, n, "\n");
+  }
+}
+
 static void vram__onnx_head(const vram__onnx_job *m, char *to, uint32_t cap) {
   const vram_file_value *const name = vram_file_get(m->f, "graph.name", 10);
   uint32_t n = 0, i;
-  vram__text_puts(to, cap, &n, "# of an ONNX model, opset ");
-  vram__text_puti(to, cap, &n, m->opset);
-  vram__text_puts(to, cap, &n, "\n");
-  if (!name || name->kind != VRAM_VALUE_TEXT || !name->count)
-    vram__text_puts(to, cap, &n, "model onnx");
+  if (m->f->format == VRAM_FILE_TFLITE)
+    vram__onnx_head_tflite(m, to, cap, &n);
   else {
+    vram__text_puts(to, cap, &n, "# of an ONNX model, opset ");
+    vram__text_puti(to, cap, &n, m->opset);
+    vram__text_puts(to, cap, &n, "\n");
+  }
+  if (!name || name->kind != VRAM_VALUE_TEXT || !name->count) {
+    vram__text_puts(to, cap, &n, "model ");
+    vram__text_puts(to, cap, &n, vram_file_format_name(m->f->format));
+  } else {
     vram__text_puts(to, cap, &n, vram__name_start(*name->text) ? "model " : "model _");
     for (i = 0; i < name->count && i < 64; i++) {
       const char c = name->text[i];
@@ -452,18 +519,18 @@ static void vram__onnx_head(const vram__onnx_job *m, char *to, uint32_t cap) {
   vram__text_puts(to, cap, &n, "\n");
 }
 
-VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, uint32_t nset,
-                                     void *mem, uint64_t bytes, const vram_sink *sink,
-                                     vram_error *e) {
+VRAM_API vram_result vram_graph_of_file(const vram_file *f, const vram_dim *set, uint32_t nset,
+                                        void *mem, uint64_t bytes, const vram_sink *sink,
+                                        vram_error *e) {
   vram_error unread;
   const vram_file_value *const opset = vram_file_get(f, "opset_import.ai.onnx", 20);
   vram__onnx_job m;
-  char head[256];
+  char head[512];
   vram_result r;
   e = e ? e : &unread;
   vram__error_clear(e);
-  if (f->format != VRAM_FILE_ONNX)
-    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, "no ONNX model");
+  if (f->format != VRAM_FILE_ONNX && f->format != VRAM_FILE_TFLITE)
+    return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, "no ONNX or TFLite model");
   vram__memory_zero(&m, sizeof m);
   m.f = f;
   m.opset = opset ? opset->number.i : 1;
@@ -476,6 +543,8 @@ VRAM_API vram_result vram_onnx_write(const vram_file *f, const vram_dim *set, ui
     return e->code;
   if (!m.d->r.result)
     vram__onnx_steps(&m);
+  if (!m.d->r.result && f->format == VRAM_FILE_TFLITE)
+    vram__tflite_images(&m);
   r = m.d->r.result ? m.d->r.result : vram__draft_runs(m.d, vram__onnx_run, &m);
   if (r)
     return r;

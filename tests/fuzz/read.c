@@ -120,11 +120,11 @@ static void convert(const vram_file *f, unsigned choice) {
   if (is_config)
     r = vram_hf_write(f, &sizes, memory, bytes, &sink, &e);
   else
-    r = vram_onnx_write(f, choice & 8 ? set : set + 1,
-                        choice & 8    ? 1
-                        : choice & 16 ? 2
-                                      : 0,
-                        memory, bytes, &sink, &e);
+    r = vram_graph_of_file(f, choice & 8 ? set : set + 1,
+                           choice & 8    ? 1
+                           : choice & 16 ? 2
+                                         : 0,
+                           memory, bytes, &sink, &e);
   MUST(!r || (e.code == r && *e.text && (is_config || !t.n)));
   if (!r) {
     const uint64_t need = vram_graph_parse_bytes(t.bytes, t.n, NULL, 0);
