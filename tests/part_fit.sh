@@ -79,13 +79,23 @@ each=5000
 scan $gguf slots "$(seq 1 60)" 12GiB
 scan $gguf slots "$(seq 1 60)" 12GiB --unified 1
 each=
+experts=tests/golden/gguf/experts.gguf
+scan $experts n-cpu-moe "$(seq 8 -1 0)" 90MiB --ctx 4096 --devices 2
+scan $experts n-cpu-moe "$(seq 8 -1 0)" 110MiB --ctx 4096
+scan $experts n-cpu-moe "$(seq 8 -1 0)" 90MiB --ctx 4096
 more=${TRUTH:-../shared/data/truth}/gguf
 if [ -d $more ]; then
   scan $more/qwen3-30b-a3b.Q4_K_M.gguf n-cpu-moe "$(seq 48 -1 0)" 10GiB --ctx 16384 --devices 2
   # not monotone: with one device less layers need more, with four the fullest one changes
   scan $more/lfm2-1.2b.Q4_K_M.gguf ngl "$(seq 0 17)" 890MiB --ctx 8192
   scan $more/lfm2-1.2b.Q4_K_M.gguf ngl "$(seq 0 17)" 400MiB --ctx 8192 --devices 4
-else skip "no ../shared: experts, states"; fi
+else skip "no ../shared: a large model with experts, states"; fi
+
+# a whole device: the answer fits with all that is beside the buffers, one step more does not for sure
+./vram fit $gguf --gpu rtx3060 --json >$work/json
+fits() { ./vram estimate $gguf --gpu rtx3060 --ctx "$1" --json | sed 's/.*"fits":\([a-z]*\).*/\1/'; }
+found="$(fits "$(value value)") $(fits "$(value next)")"
+case $found in "true null" | "true false") ok ;; *) bad "fit --gpu rtx3060: $(value value) and $(value next) fit: $found" ;; esac
 
 # what would help is so, and what is wrong is one line
 ./vram fit $gguf --budget 4GiB --json >$work/json
@@ -106,6 +116,8 @@ refused() { # refused TEXT ARGUMENTS...
   fi
 }
 refused "no budget" $gguf
+./vram estimate $gguf --engine vllm --gpu rtx3060 --max-model-len 4096 >$work/out 2>$work/err
+if [ $? = 2 ] && grep -q "a GGUF file, of which vLLM 0.33 has no loader" $work/err; then ok; else bad "a GGUF file with --engine"; fi
 refused "what is solved for is given: '--ctx'" $gguf --budget 8GiB --ctx 4096
 refused "what is solved for is given: '--ngl'" $gguf --budget 8GiB --ngl 4 --solve ngl
 refused "--device cpu leaves no device" $gguf --budget 8GiB --device cpu

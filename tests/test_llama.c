@@ -407,6 +407,39 @@ static void test_overrides(void) {
   EQUAL(r.device_bytes[1], r.total_bytes - r.host_bytes);
 }
 
+/* One matrix of 512 x 256 and 512 rows: as ggml-cuda copies them to its pool. */
+static vram_llama_report beside(const char *dtype, uint32_t n_ubatch, uint32_t layers) {
+  static const uint64_t size[2] = {512, 256}, norm[1] = {512};
+  vram_llama_options o = VRAM_ZERO_INIT;
+  begin("llama");
+  key("llama.block_count", 1);
+  key("llama.embedding_length", 512);
+  key("llama.context_length", 1024);
+  key("llama.attention.head_count", 128);
+  key("llama.vocab_size", 10);
+  tensor("blk.0.ffn_up.weight", dtype, size, 2);
+  tensor("blk.0.attn_norm.weight", "f32", norm, 1);
+  CHECK(finish());
+  o.n_ubatch = n_ubatch;
+  o.layers = layers;
+  o.has_layers = 1;
+  return count(&o);
+}
+
+static void test_beside(void) {
+  const uint64_t low = UINT64_C(100) << 20, high = UINT64_C(582) << 20;
+  vram_llama_report r = beside("q4_K", 512, 2);
+  EQUAL(r.beside_low[0], low + 512 * 512 * 9 / 8);
+  /* and numbers of 512 rows, a tile more, a tile of f32 for each multiprocessor */
+  EQUAL(r.beside_high[0], high + 294912 + 4096 + 18432 + 12582912);
+  EQUAL(beside("q4_K", 64, 2).beside_low[0], low + 64 * 512 * 9 / 8);
+  EQUAL(beside("q4_K", 512, 0).beside_low[0], low);
+  EQUAL(beside("mxfp4", 512, 2).beside_low[0], low + 512 * 512 * 9 / 16);
+  /* parts of results of heads of 4: 4 blocks of 64 rows on each multiprocessor */
+  EQUAL(beside("f16", 512, 2).beside_low[0], low);
+  EQUAL(beside("f16", 512, 2).beside_high[0], high + 192 * 4 * 64 * 8 * 4);
+}
+
 /* Caches of architectures that no record has. Sizes by the rules of their source files. */
 static void caches(const char *arch, uint32_t layers) {
   char name[96];
@@ -632,6 +665,7 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++)
     test_golden(argv[i]);
   test_overrides();
+  test_beside();
   test_architectures();
   test_known();
   test_refused();

@@ -114,7 +114,9 @@ int model_folder_cache(const file_job *j, const char *path, int is_asked) {
 
 /* ---- for a serving engine ---- */
 
-/* A model in f32 is served in bf16 (_resolve_auto_dtype of vLLM's config/model.py). */
+/* A model in f32 is served in the first dtype of the platform: bf16 from compute capability 8.0 on
+   (_resolve_auto_dtype in config/model.py of vLLM 0.33.0; older devices and pooling models: f16, of
+   the same size). */
 static int serve_fill(const model_file *m, serve_model *s) {
   vram_hf_config c;
   vram_error e;
@@ -141,7 +143,10 @@ int model_serve(const char *path, int argc, char **argv) {
   static serve_model s;
   model_file m;
   int i, has_weights = 0, status = model_config_open(&m, path);
-  if (status == CMD_ABSENT)
+  if (status == CMD_ABSENT && model_sniff(path) == VRAM_FILE_GGUF)
+    status = cmd_bad("a GGUF file, of which vLLM 0.33 has no loader:", path,
+                     "a config.json, or --kv full:32x8x128");
+  else if (status == CMD_ABSENT)
     status = cmd_bad("no config.json of transformers:", path, "--kv full:32x8x128 without it");
   if (!status)
     status = serve_fill(&m, &s);

@@ -194,7 +194,7 @@ static int show(const file_job *j, const model_file *m) {
   }
   if (status && status != CMD_ABSENT)
     return status;
-  return is_run && !why.code && !model_fits(j, &r) ? TOO_LARGE : FITS;
+  return is_run && !why.code && !model_fits(j, &r, 0) ? TOO_LARGE : FITS;
 }
 
 int model_estimate(int argc, char **argv) {

@@ -128,7 +128,7 @@ static int try_options(search *s, const vram_llama_options *o, trial *t) {
     s->code = code;
     s->why = e;
   }
-  return !code && model_fits(&s->j, &t->r);
+  return !code && model_fits(&s->j, &t->r, 1);
 }
 
 static int try_step(search *s, uint32_t step, trial *t) {
@@ -269,7 +269,11 @@ static void print_fit(search *s) {
     printf("nothing fits\n");
   printf("%s", cmd_plain);
   if (has_next(s))
-    print_trial(s, s->has_fit ? "does not fit" : "needs least", &s->next);
+    print_trial(s,
+                !s->has_fit                                            ? "needs least"
+                : s->next.is_known && model_fits(&s->j, &s->next.r, 0) ? "may fit"
+                                                                       : "does not fit",
+                &s->next);
   else
     printf("no more: %s\n", s->what == FOR_CTX   ? "as long as in training"
                             : s->what == FOR_NGL ? "all layers, with the output"

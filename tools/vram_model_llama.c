@@ -16,12 +16,18 @@ int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vr
   return FITS;
 }
 
-int model_fits(const file_job *j, const vram_llama_report *r) {
+int model_fits(const file_job *j, const vram_llama_report *r, int surely) {
   uint32_t i;
-  for (i = 0; i < r->ndevice && j->has_budget; i++)
-    if (r->device_bytes[i] > j->budget)
+  for (i = 0; i < r->ndevice && j->has_budget; i++) {
+    const uint64_t beside = !j->is_whole ? 0 : surely ? r->beside_high[i] : r->beside_low[i];
+    if (beside > j->budget || r->device_bytes[i] > j->budget - beside)
       return 0;
+  }
   return 1;
+}
+
+static int is_sure(const file_job *j, const vram_llama_report *r) {
+  return r->compute == VRAM_LLAMA_EXACT && model_fits(j, r, 1);
 }
 
 static void print_caches(const vram_llama_report *r) {
@@ -38,6 +44,15 @@ static void print_caches(const vram_llama_report *r) {
   }
   if (r->r_bytes || r->s_bytes)
     printf("states       %11s  of recurrent layers\n", cmd_human(r->r_bytes + r->s_bytes));
+}
+
+static void print_beside(const vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < r->ndevice; i++)
+    if (!i || r->beside_low[i] != r->beside_low[0])
+      printf("beside       %11s  to %s on %s: CUDA context, scratch pool, cuBLAS, graphs\n",
+             cmd_human(r->beside_low[i]), cmd_human(r->beside_high[i]),
+             r->ndevice > 1 ? "a device" : "CUDA0");
 }
 
 void model_llama_print(const file_job *j, const vram_llama_report *r) {
@@ -67,11 +82,12 @@ void model_llama_print(const file_job *j, const vram_llama_report *r) {
                                     : "compute buffers are not counted: the sums are without them");
   if (!r->architecture_is_known)
     printf("note: an architecture that is not known, taken for a plain transformer\n");
+  print_beside(r);
   if (j->has_budget)
     printf("\n%s%s%s %s of %s%s%s\n", cmd_bold,
-           !model_fits(j, r)                ? "DOES NOT FIT"
-           : r->compute == VRAM_LLAMA_EXACT ? "fits"
-                                            : "may fit",
+           !model_fits(j, r, 0) ? "DOES NOT FIT"
+           : is_sure(j, r)      ? "fits"
+                                : "may fit",
            cmd_plain, r->ndevice > 1 ? "devices" : "a device", cmd_human(j->budget),
            j->gpu ? ", " : "", j->gpu ? j->gpu : "");
 }
@@ -109,13 +125,17 @@ void model_llama_json(const file_job *j, const vram_llama_report *r) {
   printf(",\"total_bytes\":{");
   for (i = 0; i < r->ndevice; i++)
     printf("\"CUDA%" PRIu32 "\":%" PRIu64 ",", i, r->device_bytes[i]);
-  printf("\"host\":%" PRIu64 "},\"fits\":", r->host_bytes);
+  printf("\"host\":%" PRIu64 "},\"beside_bytes\":{", r->host_bytes);
+  for (i = 0; i < r->ndevice; i++)
+    printf("%s\"CUDA%" PRIu32 "\":{\"lower\":%" PRIu64 ",\"upper\":%" PRIu64 "}", i ? "," : "", i,
+           r->beside_low[i], r->beside_high[i]);
+  printf("},\"fits\":");
   if (!j->has_budget)
     printf("null,\"budget_bytes\":null");
   else
     printf("%s,\"budget_bytes\":%" PRIu64,
-           !model_fits(j, r)                ? "false"
-           : r->compute == VRAM_LLAMA_EXACT ? "true"
-                                            : "null",
+           !model_fits(j, r, 0) ? "false"
+           : is_sure(j, r)      ? "true"
+                                : "null",
            j->budget);
 }

@@ -113,6 +113,9 @@ VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
 
+/* beside.c */
+VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
+
 /* weights.c */
 VRAM__FN void vram__llama_place(vram__llama *l);
 VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,

@@ -1,8 +1,8 @@
 /* >>read/source    the bytes of a file, from front to back */
 #include "read/read.h"
 
-/* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
-   itself. */
+/* Sets r up for the source; the window of those that are not in memory themselves comes from the
+   file's. */
 VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
                                         vram_error *e) {
   vram__memory_zero(r, sizeof *r);
@@ -18,7 +18,9 @@ VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vra
   if (!s->read)
     return vram__reader_fail(r, VRAM_ERR_VALUE, 0, "a source without data and without read");
   r->window_bytes = VRAM_READ_WINDOW;
-  r->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  if (!f->window)
+    f->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  r->window = f->window;
   r->at = r->end = r->window;
   return r->result;
 }
@@ -73,6 +75,20 @@ VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const ch
   r->end = r->window + kept + more;
   r->end_offset += more;
   return VRAM_OK;
+}
+
+/* The next bytes are those from an offset within the file on. */
+VRAM__FN void vram__reader_seek(vram__reader *r, uint64_t offset) {
+  const uint8_t *const begin = r->window ? r->window : (const uint8_t *)r->source->data;
+  const uint64_t first = r->end_offset - (uint64_t)(r->end - begin);
+  if (r->result)
+    return;
+  if (offset >= first && offset <= r->end_offset)
+    r->at = begin + (offset - first);
+  else { /* not in the window */
+    r->end_offset = offset;
+    r->at = r->end = r->window;
+  }
 }
 
 VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what) {
