@@ -1,6 +1,6 @@
 /* llama.cpp's buffers: weights, caches, states and output of GGUF files against what llama.cpp
    itself said (tests/llama_truth.py makes the lines), rules that no record has, and what is
-   refused. usage: test_llama FILE */
+   refused. usage: test_llama FILE... */
 #include "../vram.h"
 
 #include "test.h"
@@ -662,8 +662,8 @@ static void test_refused(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1)
-    test_golden(argv[1]);
+  for (int i = 1; i < argc; i++)
+    test_golden(argv[i]);
   test_overrides();
   test_beside();
   test_architectures();

@@ -1,0 +1,909 @@
+#!/usr/bin/env python3
+"""Random GGUF headers of each architecture whose graph is built here, what llama.cpp says of them, and what vram says.
+usage: llama_foreign.py ARCH,ARCH|all FILES RUNS SEED [DEVICES]   compares; prints what differs
+       llama_foreign.py --golden                                  writes tests/golden/llama_foreign.txt
+
+WORK (a folder) has three programs, made from tests/measured/llama_foreign.cpp with the source of llama.cpp 0c1e570 (vendor/ of
+the sdist llama-cpp-python 0.3.36): `say-cpu` with libllama, ggml-base and ggml-cpu (AVX2, no AVX-512); `say-cuda` with
+GGML_USE_CUDA and a libggml-cuda.so of ggml-cuda.cu, fattn.cu and topk-moe.cu alone (nvcc, the default GGML_CUDA_FA_QUANTS), whose
+other kernels and CUDA runtime are stubs: they are never called; and `make` (-DMAKE), for which llama_model_loader::create_tensor
+prints, where it has no files, "T NAME FLAGS SIZE..." of each tensor, and returns nullptr for what is not required and matches
+MAKE_ABSENT. Tensors are thus those that llama.cpp itself asks for. Files of no data are as long as they say (sparse).
+"""
+
+import json, os, random, re, struct, subprocess, sys
+
+WORK = os.environ.get("WORK", "build/llama_foreign")
+
+
+def value(v):
+    if isinstance(v, bool):
+        return struct.pack("<IB", 7, v)
+    if isinstance(v, int):
+        return struct.pack("<II", 4, v)
+    if isinstance(v, float):
+        return struct.pack("<If", 6, v)
+    if isinstance(v, str):
+        return struct.pack("<IQ", 8, len(v.encode())) + v.encode()
+    if isinstance(v, list):
+        t = value(v[0])
+        return struct.pack("<I", 9) + t[:4] + struct.pack("<Q", len(v)) + b"".join(value(x)[4:] for x in v)
+
+
+def text(s):
+    return struct.pack("<Q", len(s.encode())) + s.encode()
+
+
+TYPES = {
+    "f32": (0, 1, 4),
+    "f16": (1, 1, 2),
+    "q4_0": (2, 32, 18),
+    "q8_0": (8, 32, 34),
+    "q4_k": (12, 256, 144),
+    "q5_k": (13, 256, 176),
+    "q6_k": (14, 256, 210),
+    "bf16": (30, 1, 2),
+    "iq4_nl": (20, 32, 18),
+    "q2_k": (10, 256, 84),
+    "q3_k": (11, 256, 110),
+    "mxfp4": (39, 32, 17),
+}
+
+
+def write(path, keys, tensors, sparse=True):
+    kv = b"".join(text(k) + value(v) for k, v in keys.items())
+    table = b""
+    off = 0
+    for n, t, ne in tensors:
+        i, bl, by = TYPES[t]
+        num = 1
+        for d in ne:
+            num *= d
+        table += (
+            text(n)
+            + struct.pack("<I", len(ne))
+            + b"".join(struct.pack("<Q", d) for d in ne)
+            + struct.pack("<IQ", i, off)
+        )
+        off += (num // bl * by + 31) // 32 * 32
+    h = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + kv + table
+    h += b"\0" * (-len(h) % 32)
+    with open(path, "wb") as f:
+        f.write(h)
+    if sparse:
+        os.truncate(path, len(h) + off)
+
+
+ABSENT = r"(scale$|\.scale|lora_|rope_factors|rope_freqs|^cls|in_s$|ffn_gate_up_exps)"
+
+
+def tensors(keys, absent):
+    write(WORK + "/kv.gguf", keys, [])
+    p = subprocess.run(
+        ["./make", "kv.gguf"],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, MAKE_ABSENT=ABSENT + ("|" + absent if absent else "")),
+        cwd=WORK,
+    )
+    if p.returncode:
+        raise Exception(p.stderr.strip()[-300:])
+    out = []
+    seen = set()
+    for l in p.stdout.splitlines():
+        w = l.split(" ")
+        if w[0] != "T" or w[1] in seen:
+            continue
+        if int(w[2]) & 2:
+            continue  # duplicated
+        if int(w[2]) & 4:
+            continue
+        seen.add(w[1])
+        out.append((w[1], [int(x) for x in w[3:]]))
+    return out
+
+
+def types(r, ts):
+    mix = r.choice(
+        [
+            ["q4_k", "q6_k"],
+            ["q8_0"],
+            ["f16"],
+            ["q4_0", "q6_k"],
+            ["q5_k", "q6_k"],
+            ["bf16"],
+            ["q4_k", "q5_k", "q6_k"],
+            ["iq4_nl", "q6_k"],
+            ["q2_k", "q3_k", "q6_k"],
+        ]
+    )
+    chosen = {}
+    out = []
+    for n, ne in ts:
+        base = re.sub(r"blk\.\d+\.", "", n)
+        full = [d for d in ne]
+        while len(full) > 1 and full[-1] == 1:
+            full.pop()
+        if (
+            n.endswith(".bias")
+            or len(full) < 2
+            or "norm" in n
+            or "gate_inp" in base
+            or "ssm_conv1d" in n
+            or "shortconv.conv" in n
+            or base.startswith(("ssm_a", "ssm_d"))
+            or "time_mix" in n
+            and len(full) != 2
+            or "attn_rel_b" in n
+            or base.startswith(
+                (
+                    "laurel",
+                    "altup",
+                    "per_layer",
+                    "time_mix_w",
+                    "time_mix_lerp",
+                    "time_mix_first",
+                    "time_mix_decay",
+                )
+            )
+        ):
+            t = "f32"
+        else:
+            t = r.choice(mix) if r.random() < 0.3 else chosen.setdefault(base, r.choice(mix))
+            if base in ("position_embd.weight", "token_types.weight"):
+                t = "f32"
+            if ne[0] % TYPES[t][1]:
+                t = "f16" if ne[0] % 32 else "q8_0"
+        out.append((n, t, ne))
+    return out
+
+
+def base(r, arch, mult=256, free_head=False, gqa=True, eps="rms", heads=None):
+    head = heads or r.choice([64, 80, 96, 128, 128, 256] if free_head else [64, 128, 128, 96, 80])
+    n = r.choice([2, 3, 4, 6, 8, 12, 16]) * r.choice([1, 1, 2])
+    kvs = [k for k in range(1, n + 1) if n % k == 0]
+    k = r.choice(kvs) if gqa else n
+    embd = head * n
+    if free_head and r.random() < 0.6:
+        embd = r.choice([512, 768, 1024, 1280, 1536, 2048, 2560, 3072])
+    while embd % 32:
+        embd += head
+    d = {
+        "general.architecture": arch,
+        "general.quantization_version": 2,
+        "general.file_type": 15,
+        f"{arch}.block_count": r.randint(2, 9),
+        f"{arch}.context_length": r.choice([2048, 4096, 8192, 32768, 131072]),
+        f"{arch}.embedding_length": embd,
+        f"{arch}.feed_forward_length": r.choice([2, 3, 4, 5, 7, 11]) * 256,
+        f"{arch}.attention.head_count": n,
+        f"{arch}.attention.head_count_kv": k,
+    }
+    if free_head:
+        d.update({f"{arch}.attention.key_length": head, f"{arch}.attention.value_length": head})
+    d[f"{arch}.attention.layer_norm_" + ("rms_epsilon" if eps == "rms" else "epsilon")] = 1e-5
+    d[f"{arch}.rope.dimension_count"] = head
+    d[f"{arch}.rope.freq_base"] = 10000.0
+    d[f"{arch}.vocab_size"] = r.choice(
+        [1000, 32000, 32064, 49152, 65024, 100352, 128256, 151936, 256000]
+    ) + r.choice([0, 0, 1, 3])
+    d["tokenizer.ggml.model"] = "no_vocab"
+    return d
+
+
+def moe(r, d, shared=None, ff=True, used=None):
+    a = d["general.architecture"]
+    e = r.choice([4, 8, 16, 32, 60, 64])
+    d[f"{a}.expert_count"] = e
+    d[f"{a}.expert_used_count"] = used or r.choice([1, 2, 4, 6, 8][: 3 if e < 6 else 5] if e >= 4 else [2])
+    if d[f"{a}.expert_used_count"] > e:
+        d[f"{a}.expert_used_count"] = 2
+    if ff:
+        d[f"{a}.expert_feed_forward_length"] = r.choice([1, 2, 3, 5]) * 256
+    if shared:
+        d[f"{a}.expert_shared_feed_forward_length"] = r.choice([1, 2, 4]) * 256
+    return d
+
+
+QKV = "attn_qkv"
+B = r"|attn_(q|k|v|output|qkv)\.bias|ffn_.*\.bias"
+
+
+def tie(r):
+    return "|^output.weight" if r.random() < 0.3 else ""
+
+
+def sep(r, *more):
+    return QKV + B + tie(r) + "".join("|" + m for m in more)
+
+
+A = {}
+
+
+def add(name):
+    def g(f):
+        A[name] = f
+        return f
+
+    return g
+
+
+@add("llama")
+def _(r):
+    d = base(r, "llama", free_head=r.random() < 0.3)
+    c = r.random()
+    if c < 0.4:
+        moe(r, d, ff=False)
+    return d, sep(r, "rope_freqs") if r.random() < 0.6 else QKV + r"|ffn_.*\.bias|ffn_gate_inp\.bias" + tie(r)
+
+
+@add("qwen2")
+def _(r):
+    return base(r, "qwen2"), QKV + r"|attn_output\.bias|ffn_.*bias|output.bias" + tie(r)
+
+
+@add("qwen3")
+def _(r):
+    return base(r, "qwen3", free_head=True), sep(r)
+
+
+@add("qwen3moe")
+def _(r):
+    return moe(r, base(r, "qwen3moe", free_head=True)), sep(r)
+
+
+@add("qwen2moe")
+def _(r):
+    return moe(r, base(r, "qwen2moe"), shared=True), QKV + r"|attn_output\.bias|ffn_.*bias" + tie(r)
+
+
+@add("phi3")
+def _(r):
+    d = base(r, "phi3")
+    d["phi3.attention.sliding_window"] = r.choice([0, 2047, 262144])
+    d["phi3.rope.scaling.original_context_length"] = 4096
+    return d, r"attn_(q|k|v)\.|bias" + tie(r)
+
+
+@add("gpt2")
+def _(r):
+    d = base(r, "gpt2", gqa=False, eps="n")
+    del d["gpt2.rope.dimension_count"]
+    return d, r"attn_(q|k|v)\." + tie(r)
+
+
+@add("gemma")
+def _(r):
+    return base(r, "gemma", free_head=True), QKV + B + "|^output.weight"
+
+
+@add("gemma2")
+def _(r):
+    d = base(r, "gemma2", free_head=True)
+    d["gemma2.attention.sliding_window"] = r.choice([512, 1024, 4096])
+    d["gemma2.attn_logit_softcapping"] = 50.0
+    d["gemma2.final_logit_softcapping"] = 30.0
+    return d, QKV + B + "|^output.weight"
+
+
+@add("gemma3")
+def _(r):
+    d = base(r, "gemma3", free_head=True)
+    d["gemma3.block_count"] = r.choice([6, 7, 12, 13, 14])
+    d["gemma3.attention.sliding_window"] = r.choice([512, 1024])
+    d["gemma3.rope.freq_base_swa"] = 10000.0
+    return d, QKV + B + "|^output.weight|final"
+
+
+@add("gpt-oss")
+def _(r):
+    d = moe(r, base(r, "gpt-oss", free_head=True))
+    d["gpt-oss.attention.sliding_window"] = 128
+    return d, QKV + "|attn_qkv"
+
+
+@add("glm4moe")
+def _(r):
+    d = moe(r, base(r, "glm4moe", free_head=True))
+    d["glm4moe.expert_shared_count"] = 1
+    d["glm4moe.leading_dense_block_count"] = 1
+    d["glm4moe.expert_gating_func"] = 2
+    d["glm4moe.expert_weights_scale"] = 1.0
+    d["glm4moe.expert_weights_norm"] = True
+    return d, QKV + "|attn_output.bias" + (r"|attn_(q|k)_norm" if r.random() < 0.5 else "")
+
+
+@add("command-r")
+def _(r):
+    d = base(r, "command-r", eps="n")
+    d["command-r.logit_scale"] = 0.0625
+    return d, sep(r) + "|^output.weight" + ("|attn_._norm")
+
+
+@add("cohere2")
+def _(r):
+    d = base(r, "cohere2", eps="n")
+    d["cohere2.logit_scale"] = 0.25
+    d["cohere2.attention.sliding_window"] = r.choice([512, 4096])
+    return d, sep(r) + "|^output.weight"
+
+
+@add("deepseek2")
+def _(r):
+    d = base(r, "deepseek2", gqa=False)
+    n = d["deepseek2.attention.head_count"]
+    d["deepseek2.attention.head_count_kv"] = 1
+    d = moe(r, d)
+    d["deepseek2.expert_shared_count"] = r.choice([1, 2])
+    d["deepseek2.leading_dense_block_count"] = 1
+    d["deepseek2.expert_weights_scale"] = 1.0
+    d["deepseek2.expert_weights_norm"] = r.random() < 0.5
+    rank = 512
+    d["deepseek2.attention.kv_lora_rank"] = rank
+    rot = 64
+    d["deepseek2.rope.dimension_count"] = rot
+    d["deepseek2.attention.key_length"] = rank + rot
+    d["deepseek2.attention.value_length"] = rank
+    d["deepseek2.attention.key_length_mla"] = 192
+    d["deepseek2.attention.value_length_mla"] = 128
+    if r.random() < 0.5:
+        d["deepseek2.attention.q_lora_rank"] = 768
+        d["deepseek2.expert_gating_func"] = 2
+        return d, "output_norm.bias|ffn_gate_up_exps|attn_kv_b" + "|attn_q\\.weight"
+    d["deepseek2.expert_gating_func"] = 1
+    d["deepseek2.attention.q_lora_rank"] = 0
+    d["deepseek2.block_count"] = 27
+    return d, "exp_probs_b|attn_q_a|attn_q_b|ffn_gate_up_exps|bias"
+
+
+def ssm(r, d, two=False):
+    a = d["general.architecture"]
+    e = d[f"{a}.embedding_length"]
+    d[f"{a}.ssm.conv_kernel"] = 4
+    d[f"{a}.ssm.inner_size"] = 2 * e
+    d[f"{a}.ssm.state_size"] = r.choice([64, 128]) if two else 16
+    d[f"{a}.ssm.time_step_rank"] = 2 * e // 64 if two else (e + 15) // 16
+    if two:
+        d[f"{a}.ssm.group_count"] = r.choice([1, 2, 8]) if (2 * e // 64) % 8 == 0 else 1
+    return d
+
+
+@add("mamba")
+def _(r):
+    d = ssm(r, base(r, "mamba"))
+    d["mamba.attention.head_count"] = 0
+    d["mamba.feed_forward_length"] = 0
+    del d["mamba.attention.head_count_kv"]
+    del d["mamba.rope.dimension_count"]
+    return d, tie(r)[1:]
+
+
+@add("mamba2")
+def _(r):
+    d = ssm(r, base(r, "mamba2", heads=128), True)
+    d["mamba2.attention.head_count"] = 0
+    d["mamba2.feed_forward_length"] = 0
+    del d["mamba2.attention.head_count_kv"]
+    del d["mamba2.rope.dimension_count"]
+    return d, tie(r)[1:]
+
+
+@add("jamba")
+def _(r):
+    d = moe(r, ssm(r, base(r, "jamba")), ff=False, used=2)
+    n = d["jamba.block_count"]
+    k = max(1, d["jamba.attention.head_count_kv"])
+    at = r.randrange(n)
+    d["jamba.attention.head_count_kv"] = [k if i == at or i % 4 == 2 else 0 for i in range(n)]
+    odd = r.random() < 0.5
+    return d, QKV + B + tie(r) + (r"|blk\.\d*[02468]\.ffn_(gate_inp|.*_exps)" if odd else "")
+
+
+@add("nemotron_h")
+def _(r):
+    d = ssm(r, base(r, "nemotron_h", free_head=True, heads=128), True)
+    d["nemotron_h.attention.layer_norm_epsilon"] = 1e-5
+    n = d["nemotron_h.block_count"]
+    k = d["nemotron_h.attention.head_count_kv"]
+    ff = d["nemotron_h.feed_forward_length"]
+    kinds = [i % 3 for i in range(n)]
+    r.shuffle(kinds)
+    d["nemotron_h.attention.head_count_kv"] = [k if x == 1 else 0 for x in kinds]
+    d["nemotron_h.feed_forward_length"] = [ff if x == 2 else 0 for x in kinds]
+    return d, QKV + B + "|ssm_in.bias|ssm_out.bias" + tie(r)
+
+
+@add("lfm2")
+def _(r):
+    d = base(r, "lfm2")
+    n = d["lfm2.block_count"]
+    k = d["lfm2.attention.head_count_kv"]
+    d["lfm2.attention.head_count_kv"] = [
+        k if i == n - 1 and r.random() < 0.5 or i % 3 == 2 else 0 for i in range(n)
+    ]
+    d["lfm2.shortconv.l_cache"] = 3
+    return d, QKV + B + "|^output.weight|dense_2"
+
+
+@add("glm4")
+def _(r):
+    return base(r, "glm4"), (QKV if r.random() < 0.5 else "nothing") + r"|attn_output\.bias" + tie(r)
+
+
+def gran(r, d):
+    a = d["general.architecture"]
+    d[f"{a}.logit_scale"] = 8.0
+    if r.random() < 0.8:
+        d[f"{a}.residual_scale"] = 0.22
+        d[f"{a}.embedding_scale"] = 12.0
+        d[f"{a}.attention.scale"] = 0.0078
+    return d
+
+
+@add("granite")
+def _(r):
+    return gran(r, base(r, "granite")), sep(r)
+
+
+@add("granitemoe")
+def _(r):
+    return gran(r, moe(r, base(r, "granitemoe"), ff=False, shared=r.random() < 0.5)), sep(r)
+
+
+@add("mistral3")
+def _(r):
+    d = base(r, "mistral3", free_head=True)
+    if r.random() < 0.3:
+        moe(r, d, ff=False)
+    return d, sep(r)
+
+
+@add("olmo2")
+def _(r):
+    d = base(r, "olmo2")
+    if r.random() < 0.5:
+        d["olmo2.attention.sliding_window"] = 4096
+    return d, QKV + B
+
+
+@add("olmoe")
+def _(r):
+    return moe(r, base(r, "olmoe", gqa=False), ff=False), QKV + B
+
+
+@add("ernie4_5-moe")
+def _(r):
+    a = "ernie4_5-moe"
+    d = moe(r, base(r, a), shared=True)
+    d[a + ".interleave_moe_layer_step"] = 1
+    d[a + ".leading_dense_block_count"] = 1
+    d[a + ".expert_shared_count"] = 2
+    return d, sep(r)
+
+
+@add("ernie4_5")
+def _(r):
+    return base(r, "ernie4_5"), sep(r)
+
+
+@add("hunyuan-moe")
+def _(r):
+    return moe(r, base(r, "hunyuan-moe"), shared=True), sep(r)
+
+
+@add("starcoder2")
+def _(r):
+    return base(r, "starcoder2", eps="n"), QKV + tie(r)
+
+
+@add("stablelm")
+def _(r):
+    d = base(r, "stablelm", eps="n")
+    d["stablelm.use_parallel_residual"] = False
+    d["stablelm.rope.dimension_count"] //= 4
+    d["stablelm.rope.dimension_count"] -= d["stablelm.rope.dimension_count"] % 2
+    return d, QKV + "|_norm_[qk]|attn_[qk]_norm" + (r"|attn_(q|k|v)\.bias" if r.random() < 0.5 else "") + tie(
+        r
+    )
+
+
+@add("falcon")
+def _(r):
+    return base(r, "falcon", eps="n"), r"attn_(q|k|v)\.|bias$(?<!norm\.bias)".replace(
+        r"|bias$(?<!norm\.bias)", ""
+    ) + ("|attn_norm_2" if r.random() < 0.5 else "")
+
+
+@add("bert")
+def _(r):
+    d = base(r, "bert", gqa=False, eps="n")
+    d["bert.attention.causal"] = False
+    d["bert.pooling_type"] = r.choice([1, 2])
+    d["bert.context_length"] = r.choice([512, 2048])
+    d["tokenizer.ggml.token_type_count"] = 2
+    return d, QKV + "|attn_._norm|ffn_gate|attn_norm_2|cls|attn_(q|k)_norm|layer_out_norm"
+
+
+def simple(name, absent=None, **kw):
+    @add(name)
+    def _(r, name=name, absent=absent, kw=kw):
+        k = dict(kw)
+        ex = k.pop("extra", {})
+        m = k.pop("moe", None)
+        d = base(r, name, **k)
+        if m is not None:
+            moe(r, d, **m)
+        for x, v in ex.items():
+            d[f"{name}.{x}"] = v
+        return d, (absent if absent is not None else QKV + B) + tie(r)
+
+
+simple("internlm2")
+simple("orion", eps="n", gqa=False)
+simple("seed_oss", free_head=True, absent=QKV + r"|attn_output\.bias|ffn_.*bias")
+simple("arcee")
+simple("nemotron", eps="n")
+simple("exaone")
+simple("xverse")
+simple("qwen", absent=r"attn_(q|k|v)\.|attn_output\.bias|ffn_.*bias", gqa=False)
+simple("maincoder", free_head=True)
+simple("pangu-embedded")
+simple("olmo", eps="n")
+simple("smollm3")
+simple(
+    "deepseek",
+    moe={},
+    extra={"leading_dense_block_count": 1, "expert_shared_count": 2, "expert_weights_scale": 2.5},
+)
+simple(
+    "dots1",
+    moe={},
+    gqa=False,
+    extra={
+        "leading_dense_block_count": 1,
+        "expert_shared_count": 2,
+        "expert_weights_scale": 2.5,
+        "expert_weights_norm": True,
+        "expert_gating_func": 2,
+    },
+)
+simple(
+    "bailingmoe",
+    moe={},
+    extra={
+        "leading_dense_block_count": 0,
+        "expert_shared_count": 2,
+        "expert_weights_scale": 2.5,
+        "expert_weights_norm": True,
+    },
+)
+simple("minimax-m2", moe={}, free_head=True, extra={"expert_gating_func": 2})
+simple("hunyuan-dense", free_head=True)
+simple("apertus")
+A_ap = A["apertus"]
+
+
+@add("apertus")
+def _(r):
+    d, x = A_ap(r)
+    n = d["apertus.block_count"]
+    for k in ("alpha_n", "alpha_p", "beta", "eps"):
+        d[f"xielu.{k}"] = [0.5] * n
+    return d, x
+
+
+simple("chatglm", absent=r"attn_(q|k|v)\.|attn_output.bias|ffn_.*bias|ffn_gate")
+simple("bloom", eps="n", gqa=False, absent=r"attn_(q|k|v)\.")
+simple(
+    "mpt",
+    eps="n",
+    gqa=False,
+    absent=r"attn_(q|k|v)\.|bias|position_embd|attn_._norm|ffn_act",
+    extra={"attention.max_alibi_bias": 8.0},
+)
+simple("starcoder", eps="n", gqa=True, absent=r"attn_(q|k|v)\.")
+simple("codeshell", eps="n", absent=r"attn_(q|k|v)\.")
+simple("gptneox", eps="n", gqa=False, absent=r"attn_(q|k|v)\.", extra={"use_parallel_residual": True})
+simple("phi2", eps="n", gqa=False, absent=r"attn_qkv")
+simple(
+    "qwen2vl",
+    absent=QKV + r"|attn_output\.bias|ffn_.*bias|cls",
+    extra={"rope.dimension_sections": [16, 24, 24, 0]},
+)
+simple("qwen3vl", free_head=True, extra={"rope.dimension_sections": [24, 20, 20, 0], "n_deepstack_layers": 0})
+simple(
+    "qwen3vlmoe",
+    free_head=True,
+    moe={},
+    extra={"rope.dimension_sections": [24, 20, 20, 0], "n_deepstack_layers": 0},
+)
+simple("minicpm")
+simple("exaone4")
+simple("phimoe", moe={"ff": False}, eps="rms", absent=QKV + "|rope_factors")
+simple("dbrx", moe={"ff": False}, eps="n", absent=r"attn_(q|k|v)\.|bias", extra={"attention.clamp_kqv": 8.0})
+simple("arctic", moe={"ff": False})
+simple("baichuan", gqa=False)
+
+
+@add("lfm2moe")
+def _(r):
+    a = "lfm2moe"
+    d = moe(r, base(r, a))
+    n = d[a + ".block_count"]
+    k = d[a + ".attention.head_count_kv"]
+    d[a + ".attention.head_count_kv"] = [k if i % 3 == 2 else 0 for i in range(n)]
+    d[a + ".shortconv.l_cache"] = 3
+    d[a + ".leading_dense_block_count"] = 1
+    d[a + ".expert_gating_func"] = 2
+    return d, QKV + B.replace("ffn_", "ffn_(gate|up|down)") + "|^output.weight|dense_2"
+
+
+@add("granitehybrid")
+def _(r):
+    a = "granitehybrid"
+    d = ssm(r, base(r, a, heads=128), True)
+    gran(r, d)
+    if r.random() < 0.6:
+        moe(r, d, ff=False, shared=True)
+    n = d[a + ".block_count"]
+    k = d[a + ".attention.head_count_kv"]
+    d[a + ".attention.head_count_kv"] = [k if i % 3 == 1 else 0 for i in range(n)]
+    d[a + ".rope.scaling.finetuned"] = r.random() < 0.5
+    return d, QKV + B + "|ssm_in.bias|ssm_out.bias|rope" + tie(r)
+
+
+@add("falcon-h1")
+def _(r):
+    a = "falcon-h1"
+    d = ssm(r, base(r, a, heads=128), True)
+    return d, QKV + B + tie(r)
+
+
+def setting(r, dev):
+    s = {}
+    s["ctx"] = r.choice([256, 300, 512, 1000, 2048, 4096, 8192, 8200, 16384, 32768, 65536])
+    if r.random() < 0.5:
+        s["batch"] = r.choice([32, 64, 100, 256, 512, 1024, 2048, 4096])
+    if r.random() < 0.5:
+        s["ubatch"] = r.choice([1, 16, 32, 33, 64, 128, 256, 512, 1024, 2048])
+    if r.random() < 0.45:
+        s["seq"] = r.choice([2, 3, 4, 5, 8, 16])
+    if r.random() < 0.3:
+        s["unified"] = 1
+    if r.random() < 0.4:
+        s["outputs"] = s.get("seq", 1) if r.random() < 0.6 else r.choice([16, 100, 512])
+    if r.random() < 0.5:
+        s["fa"] = r.choice([0, 1])
+    if r.random() < 0.3:
+        s["k"] = r.choice(["q8_0", "q4_0", "bf16", "f32", "q5_1", "iq4_nl"])
+    if r.random() < 0.3:
+        s["v"] = r.choice(["q8_0", "q4_0", "bf16", "f32", "q5_1", "iq4_nl"])
+    if s.get("v") in ("q8_0", "q4_0", "q5_1", "iq4_nl") and r.random() < 0.9:
+        s["fa"] = 1
+    if r.random() < 0.2:
+        s["swa_full"] = 1
+    if dev == 0:
+        s["extra"] = r.choice([0, 1])
+    else:
+        if r.random() < 0.5:
+            s["ngl"] = r.randint(0, 10)
+        if r.random() < 0.15:
+            s["kqv"] = 0
+        if dev > 1 and r.random() < 0.4:
+            s["ts"] = ",".join(str(r.randint(1, 4)) for _ in range(dev))
+    return s
+
+
+OPT = {
+    "ctx": "--ctx",
+    "batch": "--n-batch",
+    "ubatch": "--n-ubatch",
+    "seq": "--slots",
+    "unified": "--unified",
+    "outputs": "--outputs",
+    "k": "--cache-k",
+    "v": "--cache-v",
+    "ngl": "--ngl",
+    "extra": "--repack",
+    "ts": "--tensor-split",
+}
+VRAM = os.environ.get("VRAM", "./vram")
+
+
+def ours(f, s, dev, cc=89):
+    c = [VRAM, "estimate", f, "--json"]
+    for k, v in s.items():
+        if k in OPT:
+            c += [OPT[k], str(v)]
+        elif k == "fa":
+            c += ["--flash-attn", "on" if v else "off"]
+        elif k == "swa_full":
+            c += ["--swa-full"]
+        elif k == "kqv":
+            c += ["--no-kv-offload"]
+    c += ["--device", "cpu"] if not dev else ["--devices", str(dev)]
+    p = subprocess.run(c, capture_output=True, text=True)
+    if p.returncode:
+        return {"error": p.stderr.strip()}, c
+    return json.loads(p.stdout), c
+
+
+def compare(t, o):
+    if "error" in t or "error" in o:
+        return (
+            []
+            if ("error" in t) == ("error" in o)
+            else ["error %s | %s" % (t.get("error", "-")[-160:], o.get("error", "-")[-160:])]
+        )
+    d = []
+    if t["n_ctx"] != o["n_ctx"]:
+        d.append(f"n_ctx {t['n_ctx']} {o['n_ctx']}")
+    for b in set(t["buffers"]) | set(o["buffers"]):
+        x = t["buffers"].get(b, [0, 0, 0])
+        y = o["buffers"].get(b, {"model": 0, "context": 0, "compute": 0})
+        for i, n in enumerate(("model", "context", "compute")):
+            if n == "compute" and o["compute"] != "exact":
+                if y[n] > x[i]:
+                    d.append(f"{b} {n} ABOVE {x[i]} {y[n]}")
+            elif x[i] != y[n]:
+                d.append(f"{b} {n} {x[i]} {y[n]} ({y[n]-x[i]:+})")
+    if "output_mib" in t and abs(t["output_mib"] - o["output_bytes"] / 2**20) > 0.0051:
+        d.append(f"output {t['output_mib']} {o['output_bytes']/2**20:.3f}")
+    return d
+
+
+def main():
+    names = sys.argv[1].split(",") if sys.argv[1] != "all" else list(A)
+    n = int(sys.argv[2])
+    m = int(sys.argv[3])
+    seed = int(sys.argv[4])
+    dev = int(sys.argv[5]) if len(sys.argv) > 5 else 0
+    show = int(os.environ.get("SHOW", "3"))
+    for a in names:
+        jobs = []
+        for i in range(n):
+            r = random.Random(f"{a}{seed}{i}")
+            f = f"{WORK}/{a}-{seed}-{i}.gguf"
+            try:
+                keys, absent = A[a](r)
+                ts = types(r, tensors(keys, absent))
+                write(f, keys, ts)
+            except Exception as e:
+                print(a, "cannot make:", str(e)[-300:])
+                continue
+            for j in range(m):
+                jobs.append((f, setting(r, dev)))
+        if not jobs:
+            continue
+        text = "".join(
+            " ".join([f] + [f"{k}={v}" for k, v in s.items()] + [f"devices={dev}"]) + "\n" for f, s in jobs
+        )
+        said = []
+        todo = jobs[:]
+        while todo:
+            text = "".join(
+                " ".join([f] + [f"{k}={v}" for k, v in s.items()] + [f"devices={dev}"]) + "\n"
+                for f, s in todo
+            )
+            p = subprocess.run(
+                [WORK + ("/say-cuda" if dev else "/say-cpu")],
+                input=text,
+                capture_output=True,
+                text=True,
+                env=dict(os.environ, NDEV=str(max(dev, 1)), GGML_NO_BACKTRACE="1"),
+            )
+            got = []
+            for l in p.stdout.splitlines():
+                try:
+                    got.append(json.loads(l))
+                except ValueError:
+                    break
+            said += got
+            todo = todo[len(got) :]
+            if todo:
+                said.append({"error": "crash " + p.stderr.strip()[-200:], "crash": 1})
+                todo = todo[1:]
+        ok = exact = refused = 0
+        bad = []
+        crash = 0
+        for (f, s), t in zip(jobs, said):
+            o, c = ours(f, s, dev)
+            d = compare(t, o)
+            if t.get("crash"):
+                crash += 1
+            if t.get("crash") and d:
+                d = []
+                continue
+            if d:
+                bad.append((f, s, d, c))
+            elif "error" in t:
+                refused += 1
+            else:
+                ok += 1
+                exact += o["compute"] == "exact"
+        print(
+            f"{a:14} runs {len(jobs)} equal {ok} (compute exact {exact}) refused {refused} crash {crash} DIFFERENT {len(bad)}",
+            flush=True,
+        )
+        for f, s, d, c in bad[:show]:
+            print("   ", f, s, d)
+
+
+def line_run(s, t, dev):
+    words = [f"{k}={v}" for k, v in s.items()] + [f"devices={dev}"]
+    said = [f"n_ctx {t['n_ctx']}"] + ([f"output {t['output_mib']:.2f}"] if "output_mib" in t else [])
+    if "fa" not in s:
+        said.append("flash %d" % (t.get("fa", "enabled") != "disabled"))
+    said += [f"buffer {n} {b[0]} {b[1]} {b[2]}" for n, b in t["buffers"].items()]
+    said += ["cache " + " ".join(map(str, c)) for c in t.get("kv", []) if c[1]]
+    r, x = t.get("rs_mib", [0, 0])
+    return f"run {' '.join(words)} : {' : '.join(said)} : states {r} {x}"
+
+
+def golden():
+    names = "llama qwen2moe olmoe hunyuan-moe cohere2 mamba mamba2 gemma falcon stablelm starcoder2 glm4 ernie4_5 ernie4_5-moe internlm2 orion seed_oss arcee nemotron exaone qwen chatglm bloom mpt starcoder codeshell gptneox qwen3vl smollm3 exaone4 minimax-m2 hunyuan-dense baichuan lfm2moe gpt-oss jamba".split()
+    out = [
+        "# llama.cpp 0c1e570 (llama-cpp-python 0.3.36), ggml 0.25.3, llama_get_memory_breakdown: tests/measured/llama_foreign.py"
+    ]
+    runs = 0
+    for a in names:
+        best = None
+        for i in range(6):
+            r = random.Random(f"golden{a}{i}")
+            keys, absent = A[a](r)
+            n = f"{a}.block_count"
+            if isinstance(keys.get(f"{a}.attention.head_count_kv"), int) and a not in ("baichuan",):
+                keys[n] = min(keys[n], 3)
+            try:
+                ts = types(r, tensors(keys, absent))
+            except Exception:
+                continue
+            f = f"{WORK}/golden-{a}.gguf"
+            write(f, keys, ts)
+            runs_here = []
+            for dev in (0, 0, 1, 1, 2):
+                s = setting(r, dev)
+                if "kqv" in s:
+                    del s["kqv"]
+                p = subprocess.run(
+                    [WORK + ("/say-cuda" if dev else "/say-cpu")],
+                    input=" ".join([f] + [f"{k}={v}" for k, v in s.items()] + [f"devices={dev}"]) + "\n",
+                    capture_output=True,
+                    text=True,
+                    env=dict(os.environ, NDEV=str(max(dev, 1)), GGML_NO_BACKTRACE="1"),
+                )
+                try:
+                    t = json.loads(p.stdout)
+                except ValueError:
+                    continue
+                if "error" in t:
+                    continue
+                o, _ = ours(f, s, dev)
+                d = compare(t, o)
+                if d:
+                    print(a, s, dev, d, file=sys.stderr)
+                runs_here.append((line_run(s, t, dev)))
+            if len(runs_here) >= 4:
+                break
+        out.append(f"model {a}")
+        out.append(f"arch {a}")
+        for k, v in keys.items():
+            many = v if isinstance(v, list) else [v]
+            if "." in k and not k.startswith(("general", "tok")) and all(isinstance(x, int) for x in many):
+                out.append(
+                    f"key {k} {'array ' if isinstance(v,list) else ''}{' '.join(str(int(x)) for x in many)}"
+                )
+        rows = {}
+        for n, t, ne in ts:
+            p = n.split(".")
+            l = p[1] if p[0] == "blk" else "-"
+            rest = ".".join(p[2:]) if l != "-" else n
+            rows.setdefault((rest, t, tuple(ne)), []).append(l)
+        out += [f"tensor {x} {t} {','.join(l)} {' '.join(map(str,ne))}" for (x, t, ne), l in rows.items()]
+        out += runs_here
+        runs += len(runs_here)
+    open("tests/golden/llama_foreign.txt", "w").write("\n".join(out) + "\n")
+    print(runs)
+
+
+golden() if sys.argv[1] == "--golden" else main()
