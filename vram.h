@@ -58895,7 +58895,8 @@ VRAM__FN const char *vram__flat_text(vram__flat *b, const vram__flat_at *t, uint
 
 /* >>read/tflite_ops    a row of each builtin operator of TFLite, in the order of its numbers
    Names are BuiltinOperator's of TFLite's schema; fields of options, by their numbers from 0 on, as
-   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left out. */
+   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left
+   out. */
 
 /* clang-format off */
 static const vram__tflite_op vram__tflite_ops[] = {
