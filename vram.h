@@ -2562,12 +2562,9 @@ typedef struct vram_graph {
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  uint32_t nkept;                               /* values that `keep` lines name, */
-  uint32_t nmade;                               /* and `requires_grad` lines */
-  uint32_t ncache;                              /* `cache` lines */
-  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
-  uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
-  uint32_t nscaled, nupdate;                    /* of GradScaler */
+  /* lines of these names: nkept counts the values of `keep` lines, nmade those of `requires_grad`,
+     nscaled and nupdate are GradScaler's */
+  uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -2720,10 +2717,10 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err);
 
-/* A text may have two parts with a `decode` line between: vram_graph_parse reads the first, the
-   step of a generation that reads the prompt; the second is a text of its own, the step of each
-   further token. Returns where it begins, 0: there is none. text: `len` bytes, NULL only where len
-   is 0. */
+/* A text may have parts with a `decode` line between: vram_graph_parse reads the first, the step of
+   a generation that reads the prompt; the next is a text of its own, the step of each further
+   token, and one behind `decode P=N` that of tokens with N or more before them. Returns where the
+   next part begins, 0: there is none. text: `len` bytes, NULL only where len is 0. */
 VRAM_API uint64_t vram_text_decode(const char *text, uint64_t len);
 #endif
 
@@ -4885,7 +4882,7 @@ struct vram_file_operand {
 };
 
 typedef struct vram_file {
-  uint8_t *mem;
+  uint8_t *mem, *window; /* window: of a source that is not in memory, taken once for all parts */
   uint64_t used, cap;
   vram_file_format format; /* of the first part that was read, an index excepted */
   vram_file_tensor *tensor_first, *tensor_last;
@@ -4970,13 +4967,19 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
 
 /* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
    transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
-   decides which layers need the mask of a sliding window. The memory is only used while it works.
+   decides which layers need the mask of a sliding window. With a cache it is what generate() runs,
+   greedy, in parts behind `decode` lines, in the dtype that the file names. Dims: N, and those
+   that vram_text_decode() tells of. The memory is only used while it works.
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
+  uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
+  vram_hf_cache cache; /* DynamicCache, StaticCache */
+  uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);
@@ -56207,10 +56210,57 @@ typedef struct vram__hf_lines {
   uint32_t experts_used;           /* where the key is missing */
 } vram__hf_lines;
 
+/* What writes lines, with the letters that they put in (hf_text.c says which there are). */
+enum { VRAM__HF_PATH = 96 };
+
+typedef struct vram__hf_pen {
+  vram__hf h;
+  vram_hf_config c;
+  const vram__hf_lines *row;
+  const vram_sink *sink;
+  vram_hf_sizes size;
+  uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
+  uint64_t number[128];
+  char name[128][VRAM__HF_PATH];
+  const char *cache;            /* lines of a layer's cache */
+  char path[VRAM__HF_PATH];     /* of the layer */
+  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
+  uint8_t flag[128];
+  uint32_t used;
+  char text[1024]; /* what the sink has not got yet */
+} vram__hf_pen;
+
+static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
+  return w->number + ((uint8_t)c & 127);
+}
+static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
+  return w->flag + ((uint8_t)c & 127);
+}
+static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
+
+/* A name of the lines: where the text goes, or into `to` of so many bytes. */
+typedef struct vram__hf_target {
+  char *to;
+  uint32_t cap, n;
+} vram__hf_target;
+
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends);
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines);
+
+/* hf_generate.c. A generation is written in parts: the prompt's, that of tokens, and that of
+   tokens from the one on with which a window is full. */
+enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
+VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
+VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
+VRAM__FN void vram__hf_part_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
+VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
+
 /* >>read/source    the bytes of a file, from front to back */
 
-/* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
-   itself. */
+/* Sets r up for the source; the window of those that are not in memory themselves comes from the
+   file's. */
 VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
                                         vram_error *e) {
   vram__memory_zero(r, sizeof *r);
@@ -56226,7 +56276,9 @@ VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vra
   if (!s->read)
     return vram__reader_fail(r, VRAM_ERR_VALUE, 0, "a source without data and without read");
   r->window_bytes = VRAM_READ_WINDOW;
-  r->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  if (!f->window)
+    f->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  r->window = f->window;
   r->at = r->end = r->window;
   return r->result;
 }
@@ -60240,6 +60292,420 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
   return n;
 }
 
+/* >>read/hf_generate    config.json as a generation in the text form: the parts of
+   transformers' generate() and its caches, as transformers 5.23 runs it with greedy search and
+   attention sdpa (generation/utils.py, cache_utils.py, masking_utils.py, integrations/moe.py).
+   Letters of hf_text.c, and
+     %I %K %V   the tokens, a layer's keys and values
+     %L %P      tokens that a layer's keys have; those of its cache before the step
+     %Z         masks that go with the model, each behind a space
+     $W         what a sliding layer keeps: its window, or one less
+     {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
+ */
+
+/* clang-format off */
+
+/* what generate() has made before the first forward pass, and holds from then on */
+static const char vram__hf_lines_given[] =
+  "cache mask_given shape=[N,Q] dtype=i64\n"
+  "store mask_given\n"
+  "cache positions_given shape=[N,Q] dtype=i64\n"
+  "store positions_given\n"
+  "{Bcache right_padded shape=[1] dtype=bool\n"
+  "store right_padded\n}"
+  "cache unfinished shape=[N] dtype=i64\n"
+  "cache ids shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache attention_mask shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache position_ids shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache next_logits shape=[N,{1$v}{!10}] dtype=f32\n"
+  "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
+  "cache ids_now shape=[N,S] dtype=i64\n"
+  "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
+  "slice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n"
+  "slice model.unsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+
+/* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
+   looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
+   is made */
+static const char vram__hf_lines_sdpa_mask[] =
+  "to %p.padding %i dtype=bool\n"
+  "{pzeros %p.padded shape=[N,%U] dtype=bool\n}"
+  "{jarange %p.part shape=[%U] dtype=i64\n"
+  "add %p.places %p.part scalar=1\n"
+  "drop %p.part\n"
+  "zeros %p.shown shape=[N,%U] dtype=bool\n"
+  "drop %p.places %p.shown\n}"
+  "{2zeros %p.one shape=[] dtype=i64\n"
+  "zeros %p.ranks shape=[N,T] dtype=i64\n"
+  "drop %p.ranks\n"
+  "zeros %p.all shape=[] dtype=bool\n"
+  "drop %p.one %p.all\n}"
+  "{3zeros %p.one_1 shape=[] dtype=i64\n"
+  "zeros %p.ranks_1 shape=[N,T] dtype=i64\n"
+  "drop %p.ranks_1\n"
+  "zeros %p.all_1 shape=[] dtype=bool\n"
+  "drop %p.one_1 %p.all_1\n}"
+  "{!Aarange %p.batch shape=[N] dtype=i64\n"
+  "arange %p.head shape=[1] dtype=i64\n"
+  "arange %p.q0 shape=[%Y] dtype=i64\n"
+  "add %p.q %p.q0 scalar=1\n"
+  "arange %p.kv0 shape=[%U] dtype=i64\n"
+  "add %p.kv %p.kv0 scalar=1\n"
+  "ones %p.ones shape=[] dtype=bool\n"
+  "{aones %p.ones_1 shape=[] dtype=bool\n"
+  "zeros %p.first shape=[%Y] dtype=i64\n"
+  "zeros %p.window shape=[%Y,%U] dtype=bool\n"
+  "drop %p.first\n"
+  "zeros %p.and_1 shape=[%Y,%U] dtype=bool\n"
+  "drop %p.window %p.ones_1\n}"
+  "zeros %p.causal shape=[%Y,%U] dtype=bool\n"
+  "{azeros %p.and_2 shape=[%Y,%U] dtype=bool\n"
+  "drop %p.causal %p.and_1\n}"
+  "zeros %p.and shape=[%Y,%U] dtype=bool\n"
+  "drop {!a%p.causal}{a%p.and_2} %p.ones\n"
+  "zeros %p.index shape=[%U] dtype=i64\n"
+  "zeros %p.gathered shape=[N,%U] dtype=bool\n"
+  "drop %p.index\n"
+  "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
+  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
+  "drop %p.padding{p %p.padded}\n";
+
+/* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
+static const char vram__hf_lines_dynamic[] =
+  "{ycache @self_attn.window shape=[] dtype=i64\n"
+  "store @self_attn.window\n}"
+  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat @self_attn.k_all @self_attn.k_cache @self_attn.add_1 dim=2\n"
+  "{!ystore @self_attn.k_cache @self_attn.k_all\n}"
+  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat @self_attn.v_all @self_attn.v_cache @self_attn.transpose_2 dim=2\n"
+  "{!ystore @self_attn.v_cache @self_attn.v_all\n}"
+  "{zslice @self_attn.k_kept @self_attn.k_all dim=2 start=-$W\n"
+  "slice @self_attn.v_kept @self_attn.v_all dim=2 start=-$W\n}"
+  "{ystore @self_attn.k_cache {z@self_attn.k_kept}{!z@self_attn.k_all}\n"
+  "store @self_attn.v_cache {z@self_attn.v_kept}{!z@self_attn.v_all}\n}"
+  "drop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n";
+
+/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
+   of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
+static const char vram__hf_lines_static[] =
+  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store @self_attn.k_cache\n"
+  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store @self_attn.v_cache\n"
+  "cache @self_attn.length shape=[] dtype=i64\n"
+  "store @self_attn.length\n"
+  "{!r{!xarange @self_attn.range shape=[S] dtype=i64\n"
+  "add @self_attn.position @self_attn.range scalar=1\n"
+  "drop @self_attn.range\n"
+  "drop @self_attn.position\n}}"
+  "{rempty @self_attn.k_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty @self_attn.v_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty @self_attn.last shape=[1] dtype=i64\n"
+  "drop @self_attn.k_new @self_attn.v_new @self_attn.last\n}"
+  "{!xdrop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n}"
+  "{cslice @self_attn.k_cut @self_attn.k_cache dim=2 end=S\n"
+  "slice @self_attn.v_cut @self_attn.v_cache dim=2 end=S\n}";
+
+/* the head: logits of the last token */
+static const char vram__hf_lines_head[] =
+  "slice head.last %n dim=1 start=-1\n"
+  "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
+  "{Mmul logits lm_head scalar=1\n}"
+  "drop %n head.last{M lm_head}\n"
+  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
+  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+
+/* the next token, and what the next forward pass gets; E: there is an end of sequences */
+static const char vram__hf_lines_greedy[] =
+  "slice next.last {1position_ids}{!1positions_given} dim=1 start=-1\n"
+  "add next.at next.last scalar=1\n"
+  "add next.at_1 next.at scalar=1\n"
+  "drop next.at\n"
+  "add next.at_2 next.at_1 scalar=1\n"
+  "drop next.at_1\n"
+  "cat next.position {1position_ids}{!1positions_given} next.at_2 dim=-1\n"
+  "drop next.at_2\n"
+  "ones next.one shape=[N,1] dtype=i64\n"
+  "cat next.given {1attention_mask}{!1mask_given} next.one dim=-1\n"
+  "drop next.one attention_mask attention_mask_now position_ids\n"
+  "select next.row {M logits}{!M lm_head} dim=1 index=-1\n"
+  "empty next.logits shape=[N,$v] dtype=f32\n"
+  "drop next_logits\n"
+  "argmax next.token0 next.logits dim=-1\n"
+  "{Emul next.token1 next.token0 unfinished\n"
+  "sub next.left unfinished scalar=1\n"
+  "clone next.padded next.left\n"
+  "drop next.left\n"
+  "add next.token next.token1 next.padded\n"
+  "drop next.token1 next.padded next.token0 next_tokens\n}"
+  "{!Edrop next_tokens\n}"
+  "unsqueeze next.column {Enext.token}{!Enext.token0} dim=1\n"
+  "cat next.ids {1ids}{!1input_ids} next.column dim=-1\n"
+  "drop next.column ids\n"
+  "zeros next.done shape=[N] dtype=bool\n"
+  "mul next.unfinished unfinished next.done\n"
+  "drop next.done unfinished\n"
+  "drop {M logits}{!M lm_head} next.row\n"
+  "arange next.now shape=[N,1] dtype=i64\n"
+  "arange next.position_now shape=[N,1] dtype=i64\n";
+
+static const char vram__hf_lines_kept[] =
+  "store unfinished next.unfinished\n"
+  "store ids next.ids\n"
+  "store attention_mask next.given\n"
+  "store position_ids next.position\n"
+  "store next_logits next.logits\n"
+  "store next_tokens {Enext.token}{!Enext.token0}\n"
+  "store ids_now next.now\n"
+  "store position_now next.position_now\n"
+  "output next.now\n";
+/* clang-format on */
+
+/* ---- sizes ---- */
+
+static int vram__hf_static(const vram__hf_pen *w) { return w->size.cache == VRAM_HF_STATIC; }
+
+/* Tokens that a static cache has room for. */
+static uint64_t vram__hf_room(const vram__hf_pen *w) {
+  return w->size.tokens + w->size.new_tokens - 1;
+}
+
+/* Does the whole window fit into a cache that is as long as the generation? */
+static int vram__hf_has_window(const vram__hf_pen *w) {
+  return !vram__hf_static(w) || w->c.window <= vram__hf_room(w);
+}
+
+/* Tokens before a step from which on a window is full; 0: it never is. */
+static uint64_t vram__hf_full_at(const vram__hf_pen *w) {
+  if (!w->c.sliding_layers || !vram__hf_has_window(w))
+    return 0;
+  return vram__hf_static(w) ? w->c.window : w->c.window - 1;
+}
+
+/* Is there such a part? */
+VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part) {
+  const uint64_t full = vram__hf_full_at(w), prompt = w->size.tokens,
+                 last = prompt + w->size.new_tokens - 2; /* tokens before the last step */
+  if (part == VRAM__HF_PROMPT)
+    return 1;
+  if (w->size.new_tokens < 2)
+    return 0;
+  return part == VRAM__HF_TOKEN ? !full || prompt < full : full && last >= full;
+}
+
+/* ---- masks ---- */
+
+typedef struct vram__hf_mask {
+  int slides, is_made;
+  uint32_t looks; /* whether all of the mask is set */
+} vram__hf_mask;
+
+/* _ignore_causal_mask_sdpa: a mask whose tokens are all there is not made where the kernel can say
+   it; for one token of a static cache it always is. */
+static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_t part) {
+  vram__hf_mask m;
+  const uint64_t window = w->c.window;
+  const int is_long = part == VRAM__HF_PROMPT &&
+                      (vram__hf_static(w) ? vram__hf_has_window(w) : w->size.tokens >= window);
+  m.slides = slides;
+  m.is_made = w->size.is_padded;
+  m.looks = 0;
+  if (vram__hf_static(w) && part != VRAM__HF_PROMPT)
+    m.is_made = 1;
+  else if (slides && (is_long || part == VRAM__HF_FULL))
+    m.is_made = 1;
+  else if (part == VRAM__HF_PROMPT)
+    m.looks = vram__hf_static(w) == m.is_made ? 1 : 2;
+  else
+    m.looks = 1;
+  return m;
+}
+
+/* Columns of a mask: keys of such a layer. */
+static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t part) {
+  const int is_short = slides && vram__hf_has_window(w);
+  *vram__hf_number_of(w, 'W') = w->c.window - !vram__hf_static(w);
+  *vram__hf_number_of(w, 'w') = w->c.window;
+  if (!vram__hf_static(w))
+    vram__hf_set(w, name, part == VRAM__HF_FULL && slides ? "$w" : "T");
+  else if (is_short && part == VRAM__HF_PROMPT && w->size.tokens > w->c.window)
+    vram__hf_set(w, name, "S");
+  else
+    vram__hf_set(w, name, is_short ? "$w" : "M");
+}
+
+/* The lines of one mask. next: it is that of the step behind this one. */
+static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int next) {
+  const vram__hf_mask m = vram__hf_mask_of(w, slides, part);
+  const int is_cut = vram__hf_static(w) && slides &&
+                     (part == VRAM__HF_FULL || (part == VRAM__HF_PROMPT && vram__hf_has_window(w) &&
+                                                w->size.tokens > w->c.window));
+  vram__hf_columns(w, 'U', slides, part);
+  vram__hf_set(w, 'p',
+               next     ? slides ? "next.sliding_mask" : "next.mask"
+               : slides ? "sliding_mask"
+                        : "mask");
+  vram__hf_set(w, 'i', next ? "next.given" : "attention_mask_now");
+  vram__hf_set(w, 'Y', next ? "1" : "S");
+  *vram__hf_flag_of(w, 'a') = (uint8_t)slides;
+  *vram__hf_flag_of(w, 'A') = (uint8_t)!m.is_made;
+  *vram__hf_flag_of(w, '2') = m.looks > 0;
+  *vram__hf_flag_of(w, '3') = m.looks > 1;
+  *vram__hf_flag_of(w, 'j') = part == VRAM__HF_FULL && slides && !vram__hf_static(w);
+  *vram__hf_flag_of(w, 'p') = (uint8_t)(vram__hf_static(w) && !is_cut);
+  vram__hf_say(w, NULL, vram__hf_lines_sdpa_mask, "");
+}
+
+/* Which kinds of masks the model asks for: of full attention, of windows. */
+static int vram__hf_asks(vram__hf_pen *w, int slides) {
+  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+}
+
+/* The part of the step behind this one. */
+static uint32_t vram__hf_part_next(vram__hf_pen *w) {
+  return w->part == VRAM__HF_PROMPT && vram__hf_part_is(w, VRAM__HF_TOKEN) ? VRAM__HF_TOKEN
+         : w->part == VRAM__HF_TOKEN                                       ? VRAM__HF_TOKEN
+                                                                           : VRAM__HF_FULL;
+}
+
+/* ---- the parts ---- */
+
+/* Which of bos, eos and pad a family has where the file says nothing; behind the last: others. */
+static const struct {
+  const char *type;
+  uint8_t has[4];
+} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
+                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
+                         {"gemma3_text", {1, 1, 1, 0}}, {"", {1, 1, 0, 0}}};
+
+/* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
+static void vram__hf_special(vram__hf_pen *w) {
+  static const char line[] = "cache special_$# shape=[$s] dtype=i64\nstore special_$#\n";
+  static const char *const key[] = {"bos_token_id", "eos_token_id", "pad_token_id",
+                                    "decoder_start_token_id"};
+  uint32_t i, k = 0;
+  while (*vram__hf_specials[k].type &&
+         !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_specials[k].type))
+    k++;
+  for (i = 0; i < 4; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
+    const uint64_t many = v ? v->kind == VRAM_VALUE_ARRAY  ? v->count
+                              : v->kind == VRAM_VALUE_NULL ? 0
+                                                           : 1
+                            : vram__hf_specials[k].has[i];
+    if (i == 1)
+      *vram__hf_flag_of(w, 'E') = many != 0;
+    if (i == 1 || (i == 2 && many)) /* what pads; without pad it is the end */
+      *vram__hf_flag_of(w, 'B') = many && *vram__hf_number_of(w, 'N') > 1;
+    *vram__hf_number_of(w, 's') = many;
+    *vram__hf_number_of(w, '#') = i;
+    if (many)
+      vram__hf_say(w, NULL, line, "");
+  }
+}
+
+VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
+  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
+  const uint64_t full = vram__hf_full_at(w);
+  w->part = part;
+  *vram__hf_flag_of(w, 'G') = 1;
+  *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
+  *vram__hf_flag_of(w, 'D') = 0;
+  *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
+  *vram__hf_number_of(w, 'M') = vram__hf_room(w);
+  *vram__hf_number_of(w, 'F') = full;
+  if (part == VRAM__HF_FULL && vram__hf_part_is(w, VRAM__HF_TOKEN))
+    vram__hf_say(w, NULL, "decode P=$F\n", "");
+  else if (part)
+    vram__hf_say(w, NULL, "decode\n", "");
+  if (part)
+    vram__hf_say(w, NULL, "model %J dtype=%D\n", "");
+  vram__hf_say(w, NULL, dims, "");
+  vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
+  vram__hf_special(w);
+  vram__hf_say(w, NULL, vram__hf_lines_given, "");
+  vram__hf_set(w, 'I', "ids_now");
+  if (vram__hf_static(w))
+    vram__hf_part_masks(w);
+}
+
+/* The masks of a step: a static cache's are made before it. */
+VRAM__FN void vram__hf_part_masks(vram__hf_pen *w) {
+  int slides;
+  *vram__hf_name_of(w, 'Z') = 0;
+  for (slides = 0; slides < 2; slides++) {
+    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+    if (!vram__hf_asks(w, slides))
+      continue;
+    vram__hf_columns(w, 'U', slides, w->part);
+    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+    if (vram__hf_static(w) && w->part)
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+    else if (vram__hf_static(w))
+      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
+    if (!vram__hf_static(w) || !w->part)
+      vram__hf_say_mask(w, slides, w->part, 0);
+    if (m.is_made && !vram__hf_static(w))
+      vram__hf_set(w, 'Z',
+                   !slides                     ? " mask"
+                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                                               : " sliding_mask");
+  }
+}
+
+VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
+  const int is_static = vram__hf_static(w), is_one = w->part != VRAM__HF_PROMPT,
+            is_window = slides && vram__hf_has_window(w),
+            is_over = is_static && is_window && !is_one && w->size.tokens > w->c.window;
+  const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+  const int is_cut = is_static && !is_one && !m.is_made && !is_over;
+  vram__hf_columns(w, 'L', slides, w->part);
+  if (is_static)
+    vram__hf_set(w, 'P', is_window ? "$w" : "M");
+  else
+    vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
+  w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
+  vram__hf_set(w, 'K',
+               is_over     ? "@self_attn.add_1"
+               : is_cut    ? "@self_attn.k_cut"
+               : is_static ? "@self_attn.k_cache"
+                           : "@self_attn.k_all");
+  vram__hf_set(w, 'V',
+               is_over     ? "@self_attn.transpose_2"
+               : is_cut    ? "@self_attn.v_cut"
+               : is_static ? "@self_attn.v_cache"
+                           : "@self_attn.v_all");
+  vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
+  *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
+  *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
+  *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
+  *vram__hf_flag_of(w, 'z') = slides &&
+                              (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
+                              w->part != VRAM__HF_TOKEN;
+  *vram__hf_flag_of(w, 'r') = is_static && is_window && w->part == VRAM__HF_FULL;
+  *vram__hf_flag_of(w, 'x') = (uint8_t)is_over;
+  *vram__hf_flag_of(w, 'c') = (uint8_t)is_cut;
+}
+
+VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
+  const int is_static = vram__hf_static(w);
+  int slides;
+  vram__hf_say(w, NULL, vram__hf_lines_head, "");
+  vram__hf_say(w, NULL, "drop ids_now{1 position_now model.unsqueeze}\n", "");
+  for (slides = 0; is_static && !w->part && slides < 2; slides++)
+    if (vram__hf_asks(w, slides) && vram__hf_mask_of(w, slides, w->part).is_made)
+      vram__hf_say(w, NULL, slides ? "drop sliding_mask\n" : "drop mask\n", "");
+  vram__hf_say(w, NULL, vram__hf_lines_greedy, "");
+  for (slides = 0; is_static && slides < 2; slides++)
+    if (vram__hf_asks(w, slides)) {
+      vram__hf_say_mask(w, slides, vram__hf_part_next(w), 1);
+      vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+      vram__hf_say(w, NULL, "{1drop %p\n}store {1%p}{!1%p_later} next.%p\n", "");
+    }
+  vram__hf_say(w, NULL, vram__hf_lines_kept, "");
+}
+
 /* >>read/hf_text    config.json as a model in the text form: families of transformers as lines of
    the text form. What a module's forward pass calls, in its order, and where Python lets go of
    values (`drop`): as transformers 5.23 runs under torch 2.15 (models/TYPE/modeling_TYPE.py,
@@ -60295,10 +60761,10 @@ static const char vram__hf_lines_inputs[] =
   "input labels i64 [N,S]\n";
 
 static const char vram__hf_lines_embedding[] =
-  "embedding model.embed_tokens input_ids num_embeddings=$v embedding_dim=$h\n";
+  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n";
 
 static const char vram__hf_lines_scaled_embedding[] =
-  "embedding model.embed_tokens.embedding input_ids num_embeddings=$v embedding_dim=$h\n"
+  "embedding model.embed_tokens.embedding %I num_embeddings=$v embedding_dim=$h\n"
   "buffer model.embed_tokens.embed_scale shape=[]\n"
   "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
   "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
@@ -60423,41 +60889,46 @@ static const char vram__hf_lines_rotate[] =
   " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
   " @self_attn.unsqueeze @self_attn.unsqueeze_1\n";
 
-/* repeat_kv of keys and values, where there is a mask */
+/* Where a generation has a layer's cache: hf_generate.c has its lines. */
+static const char vram__hf_lines_cache[] = "";
+
+/* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
 static const char vram__hf_lines_repeat[] =
-  "{w{gslice @self_attn.slice_4 @self_attn.add_1 dim=0 colon=1\n"
+  "{w{g{1reshape @self_attn.packed @self_attn.add shape=[N,$k,$g,$d]\n}"
+  "{!1slice @self_attn.slice_4 %K dim=0 colon=1\n"
   "slice @self_attn.slice_5 @self_attn.slice_4 dim=1 colon=1\n"
   "unsqueeze @self_attn.unsqueeze_2 @self_attn.slice_5 dim=2\n"
   "slice @self_attn.slice_6 @self_attn.unsqueeze_2 dim=3 colon=1\n"
   "slice @self_attn.slice_7 @self_attn.slice_6 dim=4 colon=1\n"
-  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,S,$d]\n"
-  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,S,$d]\n"
+  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,%L,$d]\n"
+  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,%L,$d]\n"
   "drop @self_attn.slice_7\n"
-  "slice @self_attn.slice_8 @self_attn.transpose_2 dim=0 colon=1\n"
+  "slice @self_attn.slice_8 %V dim=0 colon=1\n"
   "slice @self_attn.slice_9 @self_attn.slice_8 dim=1 colon=1\n"
   "unsqueeze @self_attn.unsqueeze_3 @self_attn.slice_9 dim=2\n"
   "slice @self_attn.slice_10 @self_attn.unsqueeze_3 dim=3 colon=1\n"
   "slice @self_attn.slice_11 @self_attn.slice_10 dim=4 colon=1\n"
-  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,S,$d]\n"
-  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,S,$d]\n"
-  "drop @self_attn.slice_11\n}}";
+  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,%L,$d]\n"
+  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,%L,$d]\n"
+  "drop @self_attn.slice_11\n}}}";
 
 static const char vram__hf_lines_attend[] =
-  "scaled_dot_product_attention @self_attn.sdpa @self_attn.add "
-  "{w{g@self_attn.keys @self_attn.values}{!g@self_attn.add_1 @self_attn.transpose_2} %s}"
-  "{!w@self_attn.add_1 @self_attn.transpose_2}{D dropout_p=#a}{!w is_causal=1{g enable_gqa=1}}\n"
+  "scaled_dot_product_attention @self_attn.sdpa "
+  "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
+  "{!g@self_attn.add %K %V} %s}"
+  "{!w@self_attn.add %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
   "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
   "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
   "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
-  "drop{w{g @self_attn.keys @self_attn.values}} @self_attn.sdpa @self_attn.reshape\n"
+  "drop{w{g{!1 @self_attn.keys @self_attn.values}}} @self_attn.sdpa @self_attn.reshape\n"
   "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$Q]\n"
   "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
   "drop @self_attn.contiguous\n"
   "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
   "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
   "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "drop %n @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2 @self_attn.add"
-  " @self_attn.add_1\n";
+  "drop %n{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2} @self_attn.add"
+  "{!k @self_attn.add_1}\n";
 
 /* ---- what stands between, and behind ---- */
 
@@ -60566,9 +61037,44 @@ static const char vram__hf_lines_experts[] =
   "add @add_1 @add @mlp.reshape\n"
   "drop{l %x} @mlp.experts.to_3\n";
 
+/* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
+static const char vram__hf_lines_experts_one[] =
+  "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
+  "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
+  "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
+  "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
+  "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
+  "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
+  "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
+  "drop @mlp.experts.column\n"
+  "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
+  "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
+  "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
+  "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
+  "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
+  "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+  "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
+  "drop @mlp.experts.up\n"
+  "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
+  "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
+  "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
+  "drop @mlp.experts.mul @mlp.experts.column_1\n"
+  "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
+  "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
+  "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
+  "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
+  "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
+  "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
+  " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
+  "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
+  "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
+  "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
+  "add @add_1 @add @mlp.reshape\n"
+  "drop{l %x} @mlp.experts.to_3\n";
+
 static const char vram__hf_lines_norm[] =
-  "&model.norm|%x|n|h|+%e model.add model.unsqueeze{W model.sliding.logical_and_1 "
-  "model.sliding.mask} model.rotary_emb.to_2 model.rotary_emb.to_3"
+  "&model.norm|%x|n|h|+%e{!G model.add model.unsqueeze{W model.sliding.logical_and_1 "
+  "model.sliding.mask}}{G%Z} model.rotary_emb.to_2 model.rotary_emb.to_3"
   "{R model.rotary_emb_local.to_2 model.rotary_emb_local.to_3}\n";
 
 /* the head, and ForCausalLMLoss */
@@ -60597,8 +61103,8 @@ static const char vram__hf_lines_loss[] =
 /* ---- families ---- */
 
 #define VRAM__HF_ROTARY                                                                            \
-  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_repeat,                \
-      vram__hf_lines_attend
+  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_cache,            \
+      vram__hf_lines_repeat, vram__hf_lines_attend
 
 /* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
    where windows slide; L gelu means the default */
@@ -60626,29 +61132,6 @@ static const vram__hf_lines vram__hf_line_rows[] = {
 };
 /* clang-format on */
 
-enum { VRAM__HF_PATH = 96 };
-
-typedef struct vram__hf_pen {
-  vram__hf h;
-  vram_hf_config c;
-  const vram__hf_lines *row;
-  const vram_sink *sink;
-  uint64_t number[128];
-  char name[128][VRAM__HF_PATH];
-  char path[VRAM__HF_PATH];     /* of the layer */
-  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
-  uint8_t flag[128];
-  uint32_t used;
-  char text[1024]; /* what the sink has not got yet */
-} vram__hf_pen;
-
-/* What a letter stands for. */
-static uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
-  return w->number + ((uint8_t)c & 127);
-}
-static uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) { return w->flag + ((uint8_t)c & 127); }
-static char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
-
 /* ---- letters ---- */
 
 static void vram__hf_flush(vram__hf_pen *w) {
@@ -60665,12 +61148,6 @@ static void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
     w->text[w->used++] = s[i];
   }
 }
-
-/* A name of the lines: where the text goes, or into `to` of so many bytes. */
-typedef struct vram__hf_target {
-  char *to;
-  uint32_t cap, n;
-} vram__hf_target;
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   if (t)
@@ -60694,8 +61171,8 @@ static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
 static const char *vram__hf_call(vram__hf_pen *w, const char *s);
 
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
-static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
-                                const char *ends) {
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends) {
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -60732,7 +61209,7 @@ static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char 
   return s;
 }
 
-static void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
   vram__hf_target t;
   t.to = vram__hf_name_of(w, name);
   t.cap = VRAM__HF_PATH;
@@ -60918,24 +61395,18 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
 
 static void vram__hf_parts(vram__hf_pen *w, const char *const *part) {
   for (; *part; part++)
-    vram__hf_say(w, NULL, *part, "");
+    if (*part == vram__hf_lines_experts && *vram__hf_flag_of(w, '1'))
+      vram__hf_say(w, NULL, vram__hf_lines_experts_one, "");
+    else
+      vram__hf_say(w, NULL, *part == vram__hf_lines_cache && w->cache ? w->cache : *part, "");
 }
 
 /* Which masks there are (create_causal_mask and its kin make none where a window is no shorter than
    the sequence), and what says where tokens stand. */
-static void vram__hf_before(vram__hf_pen *w) {
+static void vram__hf_masks(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
   const int slides = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S'),
             both = c->sliding_layers && (c->full_layers || *vram__hf_flag_of(w, 'R'));
-  vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
-  vram__hf_say(w, NULL, w->row->embedding, "");
-  vram__hf_set(w, 'e',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.mul");
-  vram__hf_set(w, 't',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.embedding");
-  vram__hf_set(w, 'x', "%e");
   vram__hf_say(w, NULL, vram__hf_lines_positions, "");
   vram__hf_set(w, 'i', "model.unsqueeze");
   vram__hf_set(w, 'p', "model");
@@ -60948,6 +61419,27 @@ static void vram__hf_before(vram__hf_pen *w) {
     vram__hf_say(w, NULL, vram__hf_lines_mask, "");
   *vram__hf_flag_of(w, 'W') = (uint8_t)slides;
   vram__hf_set(w, 's', "model.sliding.mask");
+}
+
+/* What comes before the layers. */
+static void vram__hf_before(vram__hf_pen *w) {
+  const int is_generation = *vram__hf_flag_of(w, 'G');
+  if (!is_generation) {
+    vram__hf_set(w, 'I', "input_ids");
+    vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
+  }
+  vram__hf_say(w, NULL, w->row->embedding, "");
+  vram__hf_set(w, 'e',
+               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
+                                                             : "model.embed_tokens.mul");
+  vram__hf_set(w, 't',
+               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
+                                                             : "model.embed_tokens.embedding");
+  vram__hf_set(w, 'x', "%e");
+  if (!is_generation)
+    vram__hf_masks(w);
+  else if (w->size.cache == VRAM_HF_DYNAMIC)
+    vram__hf_part_masks(w);
   vram__hf_set(w, 'p', "model.rotary_emb");
   vram__hf_say(w, NULL, vram__hf_lines_rope, "");
   vram__hf_set(w, 'p', "model.rotary_emb_local");
@@ -60958,7 +61450,14 @@ static void vram__hf_before(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
-  *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
+  if (*vram__hf_flag_of(w, 'G'))
+    vram__hf_part_layer(w, slides);
+  else {
+    *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
+    vram__hf_set(w, 'L', "S");
+    vram__hf_set(w, 'K', "@self_attn.add_1");
+    vram__hf_set(w, 'V', "@self_attn.transpose_2");
+  }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r',
                slides && *vram__hf_flag_of(w, 'R') ? "model.rotary_emb_local" : "model.rotary_emb");
@@ -60993,9 +61492,53 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_activation(w);
   vram__hf_rope(w);
   vram__hf_no_dropout(w);
-  *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : 2;
+  w->size = *sizes;
+  *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
   *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  w->size.tokens = *vram__hf_number_of(w, 'S');
+  w->size.new_tokens += !w->size.new_tokens;
   vram__hf_numbers(w);
+}
+
+static int vram__hf_has_cache(const char *const *part) {
+  while (*part && *part != vram__hf_lines_cache)
+    part++;
+  return *part != NULL;
+}
+
+/* What no generation can be written of. */
+static void vram__hf_no_generation(vram__hf_pen *w) {
+  const uint64_t most = UINT64_C(1) << 40;
+  if (!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe))
+    vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
+  else if (w->c.sliding_layers && w->c.window < 2)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no model has so short a ", "sliding_window");
+}
+
+/* A generation: its parts one behind the other. */
+static void vram__hf_write_parts(vram__hf_pen *w) {
+  const char *const dtype =
+      vram_dtype_name(w->c.dtype == VRAM_BF16 || w->c.dtype == VRAM_F16 ? w->c.dtype : VRAM_F32);
+  uint32_t part;
+  uint64_t i;
+  vram__hf_set(w, 'J', w->c.family);
+  vram__hf_set(w, 'D', dtype);
+  vram__hf_say(w, NULL,
+               "# config.json of transformers, attention sdpa, generate(), greedy\n"
+               "model %J dtype=%D\n",
+               "");
+  for (part = 0; part < VRAM__HF_PARTS && !w->h.result; part++) {
+    if (!vram__hf_part_is(w, part))
+      continue;
+    vram__hf_part_begin(w, part);
+    vram__hf_before(w);
+    for (i = 0; i < w->c.layers && !w->h.result; i++)
+      vram__hf_write_layer(w, i);
+    vram__hf_say(w, NULL, vram__hf_lines_norm, "");
+    vram__hf_part_end(w);
+  }
 }
 
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
@@ -61010,6 +61553,13 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_open(w, f, sizes, e);
   if (w->h.result)
     return w->h.result;
+  if (sizes->cache) {
+    vram__hf_no_generation(w);
+    if (!w->h.result)
+      vram__hf_write_parts(w);
+    vram__hf_flush(w);
+    return w->h.result;
+  }
   vram__hf_set(w, 'e', w->c.family);
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
@@ -61399,6 +61949,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
+VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* pattern.c */
@@ -61889,32 +62440,11 @@ static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type,
   return VRAM_OK;
 }
 
-/* Measured, not derived (jamba, nemotron_h, lfm2: 6 records): models that are in part recurrent
-   give up on flash attention by themselves where attention reads a cache on the host while its
-   results are wanted on a device. */
-static int vram__llama_is_torn(const vram__llama *l) {
-  uint32_t i, any = 0;
-  if (l->row->memory != VRAM__LLAMA_HYBRID || (l->row->flags & VRAM__LLAMA_ALL_KV))
-    return 0;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
-    if (l->layer[i].device < 0)
-      continue;
-    any = 1;
-    if (i && l->layer[i - 1].device < 0 && !l->layer[i - 1].is_recurrent &&
-        l->layer[i - 1].n_head_kv)
-      return 1;
-  }
-  return any && !l->offloads_kv;
-}
-
 static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
   const vram_llama_options *const o = l->options;
-  const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
   l->flash_attention =
       o->flash_attention != VRAM_LLAMA_OFF && !(l->row->flags & VRAM__LLAMA_NO_FLASH);
-  l->transposes_v = !l->flash_attention; /* the caches are made before what follows is known */
-  if (is_auto && vram__llama_is_torn(l))
-    l->flash_attention = 0;
+  l->transposes_v = !l->flash_attention; /* the caches are made before vram__llama_resolve */
   if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
     return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
   if (l->head_k_mla && l->k_type != l->v_type)
@@ -62553,6 +63083,20 @@ VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 
+/* ggml-cuda.cu, supports_op: scans and convolutions of which it has no kernel. The state of a scan
+   is 16 (mamba) or 96, 128 or 256 wide (mamba2), its heads come in 128s or are of 16s. */
+static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *t) {
+  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
+  if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
+    return rows % 128 == 0;
+  if (!vram__llama_holds(t, ".ssm_a"))
+    return 1;
+  if (columns == 1) /* mamba2 */
+    return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
+  return columns == 16 && rows % 128 == 0;
+}
+
 /* A weight of a product, not a norm, a bias or a table that rows are taken from. */
 static int vram__llama_is_matrix(const vram_file_tensor *t) {
   return t->ndim >= 2 && !vram__llama_is_input(t) && !vram__llama_holds(t, ".bias");
@@ -62569,10 +63113,21 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   return t->size[t->ndim - 2] % 8 == 0;
 }
 
+/* Has a device a kernel for what this weight is used in? */
+VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t) {
+  if (vram__llama_is_input(t))
+    return t->dtype != VRAM_IQ4_NL || !(t->size[t->ndim - 1] % 256);
+  return (!vram__llama_is_matrix(t) || vram__llama_is_multiplied(t->dtype)) &&
+         vram__llama_is_scanned(l, t);
+}
+
 static const char *vram__llama_host(const vram__llama *l, const vram_file_tensor *t,
                                     int is_matrix) {
   if (l->ndevice)
-    return is_matrix && !vram__llama_is_multiplied(t->dtype) ? "CPU" : "CUDA_Host";
+    return (is_matrix ? vram__llama_is_multiplied(t->dtype) : vram__llama_is_run(l, t)) &&
+                   vram__llama_is_scanned(l, t)
+               ? "CUDA_Host"
+               : "CPU";
   return is_matrix && l->options->repack != VRAM_LLAMA_OFF && vram__llama_is_repacked(t)
              ? "CPU_REPACK"
              : "CPU";
@@ -62657,7 +63212,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
     *device = l->layer[0].device;
   if (vram__llama_overridden(l, t, device, e))
     return VRAM_ERR_SYNTAX;
-  if (vram__llama_is_matrix(t) && !vram__llama_is_multiplied(t->dtype))
+  if (!vram__llama_is_input(t) && !vram__llama_is_run(l, t))
     *device = -1;
   return VRAM_OK;
 }
@@ -62712,6 +63267,8 @@ enum {
   VRAM__NODE_IS_PLACED = 16u,
   VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
+  VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
+  VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
                                   has all from `view` on */
 };
@@ -62728,6 +63285,7 @@ typedef struct vram__graph_node {
   uint16_t flags;
   uint8_t nsource, nvisited; /* the latter: of the sources */
   int8_t buffer;             /* -1: that of its neighbours */
+  int8_t home;
 } vram__graph_node;
 
 /* Free memory of one buffer, sorted by offset; the last block has no end. */
@@ -62756,6 +63314,7 @@ VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t byte
 VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
+VRAM__FN void vram__graph_spread(vram__graph *g);
 VRAM__FN void vram__graph_split(vram__graph *g);
 
 /* ---- the worst graph of an architecture ----
@@ -62763,7 +63322,10 @@ VRAM__FN void vram__graph_split(vram__graph *g);
    node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
    expands, it is done here. */
 
-enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+enum {
+  VRAM__BUILD_EXPERTS = 64, /* used for a token, at most */
+  VRAM__BUILD_REDUCED = 15  /* MOE_WEIGHTED_REDUCTION_MAX_EXPERTS of ggml-cuda */
+};
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
@@ -62786,6 +63348,8 @@ enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
 #define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
 #define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
 #define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_ROPE_OF_FOUR UINT32_C(2097152)   /* each fourth layer has no positions */
+#define VRAM__BUILD_FOUR_POSITIONS UINT32_C(4194304) /* of each token */
 #define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
 /* clang-format on */
 
@@ -62804,7 +63368,6 @@ typedef struct vram__build {
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
   int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
   uint8_t pins_attention;               /* to the host */
-  uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
 /* graph_node.c */
@@ -62846,10 +63409,11 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_known.c */
-VRAM__FN int vram__build_knows(const vram__llama *m);
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
+VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
                                   vram_llama_report *r);
 
@@ -63040,14 +63604,14 @@ typedef struct vram__split {
 
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
-static void vram__graph_spread(vram__graph *g) {
+VRAM__FN void vram__graph_spread(vram__graph *g) {
   int8_t host = (int8_t)(g->nbuffer - 1), at;
   for (int pass = 0; pass < 4; pass++) {
     at = -1;
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0)
+      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -63416,7 +63980,7 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
   if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
-      vram__llama_is_multiplied(t->dtype))
+      vram__llama_is_run(b->m, t))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
@@ -63474,7 +64038,8 @@ static int32_t vram__build_factors(vram__build *b) {
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
   int32_t i;
   if (b->positions < 0)
-    b->positions = vram__build_input(b, b->tokens * 4);
+    b->positions =
+        vram__build_input(b, b->tokens * (b->flags & VRAM__BUILD_FOUR_POSITIONS ? 16 : 4));
   i = vram__build_map(b, a, b->positions);
   vram__build_source(b, i, vram__build_factors(b));
   return i;
@@ -63490,7 +64055,7 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  if (b->flags & VRAM__BUILD_NO_ROPE)
+  if ((b->flags & VRAM__BUILD_NO_ROPE) || ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == 3))
     return 0;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
@@ -63522,6 +64087,13 @@ static int32_t vram__build_rotation(vram__build *b, vram_dtype type, uint64_t he
   return vram__build_input(b, n * n * 4);
 }
 
+/* A part of each row of what Q, K and V come from in one: it is copied before it is rotated. */
+static int vram__build_is_strided(const vram__build *b, int32_t a) {
+  const vram__graph_node *n = b->g->node + a, *of = n->view >= 0 ? b->g->node + n->view : n;
+  return b->tokens > 1 && n->view >= 0 &&
+         n->ne[0] * n->ne[1] * n->ne[2] != of->ne[0] * of->ne[1] * of->ne[2];
+}
+
 static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   uint64_t n, all;
   int32_t i, v;
@@ -63533,7 +64105,8 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__product_or_overflow(
       vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
       vram__build_at(b, a)->ne[2]);
-  v = vram__build_view(b, a, all, n / all, 1);
+  v = vram__build_is_strided(b, a) ? vram__build_node(b, all, n / all, 1, a)
+                                   : vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
   return vram__build_view(b, i, vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1],
@@ -63633,6 +64206,26 @@ static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   return i;
 }
 
+/* Has ggml-cuda a kernel for these heads and types (ggml_cuda_get_best_fattn_kernel)? */
+static int vram__build_has_flash(const vram__build *b, const vram__build_heads *h) {
+  static const uint16_t equal[] = {40, 64, 72, 80, 96, 112, 128, 256};
+  const vram__llama *m = b->m;
+  const uint64_t heads = m->layer[b->il].n_head_kv, shared = heads ? h->n_head / heads : 0;
+  const vram_dtype k = m->k_type, v = m->head_k_mla ? m->k_type : m->v_type;
+  if (k == VRAM_IQ4_NL || v == VRAM_IQ4_NL)
+    return 0;
+  for (uint32_t i = 0; i < sizeof equal / sizeof *equal; i++)
+    if (h->head_k == equal[i])
+      return h->head_v == h->head_k;
+  if (shared < 2 || h->cells % 256)
+    return 0;
+  if (h->head_k == 192)
+    return h->head_v == 128 && shared % 8 == 0;
+  if (h->head_k == 320)
+    return h->head_v == 256 && shared % 32 == 0;
+  return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
+}
+
 static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
@@ -63642,6 +64235,10 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
   vram__build_at(b, i)->room = room;
+  vram__build_at(b, i)->home = (int8_t)b->device;
+  vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
+  if (!vram__build_has_flash(b, h))
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
   if (h->decompress) {
     i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
     i = vram__build_decompress(b, i, h);
@@ -63868,14 +64465,14 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum;
+  int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
+  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
@@ -63884,7 +64481,16 @@ static void vram__build_live(vram__build *b, int32_t last, const vram__build_rou
     vram__build_source(b, i, r->biased);
   if (r->weights != last)
     vram__build_source(b, i, r->weights);
+  if (r->unscaled != last && r->unscaled != r->weights)
+    vram__build_source(b, i, r->unscaled);
   vram__build_source(b, i, r->sum);
+  vram__build_source(b, i, r->clamped);
+}
+
+/* Has the file a scale of the experts' weights? */
+static int vram__build_is_weighted(const vram__build *b) {
+  const double scale = vram__llama_real(b->m, "expert_weights_scale");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -63893,7 +64499,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
-  r.sum = -1;
+  r.sum = r.clamped = -1;
   r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
@@ -63907,9 +64513,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   } else if (b->flags & VRAM__BUILD_NORM_EXPERTS) {
     view = vram__build_view(b, i, used, rows, 1);
     r.sum = vram__build_node(b, 1, rows, 1, view);
-    i = vram__build_map(b, r.sum, -1);
-    i = vram__build_map(b, view, i);
+    r.clamped = vram__build_map(b, r.sum, -1);
+    i = vram__build_map(b, view, r.clamped);
   }
+  r.unscaled = i;
+  if (vram__build_is_weighted(b))
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -63965,7 +64574,8 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
+  if (b->m->n_expert_used > 1 &&
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }
@@ -64256,7 +64866,7 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m) {
+static int vram__known_keys(const vram__llama *m, uint32_t flags) {
   static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
                                      "ssm.dt_b_c_rms"};
   for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -64264,33 +64874,23 @@ static int vram__known_keys(const vram__llama *m) {
     if (x < 0 || x > 0)
       return 0;
   }
-  return !vram__llama_get(m, "rope.dimension_sections") && m->expert_gating <= 2;
+  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+         m->expert_gating <= 2 && m->n_expert_group <= 1;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
     if (!vram__known_tensor(m, t))
       return 0;
-  return vram__known_keys(m);
+  return vram__known_keys(m, flags);
 }
 
-/* Was ggml-cuda seen to fuse the router, or not to? Softmax, or sigmoid with a bias; a power of two
-   of experts, 2 to 8 of them used; no scale behind. */
+/* Numbers of experts for which ggml-cuda has a kernel of the whole router
+   (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
-  const vram__llama *m = b->m;
-  const double scale = vram__llama_real(m, "expert_weights_scale");
-  const int is_sigmoid =
-      m->expert_gating ? m->expert_gating == 2 : (b->flags & VRAM__BUILD_SIGMOID) != 0;
-  int has_bias = 0;
-  for (const vram_file_tensor *t = m->file->tensor_first; t && !has_bias; t = t->next)
-    has_bias = vram__known_ends(t->name, t->name_len, ".exp_probs_b.bias");
-  if (!m->n_expert || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
-    return 1;
-  if (m->n_expert > 512 || (m->n_expert & (m->n_expert - 1)) || m->n_expert_group > 1)
-    return 0;
-  return m->n_expert_used >= 2 && m->n_expert_used <= 8 && is_sigmoid == has_bias &&
-         (!(scale < 0 || scale > 0) || !(scale < 1 || scale > 1));
+  const uint32_t n = b->m->n_expert;
+  return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
 /* >>llama/graph_build    the worst graph of an architecture: its layers, from the embeddings to
@@ -64374,6 +64974,21 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   return vram__build_map(b, vram__build_map(b, norm, x), i);
 }
 
+/* gptneox: feed-forward on the layer's input, or one behind the other, as the file says. */
+static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) {
+  const vram_file_value *parallel = vram__llama_get(b->m, "use_parallel_residual");
+  int32_t i, forward;
+  if (!parallel || !parallel->number.u)
+    return vram__build_plain(b, x, is_last);
+  i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  return vram__build_map(b, vram__build_map(b, forward, x), i);
+}
+
 /* Attention, a state or a feed-forward, one of them a layer: mamba, nemotron_h. */
 static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
@@ -64441,6 +65056,41 @@ static const vram__build_row vram__build_rows[] = {
     {"falcon", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_ATTENTION_NEXT},
     {"cohere2", vram__build_parallel, NULL,
      VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_ROPE_SLIDING},
+    {"ernie4_5", vram__build_plain, NULL, 0},
+    {"internlm2", vram__build_plain, NULL, 0},
+    {"orion", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"seed_oss", vram__build_plain, NULL, 0},
+    {"arcee", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"nemotron", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"exaone", vram__build_plain, NULL, 0},
+    {"xverse", vram__build_plain, NULL, 0},
+    {"qwen", vram__build_plain, NULL, 0},
+    {"maincoder", vram__build_plain, NULL, 0},
+    {"pangu-embedded", vram__build_plain, NULL, 0},
+    {"deepseek", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"dots1", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"bailingmoe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minimax-m2", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_EXPERTS},
+    {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
+    {"chatglm", vram__build_plain, NULL, 0},
+    {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
+    {"qwen2vl", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen3vl", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen3vlmoe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_FOUR_POSITIONS},
+    {"minicpm", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"exaone4", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
+    {"baichuan", vram__build_plain, NULL, 0}, /* no positions but in that of 32 layers */
+    {"smollm3", vram__build_plain, NULL, VRAM__BUILD_ROPE_OF_FOUR},
+    {"lfm2moe", vram__build_plain, vram__build_shortconv,
+     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_EXPERTS},
+    {"granitehybrid", vram__build_plain, vram__build_mamba2,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -64461,6 +65111,19 @@ static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
   return i;
 }
 
+/* A norm behind the embeddings: bert, bloom. That of lfm2 is the output's. */
+static int32_t vram__build_norm_words(vram__build *b, int32_t x) {
+  const vram_file_tensor *weight = vram__build_global(b, "token_embd_norm.weight");
+  const vram_file_tensor *bias = vram__build_global(b, "token_embd_norm.bias");
+  if (!weight || (b->m->row->flags & VRAM__LLAMA_NORM_OUT))
+    return x;
+  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
+  x = vram__build_map(b, x, -1);
+  vram__build_at(b, x)->flags = 0;
+  x = vram__build_with(b, vram__build_map(b, x, -1), weight);
+  return bias ? vram__build_with(b, vram__build_map(b, x, -1), bias) : x;
+}
+
 /* bert: a norm behind the embeddings, which have a row of types. */
 static int32_t vram__build_typed(vram__build *b, int32_t x) {
   int32_t i;
@@ -64472,19 +65135,20 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
   }
   if (b->positions >= 0)
     x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
-  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
-  x = vram__build_map(b, x, -1);
-  vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1),
-                       vram__build_global(b, "token_embd_norm.weight"));
-  return vram__build_with(b, vram__build_map(b, x, -1),
-                          vram__build_global(b, "token_embd_norm.bias"));
+  return vram__build_norm_words(b, x);
+}
+
+/* Layers that take a part of an image's embeddings: qwen3vl. */
+static uint64_t vram__build_deep(const vram__build *b) {
+  const vram_file_value *n = vram__llama_get(b->m, "n_deepstack_layers");
+  return n ? n->number.u : 0;
 }
 
 /* Token embeddings are looked up on the host. */
 static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
-  int32_t instead = vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd));
+  int32_t instead = vram__build_input(
+      b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
   i = vram__build_look_up(b, tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
@@ -64496,7 +65160,7 @@ static int32_t vram__build_embed(vram__build *b) {
     return vram__build_typed(b, i);
   if (b->positions >= 0)
     i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
-  return i;
+  return vram__build_norm_words(b, i);
 }
 
 /* lfm2 calls it otherwise. */
@@ -64575,6 +65239,8 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   const double input = vram__llama_real(m, "embedding_scale");
   if ((flags & VRAM__BUILD_NORM_SAID) && vram__llama_real(m, "expert_weights_norm") > 0)
     flags |= VRAM__BUILD_NORM_EXPERTS;
+  if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
+    flags |= VRAM__BUILD_NO_ROPE;
   if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
     return flags;
   if (!(residual < 0 || residual > 0))
@@ -64591,17 +65257,16 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m))
+      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
       return 0;
   b->m = m;
   b->flags = vram__build_flags(m, row->flags);
-  b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
-  b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
+  b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
@@ -64618,17 +65283,14 @@ static uint8_t vram__build_is_pipeline(const vram__llama *m) {
          m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
 }
 
-/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
-                                          int pins_attention,
-                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
-  vram__build b;
+/* A graph without nodes in the memory. NULL: that is too small, or no rule builds the graph. */
+static vram__graph *vram__build_open(vram__build *b, const vram__llama *m, void *memory,
+                                     uint64_t bytes) {
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
-  vram__memory_zero(&b, sizeof b);
-  if (bytes < before || !vram__build_begin(&b, m))
-    return VRAM_LLAMA_UNKNOWN;
-  b.pins_attention = (uint8_t)pins_attention;
+  vram__memory_zero(b, sizeof *b);
+  if (bytes < before || !vram__build_begin(b, m))
+    return NULL;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
@@ -64636,7 +65298,42 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   g->is_pipeline = vram__build_is_pipeline(m);
-  b.g = g;
+  b->g = g;
+  return g;
+}
+
+/* llama_context::resolve_fused_ops: flash attention that was not asked for is given up where, in a
+   graph of one token for each sequence, it is not computed where its layer's weights are. */
+VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) {
+  vram__build b;
+  vram__graph *g;
+  if (m->options->flash_attention != VRAM_LLAMA_AUTO || !m->flash_attention || !m->ndevice ||
+      vram__llama_is_quantised(m->v_type)) /* needs it: switched on at once */
+    return;
+  g = vram__build_open(&b, m, memory, bytes);
+  if (!g)
+    return;
+  b.tokens = b.outputs = m->n_seq;
+  vram__build_all(&b);
+  if (g->is_full)
+    return;
+  vram__graph_spread(g);
+  for (uint32_t i = 0; i < g->norder; i++) {
+    const vram__graph_node *n = g->node + g->order[i];
+    if ((n->flags & VRAM__NODE_FLASH) && n->buffer != n->home)
+      m->flash_attention = 0;
+  }
+}
+
+/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  vram__build b;
+  vram__graph *g = vram__build_open(&b, m, memory, bytes);
+  if (!g)
+    return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;
@@ -64649,7 +65346,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
@@ -64805,6 +65502,7 @@ static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
+  vram__llama_resolve(l, l + 1, bytes - sizeof *l);
   vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;

@@ -10,9 +10,13 @@
                                         another comes; nanoseconds an event. all: log and trace, too
           bench schedule STAGES SLOTS   the cheapest schedule of stages of all sizes in 60 % of the
                                         bytes that they take when nothing is computed twice
+          bench files FOLDER            writes large.gguf, the golden header with 150,000 words in
+                                        it, and an index of 1,000 shards with their headers
+          bench read FILE               a header by ranges; of an index that file alone
    Prints: nodes, parse, step, bytes of graph a node, bytes of scratch a node; fit: values tried,
    milliseconds; pool: nanoseconds, segments from the device meanwhile; ledger: nanoseconds;
-   schedule: milliseconds, MiB of scratch, percent that recomputing adds. */
+   schedule: milliseconds, MiB of scratch, percent that recomputing adds; read: milliseconds, bytes
+   of the file, bytes of memory. */
 #define _POSIX_C_SOURCE 199309L
 #define VRAM_IMPLEMENTATION
 #define VRAM_STATIC
@@ -315,6 +319,145 @@ static int schedule(uint32_t stages, uint32_t slots) {
   return 0;
 }
 
+/* ---- files of models ---- */
+
+static FILE *file_create(const char *folder, const char *name) {
+  char path[600];
+  FILE *f;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  f = fopen(path, "wb");
+  if (!f) {
+    fprintf(stderr, "bench: cannot write %s\n", path);
+    exit(1);
+  }
+  return f;
+}
+
+static void put(FILE *f, uint64_t n, int bytes) { /* little endian */
+  for (; bytes; bytes--, n >>= 8)
+    fputc((int)(n & 255), f);
+}
+
+/* A key and the head of an array: type 5 is i32, 6 f32, 8 texts. */
+static void put_array(FILE *f, const char *key, uint32_t type, uint64_t count) {
+  put(f, strlen(key), 8);
+  fputs(key, f);
+  put(f, 9, 4);
+  put(f, type, 4);
+  put(f, count, 8);
+}
+
+static void put_words(FILE *f, const char *key, uint32_t count, uint32_t least, uint32_t more) {
+  put_array(f, key, 8, count);
+  for (; count; count--) {
+    uint64_t letters = random_next();
+    uint32_t n = least + (uint32_t)(random_next() % more);
+    put(f, n, 8);
+    for (; n; n--, letters = letters << 5 | letters >> 59)
+      fputc('a' + (int)(letters % 26), f);
+  }
+}
+
+/* The golden header with what a tokenizer of 150,000 words has in front of its keys. */
+static void write_gguf(const char *folder) {
+  enum { WORDS = 150000 };
+  static const char golden[] = "tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf";
+  size_t len;
+  char *header = file(golden, &len);
+  FILE *f = file_create(folder, "large.gguf");
+  uint32_t i;
+  header[16] = (char)(header[16] + 4); /* keys */
+  fwrite(header, 1, 24, f);
+  put_words(f, "tokenizer.ggml.tokens", WORDS, 1, 14);
+  put_array(f, "tokenizer.ggml.scores", 6, WORDS);
+  for (i = 0; i < WORDS; i++)
+    put(f, 0xC0000000 + i, 4);
+  put_array(f, "tokenizer.ggml.token_type", 5, WORDS);
+  for (i = 0; i < WORDS; i++)
+    put(f, 1, 4);
+  put_words(f, "tokenizer.ggml.merges", 2 * WORDS, 5, 18);
+  fwrite(header + 24, 1, len - 24, f);
+  fclose(f);
+  free(header);
+}
+
+/* An index of 1,000 shards with twelve tensors each, and their headers without data. */
+static void write_shards(const char *folder) {
+  enum { SHARDS = 1000 };
+  static const char *const part[] = {"input_layernorm",  "post_attention_layernorm",
+                                     "self_attn.q_proj", "self_attn.k_proj",
+                                     "self_attn.v_proj", "self_attn.o_proj",
+                                     "self_attn.q_norm", "self_attn.k_norm",
+                                     "mlp.gate_proj",    "mlp.up_proj",
+                                     "mlp.down_proj",    "mlp.router"};
+  enum { PARTS = sizeof part / sizeof *part };
+  FILE *index = file_create(folder, "model.safetensors.index.json");
+  int i, k;
+  fprintf(index, "{\n  \"metadata\": {\n    \"total_size\": %d\n  },\n  \"weight_map\": {",
+          SHARDS * PARTS * 512);
+  for (i = 0; i < SHARDS; i++) {
+    static char text[PARTS * 160];
+    char name[64];
+    size_t n = 0;
+    FILE *f;
+    snprintf(name, sizeof name, "model-%05d-of-%05d.safetensors", i + 1, SHARDS);
+    for (k = 0; k < PARTS; k++) {
+      fprintf(index, "%s\n    \"model.layers.%d.%s.weight\": \"%s\"", i || k ? "," : "", i, part[k],
+              name);
+      n += (size_t)snprintf(text + n, sizeof text - n,
+                            "%s\"model.layers.%d.%s.weight\":{\"dtype\":\"BF16\",\"shape\":[16,16],"
+                            "\"data_offsets\":[%d,%d]}",
+                            k ? "," : "{", i, part[k], 512 * k, 512 * k + 512);
+    }
+    f = file_create(folder, name);
+    put(f, n + 1, 8);
+    fwrite(text, 1, n, f);
+    fputc('}', f);
+    fclose(f);
+  }
+  fputs("\n  }\n}\n", index);
+  fclose(index);
+}
+
+static vram_result read_range(void *user, uint64_t offset, void *to, uint64_t bytes) {
+  FILE *const f = (FILE *)user;
+  return fseek(f, (long)offset, SEEK_SET) || fread(to, 1, (size_t)bytes, f) != bytes ? VRAM_ERR_CALL
+                                                                                     : VRAM_OK;
+}
+
+static int read_file(const char *path) {
+  enum { TIMES = 21, MEMORY = 1 << 24 };
+  FILE *f = fopen(path, "rb");
+  void *mem = take(MEMORY);
+  vram_file_source s = VRAM_ZERO_INIT;
+  vram_file model;
+  vram_error e;
+  double spent[TIMES];
+  int i;
+  if (!f || fseek(f, 0, SEEK_END)) {
+    fprintf(stderr, "bench: cannot read %s\n", path);
+    exit(1);
+  }
+  setvbuf(f, NULL, _IONBF, 0);
+  s.bytes = (uint64_t)ftell(f);
+  s.read = read_range;
+  s.user = f;
+  for (i = 0; i < TIMES; i++) {
+    const double t = now();
+    vram_file_init(&model, mem, MEMORY);
+    if (vram_file_read(&model, &s, &e)) {
+      fprintf(stderr, "bench: %s: %s\n", path, e.text);
+      exit(1);
+    }
+    spent[i] = now() - t;
+  }
+  qsort(spent, TIMES, sizeof *spent, by_value);
+  printf("%.3f %" PRIu64 " %" PRIu64 "\n", spent[TIMES / 2] / 1e3, s.bytes, model.used);
+  fclose(f);
+  free(mem);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   int is_chain = argc > 3 && !strcmp(argv[1], "chain"), rounds = is_chain ? 5 : 201, i;
   double parse[201], step[201], per = 1.0;
@@ -332,6 +475,13 @@ int main(int argc, char **argv) {
     return 2;
   if (argc > 2 && !strcmp(argv[1], "fit"))
     return fit(argv[2]);
+  if (argc > 2 && !strcmp(argv[1], "files")) {
+    write_gguf(argv[2]);
+    write_shards(argv[2]);
+    return 0;
+  }
+  if (argc > 2 && !strcmp(argv[1], "read"))
+    return read_file(argv[2]);
   live = argc > 3 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
   if (argc > 3 && !strcmp(argv[1], "pool"))
     return live ? pool(live, argv[3][0] == 'b') : 2;

@@ -34,6 +34,7 @@ median_seconds() { # median_seconds COMMAND...: $figure, of five runs
   done
   figure=$(sort -n $work/times | sed -n 3p)
 }
+ten() { for i in 1 2 3 4 5 6 7 8 9 10; do "$@" || [ $? = 3 ] || return; done; }
 fifty() { for i in 1 2 3 4 5 6 7 8 9 10; do "$@" && "$@" && "$@" && "$@" && "$@" || return; done; }
 # MINIMALLOC: its program, which is timed beside; else what its authors published, of their machine. Two
 # seconds for the large ones
@@ -96,10 +97,43 @@ for model in examples/models/*.vram; do
   fi
 done
 row "fit: largest batch, slowest model ($name)" "$slowest" ms 10
-for what in ctx ngl; do
-  median_seconds fifty "${VRAM:-./vram}" fit tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --solve $what --budget 3GiB --devices 2
-  row "fit: GGUF file of 8 B on two devices, --solve $what" "$(echo "$figure" | awk '{ print $1 * 20 }')" ms 50
+# files of models: whole commands, and the reader alone
+whole() { # whole WHAT TARGET COMMAND...: milliseconds of the command, from its start to its end
+  what=$1 target=$2
+  shift 2
+  median_seconds ten "$@"
+  row "$what" "$(echo "$figure" | awk '{ print $1 * 100 }')" ms "$target"
+}
+truth=${SHARED:-../shared}/data/truth/gguf vram=${VRAM:-./vram}
+for model in tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf=3GiB $truth/llama-3.3-70b.Q4_K_M.gguf=16GiB \
+  $truth/qwen3-30b-a3b.Q4_K_M.gguf=6GiB $truth/glm-4.5-air.Q4_K_M.gguf=20GiB $truth/gemma-3-4b.Q4_K_M.gguf=1GiB; do
+  file=${model%=*} name=$(basename "${file%.gguf}")
+  [ -f "$file" ] || { echo "SKIP fit: no $file"; continue; }
+  for devices in 1 3; do
+    for what in ctx ngl; do
+      whole "fit: $name, $devices devices, --solve $what" 50 "$vram" fit "$file" --solve $what --budget "${model#*=}" --devices $devices
+    done
+  done
 done
+rm -rf $work/files
+mkdir $work/files
+build/bench files $work/files || fail "build/bench files"
+run read $work/files/large.gguf
+row "header of $(field 2) B, 150,000 words" "$(field 1)" ms 5
+row "the same: memory" "$(echo "$(field 3)" | awk '{ print $1 / 1024 }')" KiB 0
+whole "the same: vram estimate --ctx 8192" 0 "$vram" estimate $work/files/large.gguf --ctx 8192
+run read $work/files/model.safetensors.index.json
+row "index of 1,000 shards, $(field 2) B" "$(field 1)" ms 10
+whole "the same: vram estimate, all shards opened" 0 "$vram" estimate $work/files
+${PYTHON:-python3} tests/bench_files.py $work/files >$work/peers 2>$work/peers.err ||
+  echo "SKIP gguf, safetensors: ${PYTHON:-python3} does not run tests/bench_files.py: $(tail -n 1 $work/peers.err)"
+while IFS=: read -r tool seconds; do
+  case $tool in
+  SKIP*) echo "$tool: $seconds" ;;
+  *) row "$tool" "$(echo "$seconds" | awk '{ print $1 * 1e3 }')" ms 0 ;;
+  esac
+done <$work/peers
+rm -r $work/files
 
 # one block goes, one of another size comes
 for policy in torch best; do

@@ -298,3 +298,52 @@ for model in tests/golden/tflite/*.tflite; do
 done
 head -c 9000 tests/golden/tflite/mix_f32.tflite >$work/short.tflite
 wrong 2 "short.tflite: offset" ./vram convert $work/short.tflite
+# what is no file of a model, or not all of one: a line and a status, and nobody waits
+gguf=tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
+: >$work/empty.gguf
+mkdir $work/folder.gguf
+for command in "estimate --ctx 4096" "fit --ctx 4096 --solve ngl --budget 1GiB"; do
+  wrong 2 "cannot open '$work/none.gguf': No such file or directory" ./vram $command $work/none.gguf
+  wrong 2 "$work/empty.gguf: offset 0: an empty file" ./vram $command $work/empty.gguf
+  wrong 2 "$work/folder.gguf: a folder without a model" ./vram $command $work/folder.gguf
+  wrong 2 "$work/pipe: a pipe or a device" timeout 10 ./vram $command $work/pipe
+  [ -c /dev/zero ] && wrong 2 "/dev/zero: a pipe or a device" timeout 10 ./vram $command /dev/zero
+done
+head -c 20000 /dev/zero >$work/zeros.gguf
+wrong 2 "$work/zeros.gguf: offset 0: no GGUF, safetensors" ./vram estimate $work/zeros.gguf --ctx 4096
+if [ "$(id -u)" != 0 ]; then
+  cp $gguf $work/closed.gguf
+  chmod 0 $work/closed.gguf
+  wrong 2 "cannot open '$work/closed.gguf': Permission denied" ./vram estimate $work/closed.gguf --ctx 4096
+else skip "root may read what is closed"; fi
+# more than 4 GiB, a hole for the data: the same figures, and nothing about missing data
+if cp $gguf $work/sparse.gguf && truncate -s 4912916288 $work/sparse.gguf 2>$work/log; then
+  ./vram estimate $gguf --ctx 4096 | grep -v '^note: data\|gguf v3' >$work/wanted
+  ./vram estimate $work/sparse.gguf --ctx 4096 | grep -v 'gguf v3' >$work/found
+  same "a file of 4.6 GiB" $work/wanted $work/found
+  # a safetensors header behind whose 8 GiB the file ends or does not
+  printf '\110\0\0\0\0\0\0\0{"w":{"dtype":"F32","shape":[2147483648],"data_offsets":[0,8589934592]}}' >$work/sparse.safetensors
+  truncate -s 8589934672 $work/sparse.safetensors
+  cell "safetensors of 8 GiB" ./vram estimate $work/sparse.safetensors >/dev/null
+  truncate -s 8589934671 $work/sparse.safetensors
+  wrong 2 "$work/sparse.safetensors: offset 80: data of other bytes than the header has" ./vram estimate $work/sparse.safetensors
+  rm $work/sparse.*
+else skip "no truncate: files of more than 4 GiB"; fi
+
+# H. generations of config.json, step by step, against what transformers' generate() took
+steps=tests/golden/generate_config.txt
+awk '!/^#/ { print $1, $2, $3, $4, $5, $6, $7, $8 }' $steps | uniq | while read -r name dtype batch prompt new cache padded room; do
+  [ $cache = static ] && room_dim="--dim M=$room" || room_dim=
+  # shellcheck disable=SC2086
+  ./vram estimate tests/golden/generate/$name.json --generate prompt=$prompt,new=$new,cache=$cache,padded=$padded \
+    --batch $batch --dtype $dtype $room_dim --csv 2>&1 |
+    awk -F, -v run="$name $dtype $batch $prompt $new $cache $padded $room" 'FNR > 1 { $1 = $1; print run, $0 }'
+done >$work/steps
+found=$(awk -f tests/golden/generate.awk $steps $work/steps)
+if [ -z "$found" ]; then ok; else
+  bad "generations of config.json:"
+  echo "$found" | head -20
+fi
+wrong 2 "not a generation 'prompt=4,new=2,cache=slow'" ./vram estimate tests/golden/generate/llama.json --generate prompt=4,new=2,cache=slow
+wrong 2 "cache= and padded= are for a config.json" ./vram estimate tests/golden/generate/llama_dynamic.vram --generate prompt=4,new=2,padded=1
+wrong 2 "a text without cache lines cannot generate" ./vram estimate gpt2 --generate prompt=4,new=2

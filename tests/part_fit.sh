@@ -79,13 +79,17 @@ each=5000
 scan $gguf slots "$(seq 1 60)" 12GiB
 scan $gguf slots "$(seq 1 60)" 12GiB --unified 1
 each=
+experts=tests/golden/gguf/experts.gguf
+scan $experts n-cpu-moe "$(seq 8 -1 0)" 90MiB --ctx 4096 --devices 2
+scan $experts n-cpu-moe "$(seq 8 -1 0)" 110MiB --ctx 4096
+scan $experts n-cpu-moe "$(seq 8 -1 0)" 90MiB --ctx 4096
 more=${TRUTH:-../shared/data/truth}/gguf
 if [ -d $more ]; then
   scan $more/qwen3-30b-a3b.Q4_K_M.gguf n-cpu-moe "$(seq 48 -1 0)" 10GiB --ctx 16384 --devices 2
   # not monotone: with one device less layers need more, with four the fullest one changes
   scan $more/lfm2-1.2b.Q4_K_M.gguf ngl "$(seq 0 17)" 890MiB --ctx 8192
   scan $more/lfm2-1.2b.Q4_K_M.gguf ngl "$(seq 0 17)" 400MiB --ctx 8192 --devices 4
-else skip "no ../shared: experts, states"; fi
+else skip "no ../shared: a large model with experts, states"; fi
 
 # what would help is so, and what is wrong is one line
 ./vram fit $gguf --budget 4GiB --json >$work/json

@@ -16,20 +16,20 @@ tool() {
   rm -rf $work/tool $work/tool.a
   mkdir -p $work/tool
   for f in tests/impl.c $(ls tools/vram*.c | grep -v vram_impl); do
-    clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
+    clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
       -fsanitize=fuzzer-no-link,address,undefined -Dmain=tool_main -Ibuild -c "$f" -o "$work/tool/$(basename "$f" .c).o" || return
   done
   ar rc $work/tool.a $work/tool/*.o
 }
-fuzz() { # fuzz NAME OPTIONS...
+build() { # build NAME
   name=$1
-  shift
-  if ! clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
-    -fsanitize=fuzzer,address,undefined -Ibuild "tests/fuzz/$name.c" $work/tool.a -o "$work/$name" -ldl >$work/log 2>&1; then
-    bad "fuzz/$name.c does not build"
-    head -15 $work/log
-    return
-  fi
+  clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all -fsanitize=fuzzer,address,undefined \
+    -Ibuild "tests/fuzz/$name.c" $work/tool.a -o "$work/$name" -ldl >$work/log 2>&1 && return
+  bad "fuzz/$name.c does not build"
+  head -15 $work/log
+  return 1
+}
+attack() { # attack OPTIONS...: the target that was built
   mkdir -p "$work/$name-corpus"
   if "$work/$name" -runs=0 "tests/fuzz/corpus/$name" >$work/log 2>&1; then ok; else
     bad "$name: what once failed fails again"
@@ -38,10 +38,37 @@ fuzz() { # fuzz NAME OPTIONS...
   fi
   if "$work/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2000 \
     -artifact_prefix="$work/$name-" "$@" >$work/log 2>&1; then ok; else
-    bad "$name (keep the input under tests/fuzz/corpus/$name)"
+    bad "$name $FUZZ_FORMAT (keep the input under tests/fuzz/corpus/$name)"
     grep -Ev '^(#[0-9]|INFO)|NEW_FUNC' $work/log | head -40
   fi
-  echo "$name: $(sed -n 's/^Done \([0-9]* runs in [0-9]* second\).*/\1s/p' $work/log)"
+  echo "$name${FUZZ_FORMAT:+ of $FUZZ_FORMAT}: $(sed -n 's/^Done \([0-9]* runs in [0-9]* second\).*/\1s/p' $work/log)"
+}
+fuzz() { # fuzz NAME OPTIONS...
+  build "$1" || return
+  shift
+  attack "$@"
+}
+# each reader alone, in a corpus of its own files, for its share of the seconds
+readers() {
+  build read || return
+  all=$seconds
+  seconds=$(((all + 5) / 6))
+  for format in gguf safetensors "safetensors index" config.json onnx tflite; do
+    seeds=$work/read-$(echo "$format" | tr ' ' -)
+    mkdir -p "$seeds"
+    more=
+    case $format in
+    gguf) more=tests/golden/gguf ;;
+    onnx) more=tests/golden/onnx ;;
+    tflite) more=tests/golden/tflite ;;
+    config.json) more=tests/golden/hf ;;
+    esac
+    FUZZ_FORMAT=$format
+    export FUZZ_FORMAT
+    attack -max_len=20000 "$seeds" tests/fuzz/corpus/read $more
+  done
+  unset FUZZ_FORMAT
+  seconds=$all
 }
 echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' >$work/probe.c
 if ! have clang; then skip "no clang: nothing is fuzzed"
@@ -61,5 +88,5 @@ else
   fuzz chain -max_len=1024 -close_fd_mask=3 $work/chain-corpus tests/fuzz/corpus/chain
   fuzz lines -dict=$work/lines.dict -max_len=2048 $work/lines-corpus tests/fuzz/corpus/lines tests/embedded
   fuzz trace -max_len=4096 -close_fd_mask=3 $work/trace-corpus tests/fuzz/corpus/trace
-  fuzz read -max_len=20000 $work/read-corpus tests/fuzz/corpus/read tests/golden/gguf tests/golden/onnx tests/golden/tflite
+  readers
 fi

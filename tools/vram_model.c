@@ -143,6 +143,49 @@ vram_file_format model_sniff(const char *path) {
   return format;
 }
 
+#ifdef HAS_POSIX
+/* What is there and no file; NULL: a file, or nothing. */
+static const char *odd_kind(const char *path) {
+  struct stat st;
+  if (stat(path, &st) || S_ISREG(st.st_mode))
+    return NULL;
+  return S_ISDIR(st.st_mode)
+             ? "a folder without a model, expected model.safetensors, its index or config.json"
+             : "a pipe or a device, expected a file: headers are read by ranges";
+}
+#else
+static const char *odd_kind(const char *path) {
+  (void)path;
+  return NULL;
+}
+#endif
+
+int model_refuse(const char *path) {
+  uint8_t some[64];
+  vram_file_source s;
+  uint64_t i, n;
+  int is_text;
+  const char *const kind = odd_kind(path);
+  if (!strcmp(path, "-") || (!strpbrk(path, "./") && cmd_built_in(path)))
+    return FITS;
+  if (kind) {
+    cmd_say("%s: %s", path, kind);
+    return USAGE;
+  }
+  if (!source_open(&s, path))
+    return cmd_cannot("open", path, USAGE);
+  n = s.bytes < sizeof some ? s.bytes : sizeof some;
+  is_text = n && !s.read(s.user, 0, some, n);
+  for (i = 0; is_text && i < n; i++)
+    is_text = (some[i] >= 32 && some[i] < 127) || (some[i] >= 9 && some[i] <= 13);
+  source_close(&s);
+  if (is_text)
+    return FITS;
+  cmd_say("%s: offset 0: %s", path,
+          n ? "no GGUF, safetensors, config.json, ONNX or TFLite file" : "an empty file");
+  return USAGE;
+}
+
 /* ---- reading ---- */
 
 static int read_error(const char *path, vram_result r, const vram_error *e) {
@@ -174,8 +217,7 @@ static int path_read(model_file *m, char *path, vram_result *r) {
   return status;
 }
 
-/* An index names files of its folder, and none elsewhere. */
-static int is_plain_name(const char *name, size_t n) {
+int model_is_plain_name(const char *name, size_t n) {
   size_t i;
   for (i = 0; i < n; i++)
     if (name[i] == '/' || name[i] == '\\' || !name[i])
@@ -189,7 +231,7 @@ static int shards_read(model_file *m, vram_result *r) {
   for (p = m->f.part_first; p && !status && !*r; p = p->next) {
     if (!p->name || p->is_read)
       continue;
-    if (!is_plain_name(p->name, p->name_len)) {
+    if (!model_is_plain_name(p->name, p->name_len)) {
       cmd_say("%s: a shard in another folder:%s", m->path, cmd_found(p->name, p->name_len));
       return USAGE;
     }
@@ -244,10 +286,11 @@ static int parts_read(model_file *m, vram_result *r) {
   return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
 }
 
-/* All parts of m->path, which may be NULL: no memory. */
+/* All parts of m->path, which may be NULL: no memory. Where the first memory does not suffice,
+   everything is read again: it does for a thousand shards, and what is not used costs nothing. */
 static int path_open(model_file *m) {
   vram_result r = VRAM_ERR_MEMORY;
-  size_t cap = (size_t)1 << 20;
+  size_t cap = (size_t)1 << 24;
   int status = FITS;
   if (!m->path)
     return cmd_no_memory();

@@ -7,6 +7,13 @@ int model_is_option(const char *a) {
   return cmd_find_option(help, a, &o);
 }
 
+int model_has_option(int argc, char **argv) {
+  int i = 0;
+  while (i < argc && !model_is_option(argv[i]))
+    i++;
+  return i < argc;
+}
+
 /* ---- options with a value: the value behind option a; 0: error printed ---- */
 
 static int set_count(file_job *j, const char *a, const char *v) {

@@ -170,7 +170,7 @@ struct vram_file_operand {
 };
 
 typedef struct vram_file {
-  uint8_t *mem;
+  uint8_t *mem, *window; /* window: of a source that is not in memory, taken once for all parts */
   uint64_t used, cap;
   vram_file_format format; /* of the first part that was read, an index excepted */
   vram_file_tensor *tensor_first, *tensor_last;
@@ -255,13 +255,19 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
 
 /* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
    transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
-   decides which layers need the mask of a sliding window. The memory is only used while it works.
+   decides which layers need the mask of a sliding window. With a cache it is what generate() runs,
+   greedy, in parts behind `decode` lines, in the dtype that the file names. Dims: N, and those
+   that vram_text_decode() tells of. The memory is only used while it works.
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
+  uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
+  vram_hf_cache cache; /* DynamicCache, StaticCache */
+  uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);

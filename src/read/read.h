@@ -338,3 +338,50 @@ typedef struct vram__hf_lines {
   const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
   uint32_t experts_used;           /* where the key is missing */
 } vram__hf_lines;
+
+/* What writes lines, with the letters that they put in (hf_text.c says which there are). */
+enum { VRAM__HF_PATH = 96 };
+
+typedef struct vram__hf_pen {
+  vram__hf h;
+  vram_hf_config c;
+  const vram__hf_lines *row;
+  const vram_sink *sink;
+  vram_hf_sizes size;
+  uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
+  uint64_t number[128];
+  char name[128][VRAM__HF_PATH];
+  const char *cache;            /* lines of a layer's cache */
+  char path[VRAM__HF_PATH];     /* of the layer */
+  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
+  uint8_t flag[128];
+  uint32_t used;
+  char text[1024]; /* what the sink has not got yet */
+} vram__hf_pen;
+
+static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
+  return w->number + ((uint8_t)c & 127);
+}
+static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
+  return w->flag + ((uint8_t)c & 127);
+}
+static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
+
+/* A name of the lines: where the text goes, or into `to` of so many bytes. */
+typedef struct vram__hf_target {
+  char *to;
+  uint32_t cap, n;
+} vram__hf_target;
+
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends);
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines);
+
+/* hf_generate.c. A generation is written in parts: the prompt's, that of tokens, and that of
+   tokens from the one on with which a window is full. */
+enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
+VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
+VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
+VRAM__FN void vram__hf_part_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
+VRAM__FN void vram__hf_part_end(vram__hf_pen *w);

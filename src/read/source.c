@@ -1,8 +1,8 @@
 /* >>read/source    the bytes of a file, from front to back */
 #include "read/read.h"
 
-/* Sets r up for the source; a window of it comes from the file's memory where it is not in memory
-   itself. */
+/* Sets r up for the source; the window of those that are not in memory themselves comes from the
+   file's. */
 VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
                                         vram_error *e) {
   vram__memory_zero(r, sizeof *r);
@@ -18,7 +18,9 @@ VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vra
   if (!s->read)
     return vram__reader_fail(r, VRAM_ERR_VALUE, 0, "a source without data and without read");
   r->window_bytes = VRAM_READ_WINDOW;
-  r->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  if (!f->window)
+    f->window = (uint8_t *)vram__file_take(f, r, r->window_bytes);
+  r->window = f->window;
   r->at = r->end = r->window;
   return r->result;
 }

@@ -1,5 +1,7 @@
 /* Bytes -> the header of a file of a model, from memory and by ranges, in memory that the last byte
-   chooses -> what llama.cpp allocates for it; an ONNX model's text is read.
+   chooses -> what llama.cpp allocates for it; the text of an ONNX model, of a config.json is read.
+   Behind an index and a byte 0 comes a shard, once for each that the index names.
+   FUZZ_FORMAT=gguf, safetensors, ...: inputs of other formats are no part of the corpus.
    clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/read.c \
      build/fuzz/tool.a -ldl -o build/fuzz-read */
 #include "../../vram.h"
@@ -15,14 +17,36 @@ static vram_result give(void *user, uint64_t offset, void *to, uint64_t bytes) {
   return VRAM_OK;
 }
 
-static vram_result read_all(vram_file *f, void *memory, uint64_t bytes, const vram_file_source *s) {
+/* What stands behind an index and a byte 0, which *size then does not count; else nothing. */
+static vram_file_source shard_of(const uint8_t *data, size_t *size) {
+  const uint8_t *const end = (const uint8_t *)memchr(data, 0, *size);
+  vram_file_source index = VRAM_ZERO_INIT, shard = VRAM_ZERO_INIT;
+  shard.data = data;
+  if (!end)
+    return shard;
+  index.data = data;
+  index.bytes = (uint64_t)(end - data);
+  if (vram_file_sniff(&index) == VRAM_FILE_INDEX) {
+    shard.data = end + 1;
+    shard.bytes = *size - index.bytes - 1;
+    *size = (size_t)index.bytes;
+  }
+  return shard;
+}
+
+static vram_result read_all(vram_file *f, void *memory, uint64_t bytes, const vram_file_source *s,
+                            const vram_file_source *shard) {
   vram_error e;
   vram_result r;
+  const vram_file_part *p;
   vram_file_init(f, memory, bytes);
   r = vram_file_read(f, s, &e);
+  for (p = f->part_first; !r && f->index && shard->bytes && p; p = p->next)
+    r = vram_file_read(f, shard, &e);
   if (!r)
     r = vram_file_finish(f, &e);
-  MUST(!r || (e.code == r && *e.text && (!e.has_offset || e.offset <= s->bytes)));
+  MUST(!r || (e.code == r && *e.text &&
+              (!e.has_offset || e.offset <= s->bytes || e.offset <= shard->bytes)));
   return r;
 }
 
@@ -79,10 +103,12 @@ static int keep(void *user, const char *bytes, size_t n) {
   return 0;
 }
 
-/* The text of a graph is one that the parser takes. */
+/* The text of a graph or of a decoder is one that the parser takes. */
 static void convert(const vram_file *f, unsigned choice) {
   const vram_dim set[] = {{"seq", 4 + (choice & 7)}, {"h", 32}, {"w", 64}};
+  const vram_hf_sizes sizes = {choice & 3, choice & 8 ? 0 : UINT64_C(1) << (choice & 31)};
   const uint64_t bytes = choice & 64 ? (uint64_t)MEMORY : choice * UINT64_C(4096);
+  const int is_config = f->format == VRAM_FILE_CONFIG;
   void *memory = malloc((size_t)bytes + 1);
   vram_sink sink;
   vram_error e;
@@ -91,19 +117,23 @@ static void convert(const vram_file *f, unsigned choice) {
   MUST(memory);
   sink.write = keep;
   sink.user = &t;
-  r = vram_graph_of_file(f, choice & 8 ? set : set + 1,
-                      choice & 8    ? 1
-                      : choice & 16 ? 2
-                                    : 0,
-                      memory, bytes, &sink, &e);
-  MUST(!r || (e.code == r && *e.text && !t.n));
+  if (is_config)
+    r = vram_hf_write(f, &sizes, memory, bytes, &sink, &e);
+  else
+    r = vram_graph_of_file(f, choice & 8 ? set : set + 1,
+                           choice & 8    ? 1
+                           : choice & 16 ? 2
+                                         : 0,
+                           memory, bytes, &sink, &e);
+  MUST(!r || (e.code == r && *e.text && (is_config || !t.n)));
   if (!r) {
     const uint64_t need = vram_graph_parse_bytes(t.bytes, t.n, NULL, 0);
     void *const mem = need && need < 1 << 26 ? malloc((size_t)need) : NULL;
     vram_graph g;
     if (mem) {
       vram_graph_init(&g, mem, need);
-      MUST(!vram_graph_parse(&g, t.bytes, t.n, NULL, 0, &e));
+      r = vram_graph_parse(&g, t.bytes, t.n, NULL, 0, &e);
+      MUST(!r || (is_config && *e.text)); /* sizes of a configuration may be too large */
     }
     free(mem);
   }
@@ -111,32 +141,69 @@ static void convert(const vram_file *f, unsigned choice) {
   free(memory);
 }
 
+/* What a config.json says agrees with itself. */
+static void describe(const vram_file *f, unsigned choice) {
+  vram_hf_config c;
+  vram_kv_layer row[VRAM_HF_KV_ROWS];
+  vram_error e;
+  const vram_result r = vram_hf_config_read(f, &c, &e);
+  MUST(!r || (e.code == r && *e.text));
+  if (r)
+    return;
+  MUST(c.text_params <= c.params && c.full_layers + c.sliding_layers + c.state_layers >= c.layers);
+  MUST(vram_hf_kv_rows(&c, c.dtype, row) <= VRAM_HF_KV_ROWS);
+  MUST(vram_hf_kv_cache_bytes(&c, 1 + choice, 1) <= vram_hf_kv_cache_bytes(&c, 2 + choice, 2));
+}
+
+static vram_file_format only; /* VRAM_FILE_NONE: of all formats */
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  const char *const name = getenv("FUZZ_FORMAT");
+  int i;
+  (void)argc;
+  (void)argv;
+  for (i = VRAM_FILE_NONE + 1; name && i < VRAM_FILE_COUNT; i++)
+    if (!strcmp(vram_file_format_name((vram_file_format)i), name))
+      only = (vram_file_format)i;
+  MUST(!name || only);
+  return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const unsigned choice = size ? data[size - 1] : 0;
   const uint64_t small = choice & 64 ? (uint64_t)MEMORY : choice * UINT64_C(64);
   uint8_t *exact = (uint8_t *)malloc(size + !size), *memory = (uint8_t *)malloc(MEMORY);
-  vram_file_source s = VRAM_ZERO_INIT, ranges = VRAM_ZERO_INIT;
+  vram_file_source s = VRAM_ZERO_INIT, ranges = VRAM_ZERO_INIT, shard;
   vram_file f;
-  vram_result r, again;
+  vram_result r = VRAM_OK, again;
+  int is_other;
   MUST(exact && memory);
   memcpy(exact, data, size);
+  shard = shard_of(exact, &size);
   s.data = exact;
   s.bytes = ranges.bytes = size;
   ranges.read = give;
   ranges.user = &s;
-  again = read_all(&f, memory, MEMORY, &ranges);
-  r = read_all(&f, memory, small, &s);
-  if (r == VRAM_ERR_MEMORY)
-    r = read_all(&f, memory, MEMORY, &s);
-  MUST(r == again || again == VRAM_ERR_MEMORY);
-  if (!r) {
+  is_other = only && vram_file_sniff(&s) != only;
+  if (!is_other) {
+    again = read_all(&f, memory, MEMORY, &ranges, &shard);
+    r = read_all(&f, memory, small, &s, &shard);
+    if (r == VRAM_ERR_MEMORY)
+      r = read_all(&f, memory, MEMORY, &s, &shard);
+    MUST(r == again || again == VRAM_ERR_MEMORY);
+  }
+  if (!is_other && !r) {
     check_file(&f);
     if (f.format == VRAM_FILE_GGUF)
       run(&f, choice);
-    else if (f.format == VRAM_FILE_ONNX)
+    else if (f.format == VRAM_FILE_ONNX || f.format == VRAM_FILE_TFLITE ||
+             f.format == VRAM_FILE_CONFIG)
       convert(&f, choice);
+    if (f.format == VRAM_FILE_CONFIG)
+      describe(&f, choice);
   }
   free(memory);
   free(exact);
-  return 0;
+  return is_other ? -1 : 0;
 }
