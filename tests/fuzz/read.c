@@ -197,7 +197,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_file(&f);
     if (f.format == VRAM_FILE_GGUF)
       run(&f, choice);
-    else if (f.format == VRAM_FILE_ONNX || f.format == VRAM_FILE_CONFIG)
+    else if (f.format == VRAM_FILE_ONNX || f.format == VRAM_FILE_TFLITE ||
+             f.format == VRAM_FILE_CONFIG)
       convert(&f, choice);
     if (f.format == VRAM_FILE_CONFIG)
       describe(&f, choice);
