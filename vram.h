@@ -4810,8 +4810,8 @@ struct vram_file_value {
 typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
-  const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX and TFLite all but data */
+  const char *name;      /* that an index or an ONNX model gives it, not terminated; NULL: none */
+  uint64_t header_bytes; /* up to where the tensors' data begins; of ONNX and TFLite all but data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
@@ -58710,9 +58710,10 @@ VRAM__FN void vram__flat_begin(vram__flat *b, vram_file *f, vram__reader *r) {
 static int vram__flat_has(vram__flat *b, uint64_t offset, uint64_t bytes, const char *what) {
   const uint64_t end = b->r->source->bytes;
   if (!b->r->result && (offset > end || bytes > end - offset)) {
-    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, what);
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset < end ? offset : end, what);
     vram__error_number(b->r->error, " ends behind the file: ", bytes);
-    vram__error_number(b->r->error, " bytes from here, the file has ", end);
+    vram__error_number(b->r->error, " bytes from ", offset);
+    vram__error_number(b->r->error, " on, the file has ", end);
   }
   return !b->r->result;
 }
@@ -58860,7 +58861,8 @@ VRAM__FN const char *vram__flat_text(vram__flat *b, const vram__flat_at *t, uint
 
 /* >>read/tflite_ops    a row of each builtin operator of TFLite, in the order of its numbers
    Names are BuiltinOperator's of TFLite's schema; fields of options, by their numbers from 0 on, as
-   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left out. */
+   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left
+   out. */
 
 /* clang-format off */
 static const vram__tflite_op vram__tflite_ops[] = {
@@ -65627,8 +65629,8 @@ typedef struct vram__onnx_cell {
   uint32_t ints_rows; /* of a table */
   uint8_t ints_ndim;  /* 0, 1, or 2: a table */
   vram_dtype ints_dtype;
-  uint8_t is_output;
-  uint8_t is_image; /* of TFLite: as an input it is given channels first */
+  uint8_t is_output, is_given; /* given: by a node, or an input */
+  uint8_t is_image;            /* of TFLite: as an input it is given channels first */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -69144,6 +69146,21 @@ static const vram_file_tensor *vram__onnx_constant_of(vram__onnx_job *m, const v
   return t;
 }
 
+/* What a node gives, nothing else gives. */
+static void vram__onnx_given(vram__onnx_job *m, const vram__onnx_step *s) {
+  uint32_t i;
+  for (i = 0; s->out && i < s->nout; i++) {
+    vram__onnx_cell *const c = s->out[i];
+    if (c && c->is_given && !m->d->r.result) {
+      vram__reader_fail(&m->d->r, VRAM_ERR_NAME, s->node->offset, "a second node that gives '");
+      vram__error_quote(m->d->r.error, c->name, c->len < 80 ? c->len : 80);
+      vram__error_text(m->d->r.error, "'");
+    }
+    if (c)
+      c->is_given = 1;
+  }
+}
+
 static void vram__onnx_steps(vram__onnx_job *m) {
   const vram_file_node *n = m->f->node_first;
   uint64_t k;
@@ -69156,6 +69173,7 @@ static void vram__onnx_steps(vram__onnx_job *m) {
     s->row = m->f->format == VRAM_FILE_TFLITE ? vram__tflite_row_of(n) : vram__onnx_row_of(n);
     vram__onnx_list_cells(m, n->input, &s->in, &s->nin);
     vram__onnx_list_cells(m, n->output, &s->out, &s->nout);
+    vram__onnx_given(m, s);
     for (i = 0; s->in && i < s->nin; i++)
       if (s->in[i]) {
         s->in[i]->uses++;
@@ -69257,6 +69275,7 @@ static void vram__onnx_operands(vram__onnx_job *m, const vram_dim *set, uint32_t
     if (o->has_shape || !c->said)
       c->said = o;
     c->is_output |= o->role == VRAM_OPERAND_OUTPUT;
+    c->is_given |= vram__onnx_is_input(o, c);
     for (i = 0; vram__onnx_is_input(o, c) && i < o->ndim; i++)
       if (o->size[i] < 0 && !vram__onnx_dim(m, o, i, set, nset))
         return;

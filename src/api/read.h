@@ -98,8 +98,8 @@ struct vram_file_value {
 typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
-  const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX and TFLite all but data */
+  const char *name;      /* that an index or an ONNX model gives it, not terminated; NULL: none */
+  uint64_t header_bytes; /* up to where the tensors' data begins; of ONNX and TFLite all but data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
