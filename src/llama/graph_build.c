@@ -171,7 +171,7 @@ static const vram__build_row vram__build_rows[] = {
     {"exaone", vram__build_plain, NULL, 0},
     {"xverse", vram__build_plain, NULL, 0},
     {"qwen", vram__build_plain, NULL, 0},
-    {"maincoder", vram__build_plain, NULL, 0},
+    {"maincoder", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
     {"pangu-embedded", vram__build_plain, NULL, 0},
     {"deepseek", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"dots1", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
