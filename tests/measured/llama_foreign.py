@@ -607,7 +607,7 @@ simple("gptneox", eps="n", gqa=False, absent=r"attn_(q|k|v)\.", extra={"use_para
 simple("phi2", eps="n", gqa=False, absent=r"attn_qkv")
 simple(
     "qwen2vl",
-    absent=QKV + r"|attn_output\.bias|ffn_.*bias|cls",
+    absent=QKV + r"|attn_output\.bias|ffn_.*bias|^output.bias|cls",
     extra={"rope.dimension_sections": [16, 24, 24, 0]},
 )
 simple("qwen3vl", free_head=True, extra={"rope.dimension_sections": [24, 20, 20, 0], "n_deepstack_layers": 0})
