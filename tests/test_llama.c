@@ -594,7 +594,7 @@ static vram_llama_known known(const char *arch, const char *more) {
 
 /* Factors of rope lie where a pattern puts them, once (llama_model_loader::create_tensor). */
 static void test_rope_moved(void) {
-  const int64_t size[] = {64};
+  const uint64_t size[] = {64};
   vram_llama_override p;
   vram_llama_options o;
   vram_llama_report r;
