@@ -58745,9 +58745,10 @@ VRAM__FN void vram__flat_begin(vram__flat *b, vram_file *f, vram__reader *r) {
 static int vram__flat_has(vram__flat *b, uint64_t offset, uint64_t bytes, const char *what) {
   const uint64_t end = b->r->source->bytes;
   if (!b->r->result && (offset > end || bytes > end - offset)) {
-    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, what);
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset < end ? offset : end, what);
     vram__error_number(b->r->error, " ends behind the file: ", bytes);
-    vram__error_number(b->r->error, " bytes from here, the file has ", end);
+    vram__error_number(b->r->error, " bytes from ", offset);
+    vram__error_number(b->r->error, " on, the file has ", end);
   }
   return !b->r->result;
 }
@@ -58895,7 +58896,8 @@ VRAM__FN const char *vram__flat_text(vram__flat *b, const vram__flat_at *t, uint
 
 /* >>read/tflite_ops    a row of each builtin operator of TFLite, in the order of its numbers
    Names are BuiltinOperator's of TFLite's schema; fields of options, by their numbers from 0 on, as
-   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left out. */
+   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left
+   out. */
 
 /* clang-format off */
 static const vram__tflite_op vram__tflite_ops[] = {
@@ -61825,7 +61827,10 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   w->h.prefix = "";
   if (vram__diffusers_write(w, sizes))
     return w->h.result;
-  vram__hf_open(w, f, sizes, e);
+  if (sizes->height || sizes->width)
+    vram__hf_refuse(w, "H and W are sizes of images: no model of images", "");
+  if (!w->h.result)
+    vram__hf_open(w, f, sizes, e);
   if (w->h.result)
     return w->h.result;
   if (sizes->cache) {
@@ -63793,7 +63798,7 @@ static void vram__beside_quantised(vram__beside *s, const vram_file_tensor *t, u
   const uint64_t padded = vram__round_up_u64(columns, 512),
                  bytes = vram__beside_times(rows, padded / 128, 144),
                  ids = vram__product_or_overflow(vram__sum_or_overflow(rows, experts), 8),
-                 tiles = 128 * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
+                 tiles = UINT64_C(128) * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
   const uint64_t high = vram__sum_or_overflow(bytes, vram__sum_or_overflow(ids, tiles));
   if (device >= 0 && (is_fp4 ? bytes / 2 : bytes) > s->low[device])
     s->low[device] = is_fp4 ? bytes / 2 : bytes;
@@ -63845,7 +63850,7 @@ static uint64_t vram__beside_attention(const vram__llama *l, const vram__llama_l
 
 /* States: what a scan of a batch keeps (ssm-scan.cu), each at most as wide as the state. */
 static uint64_t vram__beside_states(const vram__llama *l) {
-  return vram__beside_times(l->n_embd_s, l->n_seq, 4 * 4);
+  return vram__beside_times(l->n_embd_s, l->n_seq, 16);
 }
 
 VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
@@ -66880,8 +66885,8 @@ typedef struct vram__onnx_cell {
   uint32_t ints_rows; /* of a table */
   uint8_t ints_ndim;  /* 0, 1, or 2: a table */
   vram_dtype ints_dtype;
-  uint8_t is_output;
-  uint8_t is_image; /* of TFLite: as an input it is given channels first */
+  uint8_t is_output, is_given; /* given: by a node, or an input */
+  uint8_t is_image;            /* of TFLite: as an input it is given channels first */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -70397,6 +70402,21 @@ static const vram_file_tensor *vram__onnx_constant_of(vram__onnx_job *m, const v
   return t;
 }
 
+/* What a node gives, nothing else gives. */
+static void vram__onnx_given(vram__onnx_job *m, const vram__onnx_step *s) {
+  uint32_t i;
+  for (i = 0; s->out && i < s->nout; i++) {
+    vram__onnx_cell *const c = s->out[i];
+    if (c && c->is_given && !m->d->r.result) {
+      vram__reader_fail(&m->d->r, VRAM_ERR_NAME, s->node->offset, "a second node that gives '");
+      vram__error_quote(m->d->r.error, c->name, c->len < 80 ? c->len : 80);
+      vram__error_text(m->d->r.error, "'");
+    }
+    if (c)
+      c->is_given = 1;
+  }
+}
+
 static void vram__onnx_steps(vram__onnx_job *m) {
   const vram_file_node *n = m->f->node_first;
   uint64_t k;
@@ -70409,6 +70429,7 @@ static void vram__onnx_steps(vram__onnx_job *m) {
     s->row = m->f->format == VRAM_FILE_TFLITE ? vram__tflite_row_of(n) : vram__onnx_row_of(n);
     vram__onnx_list_cells(m, n->input, &s->in, &s->nin);
     vram__onnx_list_cells(m, n->output, &s->out, &s->nout);
+    vram__onnx_given(m, s);
     for (i = 0; s->in && i < s->nin; i++)
       if (s->in[i]) {
         s->in[i]->uses++;
@@ -70510,6 +70531,7 @@ static void vram__onnx_operands(vram__onnx_job *m, const vram_dim *set, uint32_t
     if (o->has_shape || !c->said)
       c->said = o;
     c->is_output |= o->role == VRAM_OPERAND_OUTPUT;
+    c->is_given |= vram__onnx_is_input(o, c);
     for (i = 0; vram__onnx_is_input(o, c) && i < o->ndim; i++)
       if (o->size[i] < 0 && !vram__onnx_dim(m, o, i, set, nset))
         return;

@@ -258,6 +258,46 @@ wrong 2 "the size 'h' of input 'input' is open, expected --dim h=N" ./vram conve
 wrong 2 "no size is open under the name 'x'" ./vram convert tests/golden/onnx/lstm.onnx --dim x=2
 wrong 2 "a file without a graph" ./vram convert tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
 
+# TFLite models as text: the shape of every value that LiteRT has (tests/tflite_check.py wrote them),
+# images channels first; what has no word is counted
+for model in tests/golden/tflite/*.tflite; do
+  case $model in
+  *mix*) words=5 ;; *unet*) words=5 ;; *mha*) words=2 ;; *lstm*) words=1 ;; *) words=0 ;;
+  esac
+  cell "$model: convert" ./vram convert "$model" -o $work/tflite.vram
+  found=$(grep -c '^custom' $work/tflite.vram)
+  if [ "$found" = $words ]; then ok; else bad "$model: $found custom lines, expected $words"; fi
+  ./vram estimate $work/tflite.vram --csv >$work/tflite.csv
+  awk -v lines="${model%.tflite}.txt" '
+    function same(a, b, c, d, what,  x, n, i) { # axes a to d of size; what the file leaves open is any
+      n = split(what, x, /[][,]/)
+      return n == count && (n != 6 || ((x[2] == -1 || x[2] == axis[a]) && (x[3] == -1 || x[3] == axis[b]) &&
+        (x[4] == -1 || x[4] == axis[c]) && (x[5] == -1 || x[5] == axis[d])))
+    }
+    BEGIN {
+      FS = "\t"
+      while ((getline <lines) > 0) {
+        name = $5; gsub(/[^A-Za-z0-9_.\/]/, "_", name)
+        if (!(name in shape)) shape[name] = $3
+      }
+    }
+    NR > 1 {
+      name = $0; sub(/,.*/, "", name)
+      size = $0; sub(/^[^"]*"/, "", size); sub(/".*/, "", size)
+      if (!(name in shape)) next
+      compared++
+      wanted = shape[name]
+      if (size == wanted) next
+      count = split(size, axis, /[][,]/)
+      if (count == 6 && (same(2, 3, 4, 5, wanted) || same(2, 4, 5, 3, wanted))) next
+      gsub(/-1/, "1", wanted)
+      if (size != wanted) print name " is " size ", LiteRT has " shape[name]
+    }
+    END { if (compared < 5) print "only " compared + 0 " shapes compared" }' $work/tflite.csv >$work/found
+  if [ -s $work/found ]; then bad "$model: $(head -3 $work/found)"; else ok; fi
+done
+head -c 9000 tests/golden/tflite/mix_f32.tflite >$work/short.tflite
+wrong 2 "short.tflite: offset" ./vram convert $work/short.tflite
 # what is no file of a model, or not all of one: a line and a status, and nobody waits
 gguf=tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
 : >$work/empty.gguf
@@ -307,44 +347,3 @@ fi
 wrong 2 "not a generation 'prompt=4,new=2,cache=slow'" ./vram estimate tests/golden/generate/llama.json --generate prompt=4,new=2,cache=slow
 wrong 2 "cache= and padded= are for a config.json" ./vram estimate tests/golden/generate/llama_dynamic.vram --generate prompt=4,new=2,padded=1
 wrong 2 "a text without cache lines cannot generate" ./vram estimate gpt2 --generate prompt=4,new=2
-
-# TFLite models as text: the shape of every value that LiteRT has (tests/tflite_check.py wrote them),
-# images channels first; what has no word is counted
-for model in tests/golden/tflite/*.tflite; do
-  case $model in
-  *mix*) words=5 ;; *unet*) words=5 ;; *mha*) words=2 ;; *lstm*) words=1 ;; *) words=0 ;;
-  esac
-  cell "$model: convert" ./vram convert "$model" -o $work/tflite.vram
-  found=$(grep -c '^custom' $work/tflite.vram)
-  if [ "$found" = $words ]; then ok; else bad "$model: $found custom lines, expected $words"; fi
-  ./vram estimate $work/tflite.vram --csv >$work/tflite.csv
-  awk -v lines="${model%.tflite}.txt" '
-    function same(a, b, c, d, what,  x, n, i) { # axes a to d of size; what the file leaves open is any
-      n = split(what, x, /[][,]/)
-      return n == count && (n != 6 || ((x[2] == -1 || x[2] == axis[a]) && (x[3] == -1 || x[3] == axis[b]) &&
-        (x[4] == -1 || x[4] == axis[c]) && (x[5] == -1 || x[5] == axis[d])))
-    }
-    BEGIN {
-      FS = "\t"
-      while ((getline <lines) > 0) {
-        name = $5; gsub(/[^A-Za-z0-9_.\/]/, "_", name)
-        if (!(name in shape)) shape[name] = $3
-      }
-    }
-    NR > 1 {
-      name = $0; sub(/,.*/, "", name)
-      size = $0; sub(/^[^"]*"/, "", size); sub(/".*/, "", size)
-      if (!(name in shape)) next
-      compared++
-      wanted = shape[name]
-      if (size == wanted) next
-      count = split(size, axis, /[][,]/)
-      if (count == 6 && (same(2, 3, 4, 5, wanted) || same(2, 4, 5, 3, wanted))) next
-      gsub(/-1/, "1", wanted)
-      if (size != wanted) print name " is " size ", LiteRT has " shape[name]
-    }
-    END { if (compared < 5) print "only " compared + 0 " shapes compared" }' $work/tflite.csv >$work/found
-  if [ -s $work/found ]; then bad "$model: $(head -3 $work/found)"; else ok; fi
-done
-head -c 9000 tests/golden/tflite/mix_f32.tflite >$work/short.tflite
-wrong 2 "short.tflite: offset" ./vram convert $work/short.tflite

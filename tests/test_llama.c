@@ -437,7 +437,7 @@ static void test_beside(void) {
   EQUAL(beside("mxfp4", 512, 2).beside_low[0], low + 512 * 512 * 9 / 16);
   /* parts of results of heads of 4: 4 blocks of 64 rows on each multiprocessor */
   EQUAL(beside("f16", 512, 2).beside_low[0], low);
-  EQUAL(beside("f16", 512, 2).beside_high[0], high + 192 * 4 * 64 * 8 * 4);
+  EQUAL(beside("f16", 512, 2).beside_high[0], high + UINT64_C(192) * 4 * 64 * 8 * 4);
 }
 
 /* Caches of architectures that no record has. Sizes by the rules of their source files. */

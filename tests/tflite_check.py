@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""What LiteRT says of a TFLite model, beside what vram.h reads of it.
+"""What LiteRT says of the tensors of a TFLite model: bytes (0: no constant), dtype, shape, scales, name.
 
-    python tests/tflite_check.py --golden MODEL.tflite    what LiteRT has: tests/golden/tflite/*.txt
-    python tests/tflite_check.py VRAM MODEL.tflite ...     shapes of the text, parameters
+    python tests/tflite_check.py MODEL.tflite >tests/golden/tflite/MODEL.txt
 
 Needs ai-edge-litert (the interpreter: shapes, types, scales) and tflite (the schema: buffers). The
 models there were written by TensorFlow 2.21's converter from Keras models of random weights: MLPerf
@@ -10,8 +9,7 @@ Tiny's ResNet-8 in int8 (ic), a U-Net with f16 weights, self-attention in int8 (
 (three subgraphs), operators that move elements (mix), a network small enough to damage (tiny).
 """
 
-import collections, csv, io, re, subprocess, sys
-import numpy as np
+import sys
 import tflite
 from ai_edge_litert import interpreter as litert
 
@@ -65,11 +63,5 @@ def golden(path):
     print(f"{sum(buffers.values())}\tsum")
 
 
-def main():
-    if sys.argv[1] == "--golden":
-        return golden(sys.argv[2])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    golden(sys.argv[1])

@@ -465,6 +465,15 @@ int job_arguments(job *j, int argc, char **argv) {
   return job_check(j);
 }
 
+/* H and W of a config.json's images stand in its text as numbers: they are no dims of it. */
+static void images_leave(job *j) {
+  uint32_t i, n = 0;
+  for (i = 0; i < j->ndims; i++)
+    if (!j->dims[i].name || (strcmp(j->dims[i].name, "H") && strcmp(j->dims[i].name, "W")))
+      j->dims[n++] = j->dims[i];
+  j->ndims = n;
+}
+
 int model_read(const char *model, job *j, char **text, size_t *len) {
   const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
   size_t i, n = 0;
@@ -475,8 +484,12 @@ int model_read(const char *model, job *j, char **text, size_t *len) {
       j->ndims = 0;
     return status;
   }
-  if (format && model_has_config(model))
-    return model_text(model, j, text, len);
+  if (format && model_has_config(model)) {
+    const int status = model_text(model, j, text, len);
+    if (j)
+      images_leave(j);
+    return status;
+  }
   if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
     cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
             vram_file_format_name(format));

@@ -59,12 +59,11 @@ static int by_module(const void *a, const void *b) {
   return order ? order : (n > m) - (n < m);
 }
 
-/* Floating point becomes `loaded`, other types stay. */
-static uint64_t loaded_bytes(const vram_file_tensor *t, vram_dtype loaded) {
+/* Floating point becomes `as`, other types stay. */
+static uint64_t loaded_bytes(const vram_file_tensor *t, vram_dtype as) {
   const vram_dtype_info *const own = vram_dtype_get_info(t->dtype);
-  return own->kind == VRAM_KIND_FLOAT && loaded
-             ? t->numel * vram_dtype_get_info(loaded)->block_bytes
-             : t->bytes;
+  return own->kind == VRAM_KIND_FLOAT && as ? t->numel * vram_dtype_get_info(as)->block_bytes
+                                            : t->bytes;
 }
 
 /* Sums over the tensors; not FITS: message printed. */

@@ -89,8 +89,8 @@ typedef struct vram__onnx_cell {
   uint32_t ints_rows; /* of a table */
   uint8_t ints_ndim;  /* 0, 1, or 2: a table */
   vram_dtype ints_dtype;
-  uint8_t is_output;
-  uint8_t is_image; /* of TFLite: as an input it is given channels first */
+  uint8_t is_output, is_given; /* given: by a node, or an input */
+  uint8_t is_image;            /* of TFLite: as an input it is given channels first */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */

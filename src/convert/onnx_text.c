@@ -56,6 +56,21 @@ static const vram_file_tensor *vram__onnx_constant_of(vram__onnx_job *m, const v
   return t;
 }
 
+/* What a node gives, nothing else gives. */
+static void vram__onnx_given(vram__onnx_job *m, const vram__onnx_step *s) {
+  uint32_t i;
+  for (i = 0; s->out && i < s->nout; i++) {
+    vram__onnx_cell *const c = s->out[i];
+    if (c && c->is_given && !m->d->r.result) {
+      vram__reader_fail(&m->d->r, VRAM_ERR_NAME, s->node->offset, "a second node that gives '");
+      vram__error_quote(m->d->r.error, c->name, c->len < 80 ? c->len : 80);
+      vram__error_text(m->d->r.error, "'");
+    }
+    if (c)
+      c->is_given = 1;
+  }
+}
+
 static void vram__onnx_steps(vram__onnx_job *m) {
   const vram_file_node *n = m->f->node_first;
   uint64_t k;
@@ -68,6 +83,7 @@ static void vram__onnx_steps(vram__onnx_job *m) {
     s->row = m->f->format == VRAM_FILE_TFLITE ? vram__tflite_row_of(n) : vram__onnx_row_of(n);
     vram__onnx_list_cells(m, n->input, &s->in, &s->nin);
     vram__onnx_list_cells(m, n->output, &s->out, &s->nout);
+    vram__onnx_given(m, s);
     for (i = 0; s->in && i < s->nin; i++)
       if (s->in[i]) {
         s->in[i]->uses++;
@@ -169,6 +185,7 @@ static void vram__onnx_operands(vram__onnx_job *m, const vram_dim *set, uint32_t
     if (o->has_shape || !c->said)
       c->said = o;
     c->is_output |= o->role == VRAM_OPERAND_OUTPUT;
+    c->is_given |= vram__onnx_is_input(o, c);
     for (i = 0; vram__onnx_is_input(o, c) && i < o->ndim; i++)
       if (o->size[i] < 0 && !vram__onnx_dim(m, o, i, set, nset))
         return;

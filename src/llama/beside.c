@@ -40,7 +40,7 @@ static void vram__beside_quantised(vram__beside *s, const vram_file_tensor *t, u
   const uint64_t padded = vram__round_up_u64(columns, 512),
                  bytes = vram__beside_times(rows, padded / 128, 144),
                  ids = vram__product_or_overflow(vram__sum_or_overflow(rows, experts), 8),
-                 tiles = 128 * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
+                 tiles = UINT64_C(128) * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
   const uint64_t high = vram__sum_or_overflow(bytes, vram__sum_or_overflow(ids, tiles));
   if (device >= 0 && (is_fp4 ? bytes / 2 : bytes) > s->low[device])
     s->low[device] = is_fp4 ? bytes / 2 : bytes;
@@ -92,7 +92,7 @@ static uint64_t vram__beside_attention(const vram__llama *l, const vram__llama_l
 
 /* States: what a scan of a batch keeps (ssm-scan.cu), each at most as wide as the state. */
 static uint64_t vram__beside_states(const vram__llama *l) {
-  return vram__beside_times(l->n_embd_s, l->n_seq, 4 * 4);
+  return vram__beside_times(l->n_embd_s, l->n_seq, 16);
 }
 
 VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {

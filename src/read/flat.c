@@ -15,9 +15,10 @@ VRAM__FN void vram__flat_begin(vram__flat *b, vram_file *f, vram__reader *r) {
 static int vram__flat_has(vram__flat *b, uint64_t offset, uint64_t bytes, const char *what) {
   const uint64_t end = b->r->source->bytes;
   if (!b->r->result && (offset > end || bytes > end - offset)) {
-    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, what);
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset < end ? offset : end, what);
     vram__error_number(b->r->error, " ends behind the file: ", bytes);
-    vram__error_number(b->r->error, " bytes from here, the file has ", end);
+    vram__error_number(b->r->error, " bytes from ", offset);
+    vram__error_number(b->r->error, " on, the file has ", end);
   }
   return !b->r->result;
 }

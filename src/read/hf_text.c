@@ -867,7 +867,10 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   w->h.prefix = "";
   if (vram__diffusers_write(w, sizes))
     return w->h.result;
-  vram__hf_open(w, f, sizes, e);
+  if (sizes->height || sizes->width)
+    vram__hf_refuse(w, "H and W are sizes of images: no model of images", "");
+  if (!w->h.result)
+    vram__hf_open(w, f, sizes, e);
   if (w->h.result)
     return w->h.result;
   if (sizes->cache) {

@@ -1,6 +1,7 @@
 /* >>read/tflite_ops    a row of each builtin operator of TFLite, in the order of its numbers
    Names are BuiltinOperator's of TFLite's schema; fields of options, by their numbers from 0 on, as
-   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left out. */
+   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left
+   out. */
 #include "read/read.h"
 
 /* clang-format off */

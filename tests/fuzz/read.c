@@ -155,22 +155,19 @@ static void describe(const vram_file *f, unsigned choice) {
   MUST(vram_hf_kv_cache_bytes(&c, 1 + choice, 1) <= vram_hf_kv_cache_bytes(&c, 2 + choice, 2));
 }
 
-static vram_file_format only; /* VRAM_FILE_NONE: of all formats */
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
+/* The format that the corpus is of; VRAM_FILE_NONE: all of them. */
+static vram_file_format format_wanted(void) {
   const char *const name = getenv("FUZZ_FORMAT");
-  int i;
-  (void)argc;
-  (void)argv;
-  for (i = VRAM_FILE_NONE + 1; name && i < VRAM_FILE_COUNT; i++)
-    if (!strcmp(vram_file_format_name((vram_file_format)i), name))
-      only = (vram_file_format)i;
-  MUST(!name || only);
-  return 0;
+  int i = VRAM_FILE_NONE;
+  if (name)
+    for (i++; i < VRAM_FILE_COUNT && strcmp(vram_file_format_name((vram_file_format)i), name);)
+      i++;
+  MUST(i < VRAM_FILE_COUNT);
+  return (vram_file_format)i;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const vram_file_format only = format_wanted();
   const unsigned choice = size ? data[size - 1] : 0;
   const uint64_t small = choice & 64 ? (uint64_t)MEMORY : choice * UINT64_C(64);
   uint8_t *exact = (uint8_t *)malloc(size + !size), *memory = (uint8_t *)malloc(MEMORY);
@@ -197,7 +194,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_file(&f);
     if (f.format == VRAM_FILE_GGUF)
       run(&f, choice);
-    else if (f.format == VRAM_FILE_ONNX || f.format == VRAM_FILE_CONFIG)
+    else if (f.format == VRAM_FILE_ONNX || f.format == VRAM_FILE_TFLITE ||
+             f.format == VRAM_FILE_CONFIG)
       convert(&f, choice);
     if (f.format == VRAM_FILE_CONFIG)
       describe(&f, choice);
