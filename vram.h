@@ -63128,6 +63128,8 @@ VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
 VRAM__FN void vram__llama_place(vram__llama *l);
 VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
                                         int32_t *device, vram_error *e);
+VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
+                                            int32_t *device, vram_error *e);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -64443,8 +64445,9 @@ static int vram__llama_is_host_expert(const vram__llama *l, const vram_file_tens
          (vram__llama_holds(t, "_exps") || vram__llama_holds(t, "_chexps"));
 }
 
-static vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
-                                          int32_t *device, vram_error *e) {
+/* The device that a pattern of the options gives a tensor; *device stays where none does. */
+VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
+                                            int32_t *device, vram_error *e) {
   const vram_llama_options *const o = l->options;
   uint32_t i;
   if (vram__llama_is_host_expert(l, t))
@@ -64476,17 +64479,21 @@ static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
       vram__llama_tensor_bytes(t->dtype, columns ? t->numel / columns : 0, columns, device >= 0));
 }
 
-/* Rope factors: once for each buffer of a layer. */
-static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
-                             const vram_file_tensor *t) {
+/* Rope factors: once for each buffer of a layer, or where a pattern puts them. */
+static vram_result vram__llama_rope(const vram__llama *l, vram_llama_report *r,
+                                    const vram_file_tensor *t, vram_error *e) {
   uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
   uint32_t i;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
-    if (!has[l->layer[i].device + 1] &&
-        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
-      has[l->layer[i].device + 1] = 1;
-      vram__llama_weight(l, r, t, l->layer[i].device, 0);
-    }
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
+    int32_t device = l->layer[i].device;
+    if (vram__llama_overridden(l, t, &device, e))
+      return VRAM_ERR_SYNTAX;
+    if (has[device + 1] || (l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE)))
+      continue;
+    has[device + 1] = 1;
+    vram__llama_weight(l, r, t, device, 0);
+  }
+  return VRAM_OK;
 }
 
 /* The table of words once more, as the output's matrix, unless it is in the same buffer. */
@@ -64524,10 +64531,8 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
   int32_t device;
   if (block >= 0 && l->layer[block].is_nextn)
     return VRAM_OK;
-  if (vram__llama_is_rope(t)) {
-    vram__llama_rope(l, r, t);
-    return VRAM_OK;
-  }
+  if (vram__llama_is_rope(t))
+    return vram__llama_rope(l, r, t, e);
   if (vram__llama_device(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
@@ -64997,13 +65002,19 @@ static int vram__split_is_over(const vram__split *s, const vram__graph_node *n) 
   return 0;
 }
 
-/* What fused kernels read lives until the last of them (ggml_backend_cuda_graph_optimize): where a
-   device computes all of them in one split. */
+/* What fused kernels read, copies made for their split too, lives until the last of them
+   (ggml_backend_cuda_graph_optimize): where a device computes all of them in one split. */
 static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint32_t at) {
+  int32_t copy;
   while (at > s->first && s->g->order[at] != n->view)
     at--;
   if (s->g->order[at] != n->view || s->buffer == (int8_t)(s->g->nbuffer - 1))
     return 0;
+  for (uint32_t k = 0; k < n->nsource; k++)
+    if (vram__graph_where(s->g, n->source[k]) != s->buffer) {
+      copy = vram__graph_copied(s->g, n->source[k], s->buffer);
+      n->source[k] = copy >= 0 ? copy : n->source[k];
+    }
   n->view = -1;
   n->flags |= VRAM__NODE_FOREIGN;
   return 1;
@@ -65326,14 +65337,21 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
   return i;
 }
 
-/* Factors of rope, where the layer's weights are; -1: the model has none. */
+/* Factors of rope, where the layer's weights are or a pattern puts them; -1: the model has none. */
 static int32_t vram__build_factors(vram__build *b) {
   const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
+  int32_t device = b->device == b->host ? -1 : b->device;
+  vram_error e;
   if (!t)
     t = vram__build_global(b, "rope_factors_long.weight");
-  if (t && b->factors[b->device] < 0)
-    b->factors[b->device] = vram__build_leaf(b, t, b->device);
-  return b->factors[b->device];
+  if (!t)
+    return -1;
+  if (vram__llama_overridden(b->m, t, &device, &e) ||
+      device < 0) /* its patterns were read before */
+    device = b->host;
+  if (b->factors[device] < 0)
+    b->factors[device] = vram__build_leaf(b, t, device);
+  return b->factors[device];
 }
 
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
@@ -66368,7 +66386,7 @@ static const vram__build_row vram__build_rows[] = {
     {"exaone", vram__build_plain, NULL, 0},
     {"xverse", vram__build_plain, NULL, 0},
     {"qwen", vram__build_plain, NULL, 0},
-    {"maincoder", vram__build_plain, NULL, 0},
+    {"maincoder", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
     {"pangu-embedded", vram__build_plain, NULL, 0},
     {"deepseek", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"dots1", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
@@ -66555,6 +66573,27 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   return flags;
 }
 
+/* What is not derived yet where there are devices: a scan without a kernel, scans of several
+   sequences on the host, and flash attention of at most two tokens of a sequence, which takes some
+   caches as they are. */
+static int vram__build_is_beyond(const vram__llama *m) {
+  const uint64_t tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
+  const vram_file_tensor *t;
+  const int has_copies = (m->k_type != VRAM_F16 && m->k_type != VRAM_F32) ||
+                         (m->v_type != VRAM_F16 && m->v_type != VRAM_F32);
+  if (!m->ndevice)
+    return 0;
+  if (m->flash_attention && has_copies && m->ncache && tokens <= 2 * (uint64_t)m->n_stream)
+    return 1;
+  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
+    if (m->layer[i].is_recurrent && m->layer[i].device < 0 && m->n_seq > 1)
+      return 1;
+  for (t = m->file->tensor_first; t; t = t->next)
+    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
+      return 1;
+  return 0;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
@@ -66688,7 +66727,8 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
+                                        : vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])

@@ -592,6 +592,36 @@ static vram_llama_known known(const char *arch, const char *more) {
   return count(&o).compute;
 }
 
+/* Factors of rope lie where a pattern puts them, once (llama_model_loader::create_tensor). */
+static void test_rope_moved(void) {
+  const uint64_t size[] = {64};
+  vram_llama_override p;
+  vram_llama_options o;
+  vram_llama_report r;
+  uint64_t before;
+  memset(&o, 0, sizeof o);
+  memset(&p, 0, sizeof p);
+  caches("llama", 4);
+  tensor("rope_freqs.weight", "f32", size, 1);
+  CHECK(finish());
+  o.devices = 2;
+  r = count(&o); /* on each device with a layer */
+  before = buffer(&r, "CUDA0")->model_bytes;
+  EQUAL(buffer(&r, "CUDA1")->model_bytes, 256);
+  p.pattern = "rope_freqs";
+  p.pattern_len = 10;
+  p.device = 1;
+  o.override_tensor = &p;
+  o.noverride_tensor = 1;
+  r = count(&o);
+  EQUAL(buffer(&r, "CUDA0")->model_bytes, before - 256);
+  EQUAL(buffer(&r, "CUDA1")->model_bytes, 256);
+  p.device = -1;
+  r = count(&o);
+  EQUAL(buffer(&r, "CUDA1")->model_bytes, 0);
+  EQUAL(buffer(&r, "CUDA_Host")->model_bytes, 256);
+}
+
 /* A graph is built for what it has a place for, and for nothing else. */
 static void test_known(void) {
   EQUAL(known("llama", NULL), VRAM_LLAMA_EXACT);
@@ -667,6 +697,7 @@ int main(int argc, char **argv) {
   test_overrides();
   test_beside();
   test_architectures();
+  test_rope_moved();
   test_known();
   test_refused();
   return test_done("test_llama");

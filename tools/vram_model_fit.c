@@ -76,7 +76,7 @@ static uint32_t value_at(const search *s, uint32_t step) {
 static int begin(search *s, solve_for what) {
   const uint32_t layers = file_count(&s->m->f, "block_count");
   const uint32_t trained = file_count(&s->m->f, "context_length");
-  const uint32_t highest = INT32_MAX - CTX_STEP;
+  const uint32_t highest = INT32_MAX - CTX_STEP + 1; /* of contexts: a multiple of the step */
   uint32_t steps;
   s->what = what;
   if (what == FOR_NGL || what == FOR_MOE) {
@@ -335,6 +335,7 @@ static int run(search *s) {
     cmd_say("%s: %s", s->m->path,
             s->j.solve == FOR_MOE   ? "no layers of experts, for --solve n-cpu-moe"
             : s->j.solve == FOR_NGL ? "no count of layers, for --solve ngl"
+            : each_ctx(s)           ? "expected is a context of 1 to 2147483392 tokens, --ctx N"
                                     : "no length of context in training, expected --ctx N");
     return USAGE;
   }

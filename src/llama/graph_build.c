@@ -171,7 +171,7 @@ static const vram__build_row vram__build_rows[] = {
     {"exaone", vram__build_plain, NULL, 0},
     {"xverse", vram__build_plain, NULL, 0},
     {"qwen", vram__build_plain, NULL, 0},
-    {"maincoder", vram__build_plain, NULL, 0},
+    {"maincoder", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
     {"pangu-embedded", vram__build_plain, NULL, 0},
     {"deepseek", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"dots1", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
@@ -358,6 +358,27 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   return flags;
 }
 
+/* What is not derived yet where there are devices: a scan without a kernel, scans of several
+   sequences on the host, and flash attention of at most two tokens of a sequence, which takes some
+   caches as they are. */
+static int vram__build_is_beyond(const vram__llama *m) {
+  const uint64_t tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
+  const vram_file_tensor *t;
+  const int has_copies = (m->k_type != VRAM_F16 && m->k_type != VRAM_F32) ||
+                         (m->v_type != VRAM_F16 && m->v_type != VRAM_F32);
+  if (!m->ndevice)
+    return 0;
+  if (m->flash_attention && has_copies && m->ncache && tokens <= 2 * (uint64_t)m->n_stream)
+    return 1;
+  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
+    if (m->layer[i].is_recurrent && m->layer[i].device < 0 && m->n_seq > 1)
+      return 1;
+  for (t = m->file->tensor_first; t; t = t->next)
+    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
+      return 1;
+  return 0;
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
@@ -491,7 +512,8 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
+                                        : vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])

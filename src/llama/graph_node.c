@@ -255,14 +255,21 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
   return i;
 }
 
-/* Factors of rope, where the layer's weights are; -1: the model has none. */
+/* Factors of rope, where the layer's weights are or a pattern puts them; -1: the model has none. */
 static int32_t vram__build_factors(vram__build *b) {
   const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
+  int32_t device = b->device == b->host ? -1 : b->device;
+  vram_error e;
   if (!t)
     t = vram__build_global(b, "rope_factors_long.weight");
-  if (t && b->factors[b->device] < 0)
-    b->factors[b->device] = vram__build_leaf(b, t, b->device);
-  return b->factors[b->device];
+  if (!t)
+    return -1;
+  if (vram__llama_overridden(b->m, t, &device, &e) ||
+      device < 0) /* its patterns were read before */
+    device = b->host;
+  if (b->factors[device] < 0)
+    b->factors[device] = vram__build_leaf(b, t, device);
+  return b->factors[device];
 }
 
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {

@@ -113,13 +113,19 @@ static int vram__split_is_over(const vram__split *s, const vram__graph_node *n) 
   return 0;
 }
 
-/* What fused kernels read lives until the last of them (ggml_backend_cuda_graph_optimize): where a
-   device computes all of them in one split. */
+/* What fused kernels read, copies made for their split too, lives until the last of them
+   (ggml_backend_cuda_graph_optimize): where a device computes all of them in one split. */
 static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint32_t at) {
+  int32_t copy;
   while (at > s->first && s->g->order[at] != n->view)
     at--;
   if (s->g->order[at] != n->view || s->buffer == (int8_t)(s->g->nbuffer - 1))
     return 0;
+  for (uint32_t k = 0; k < n->nsource; k++)
+    if (vram__graph_where(s->g, n->source[k]) != s->buffer) {
+      copy = vram__graph_copied(s->g, n->source[k], s->buffer);
+      n->source[k] = copy >= 0 ? copy : n->source[k];
+    }
   n->view = -1;
   n->flags |= VRAM__NODE_FOREIGN;
   return 1;

@@ -120,6 +120,8 @@ VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
 VRAM__FN void vram__llama_place(vram__llama *l);
 VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_tensor *t,
                                         int32_t *device, vram_error *e);
+VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
+                                            int32_t *device, vram_error *e);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);

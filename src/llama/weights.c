@@ -150,8 +150,9 @@ static int vram__llama_is_host_expert(const vram__llama *l, const vram_file_tens
          (vram__llama_holds(t, "_exps") || vram__llama_holds(t, "_chexps"));
 }
 
-static vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
-                                          int32_t *device, vram_error *e) {
+/* The device that a pattern of the options gives a tensor; *device stays where none does. */
+VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
+                                            int32_t *device, vram_error *e) {
   const vram_llama_options *const o = l->options;
   uint32_t i;
   if (vram__llama_is_host_expert(l, t))
@@ -183,17 +184,21 @@ static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
       vram__llama_tensor_bytes(t->dtype, columns ? t->numel / columns : 0, columns, device >= 0));
 }
 
-/* Rope factors: once for each buffer of a layer. */
-static void vram__llama_rope(const vram__llama *l, vram_llama_report *r,
-                             const vram_file_tensor *t) {
+/* Rope factors: once for each buffer of a layer, or where a pattern puts them. */
+static vram_result vram__llama_rope(const vram__llama *l, vram_llama_report *r,
+                                    const vram_file_tensor *t, vram_error *e) {
   uint8_t has[VRAM_LLAMA_MAX_DEVICES + 1] = {0};
   uint32_t i;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
-    if (!has[l->layer[i].device + 1] &&
-        !(l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE))) {
-      has[l->layer[i].device + 1] = 1;
-      vram__llama_weight(l, r, t, l->layer[i].device, 0);
-    }
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
+    int32_t device = l->layer[i].device;
+    if (vram__llama_overridden(l, t, &device, e))
+      return VRAM_ERR_SYNTAX;
+    if (has[device + 1] || (l->layer[i].slides && (l->row->flags & VRAM__LLAMA_ROPE_DENSE)))
+      continue;
+    has[device + 1] = 1;
+    vram__llama_weight(l, r, t, device, 0);
+  }
+  return VRAM_OK;
 }
 
 /* The table of words once more, as the output's matrix, unless it is in the same buffer. */
@@ -231,10 +236,8 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
   int32_t device;
   if (block >= 0 && l->layer[block].is_nextn)
     return VRAM_OK;
-  if (vram__llama_is_rope(t)) {
-    vram__llama_rope(l, r, t);
-    return VRAM_OK;
-  }
+  if (vram__llama_is_rope(t))
+    return vram__llama_rope(l, r, t, e);
   if (vram__llama_device(l, t, &device, e))
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
