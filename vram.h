@@ -70617,7 +70617,8 @@ static void vram__onnx_operands(vram__onnx_job *m, const vram_dim *set, uint32_t
     if (o->has_shape || !c->said)
       c->said = o;
     c->is_output |= o->role == VRAM_OPERAND_OUTPUT;
-    c->is_given |= vram__onnx_is_input(o, c);
+    if (vram__onnx_is_input(o, c))
+      c->is_given = 1;
     for (i = 0; vram__onnx_is_input(o, c) && i < o->ndim; i++)
       if (o->size[i] < 0 && !vram__onnx_dim(m, o, i, set, nset))
         return;
