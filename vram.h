@@ -56167,6 +56167,9 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 #define VRAM__HF_DISTIL UINT64_C(0x100000000000)         /* neither types of tokens nor a pooler */
 #define VRAM__HF_ELECTRA UINT64_C(0x200000000000)        /* embedding_size, and no pooler */
 #define VRAM__HF_2048_POSITIONS UINT64_C(0x400000000000) /* where the key is missing */
+/* only this part of a head is rotated where partial_rotary_factor is missing */
+#define VRAM__HF_ROTARY_HALF UINT64_C(0x800000000000)
+#define VRAM__HF_ROTARY_QUARTER UINT64_C(0x1000000000000)
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
@@ -56219,6 +56222,7 @@ VRAM__FN int vram__hf_bool(vram__hf *h, const char *key, int none);
 VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c);
 
 /* hf.c. All that a config.json says; h stays good for what follows. */
+enum { VRAM__HF_MAX_LAYERS = 4096 };
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
@@ -56235,7 +56239,12 @@ typedef struct vram__hf_lines {
 } vram__hf_lines;
 
 /* What writes lines, with the letters that they put in (hf_text.c says which there are). */
-enum { VRAM__HF_PATH = 96, VRAM__DIFFUSERS_SKIPS = 48, VRAM__DIFFUSERS_BLOCKS = 8 };
+enum {
+  VRAM__HF_PATH = 96,
+  VRAM__DIFFUSERS_SKIPS = 48,
+  VRAM__DIFFUSERS_BLOCKS = 8,
+  VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
+};
 
 typedef struct vram__hf_pen {
   vram__hf h;
@@ -59603,7 +59612,7 @@ static const vram__hf_family vram__hf_families[] = {
   {"phi", 51200, 2048, 8192, 24, 32, 0, 0, 0, 1, 0, VRAM__HF_NO_WINDOW,
     VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
     VRAM__HF_QK_KEY |
-    VRAM__HF_HEAD_BIAS, 0, 0, 0, 0},
+    VRAM__HF_HEAD_BIAS | VRAM__HF_ROTARY_HALF, 0, 0, 0, 0},
   {"phi3", 32064, 3072, 8192, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_ALL,
     VRAM__HF_FUSED_QKV | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
   {"phimoe", 32064, 4096, 6400, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_ALL,
@@ -59624,7 +59633,7 @@ static const vram__hf_family vram__hf_families[] = {
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 0, 0, 0, 0},
   {"gpt_neox", 50432, 6144, 24576, 44, 64, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN |
-    VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+    VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS | VRAM__HF_ROTARY_QUARTER, 0, 0, 0, 0},
   {"gptj", 50400, 4096, 0, 28, 16, 0, 0, 0, 1, 0, VRAM__HF_NO_WINDOW,
     VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS | VRAM__HF_HEAD_BIAS, 0, 0, 0, 0},
   {"gpt2", 50257, 768, 0, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
@@ -59634,12 +59643,12 @@ static const vram__hf_family vram__hf_families[] = {
     VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS |
     VRAM__HF_NORM_BIAS | VRAM__HF_EMBED_NORM, 0, 0, 0, 0},
   {"stablelm", 50304, 2560, 6912, 32, 32, 32, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
-    VRAM__HF_KEY_QKV | VRAM__HF_STABLELM | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+    VRAM__HF_KEY_QKV | VRAM__HF_STABLELM | VRAM__HF_NORM_BIAS | VRAM__HF_ROTARY_QUARTER, 0, 0, 0, 0},
   {"starcoder2", 49152, 3072, 12288, 30, 24, 2, 0, 0, 2, 1, VRAM__HF_ALL,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_KEY_TRUE | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY |
     VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
   {"nemotron", 256000, 6144, 24576, 32, 48, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
-    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY | VRAM__HF_NORM_BIAS | VRAM__HF_ROTARY_HALF, 0, 0, 0, 0},
   {"arcee", 32000, 2560, 18432, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_PLAIN | VRAM__HF_MLP_KEY, 0, 0, 0, 0},
   {"ernie4_5", 103424, 1024, 3072, 18, 16, 2, 128, 0, 2, 1, VRAM__HF_NO_WINDOW,
@@ -59649,11 +59658,11 @@ static const vram__hf_family vram__hf_families[] = {
   {"exaone4", 102400, 4096, 16384, 32, 32, 32, 0, 4096, 2, 0, VRAM__HF_PERIOD4,
     VRAM__HF_QK_NORM, 0, 0, 0, 0},
   {"glm", 151552, 4096, 13696, 40, 32, 2, 128, 0, 2, 0, VRAM__HF_NO_WINDOW,
-    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_UP | VRAM__HF_ROTARY_HALF, 0, 0, 0, 0},
   {"glm4", 151552, 4096, 13696, 40, 32, 2, 128, 0, 4, 0, VRAM__HF_NO_WINDOW,
-    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_UP, 0, 0, 0, 0},
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_FUSED_UP | VRAM__HF_ROTARY_HALF, 0, 0, 0, 0},
   {"glm4_moe", 151552, 4096, 10944, 46, 96, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
-    VRAM__HF_KEY_QKV | VRAM__HF_QK_KEY | VRAM__HF_MOE | VRAM__HF_CORRECTION, 128, 1408, 1, 1},
+    VRAM__HF_KEY_QKV | VRAM__HF_QK_KEY | VRAM__HF_MOE | VRAM__HF_CORRECTION | VRAM__HF_ROTARY_HALF, 128, 1408, 1, 1},
   {"deepseek_v2", 102400, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
     VRAM__HF_MLA | VRAM__HF_MOE | VRAM__HF_KEY_QKV | VRAM__HF_KEY_O, 64, 1407, 2, 0},
   {"deepseek_v3", 129280, 7168, 18432, 61, 128, 128, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
@@ -59666,9 +59675,9 @@ static const vram__hf_family vram__hf_families[] = {
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_TRUE | VRAM__HF_BIAS_QKV | VRAM__HF_MOE | VRAM__HF_SHARED_GATE, 60, 1408, 5632, 0},
   {"qwen3_next", 151936, 2048, 5632, 48, 16, 2, 256, 0, 2, 0, VRAM__HF_NO_WINDOW,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_MOE | VRAM__HF_SHARED_GATE |
-    VRAM__HF_DELTA, 512, 512, 512, 0},
+    VRAM__HF_DELTA | VRAM__HF_ROTARY_QUARTER, 512, 512, 512, 0},
   {"qwen3_5_text", 248320, 4096, 12288, 32, 16, 4, 256, 0, 2, 0, VRAM__HF_NO_WINDOW,
-    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_DELTA | VRAM__HF_DELTA_SPLIT, 0, 0, 0, 0},
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_QK_NORM | VRAM__HF_DELTA | VRAM__HF_DELTA_SPLIT | VRAM__HF_ROTARY_QUARTER, 0, 0, 0, 0},
   {"falcon", 65024, 4544, 0, 32, 71, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_BIAS_ALL | VRAM__HF_FUSED_QKV | VRAM__HF_PLAIN |
     VRAM__HF_NORM_BIAS | VRAM__HF_FALCON | VRAM__HF_ONE_KV, 0, 0, 0, 0},
@@ -59803,8 +59812,6 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 }
 
 /* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
-
-enum { VRAM__HF_MAX_LAYERS = 4096 };
 
 /* ---- parameters ---- */
 
@@ -60346,6 +60353,27 @@ static void vram__hf_window(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
 }
 
+/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
+   twice), which makes the keys of the cache one wider. */
+static int vram__hf_rotates_one(vram__hf *h) {
+  static const char *const key[] = {"partial_rotary_factor", "rotary_pct",
+                                    "rope_scaling.partial_rotary_factor",
+                                    "rope_parameters.partial_rotary_factor"};
+  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF) ? 0.5 : 0.25;
+  uint32_t i;
+  if (!vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER))
+    return 0;
+  for (i = 0; i < sizeof key / sizeof *key; i++) {
+    const vram_file_value *const v = vram__hf_value(h, key[i]);
+    if (v && v->kind == VRAM_VALUE_FLOAT)
+      share = v->number.f;
+    else if (v && v->kind == VRAM_VALUE_UINT)
+      share = (double)v->number.u;
+  }
+  share *= (double)h->c->head_dim;
+  return share >= 1 && share < 2;
+}
+
 static void vram__hf_sizes(vram__hf *h) {
   vram_hf_config *const c = h->c;
   const vram__hf_family *const w = h->family;
@@ -60374,6 +60402,9 @@ static void vram__hf_sizes(vram__hf *h) {
   c->head_dim = vram__hf_number_or(h, "head_dim", w->head_dim ? w->head_dim : c->hidden / c->heads,
                                    c->hidden / c->heads);
   c->v_head_dim = c->head_dim;
+  if (vram__hf_rotates_one(h))
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED,
+                  "one number of a head is rotated: ", "partial_rotary_factor");
   c->intermediate = vram__hf_number_or(
       h,
       vram__hf_name(h, "intermediate_size", "n_inner",
@@ -61645,8 +61676,10 @@ static void vram__hf_numbers(vram__hf_pen *w) {
       (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
   *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
-  if (!c->kv_heads || c->heads % c->kv_heads || c->head_dim % 2)
+  if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
+  if (!c->head_dim || c->head_dim % 2)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
 }
@@ -62287,12 +62320,15 @@ static void vram__unet_drop(vram__unet *u, uint64_t count) {
 }
 
 static uint64_t vram__unet_heads(vram__hf_pen *w, uint64_t i) {
-  const uint64_t heads = vram__diffusers_each(w, "num_attention_heads", i, 0);
-  return heads ? heads : vram__diffusers_each(w, "attention_head_dim", i, 8);
+  return vram__diffusers_each(w, "attention_head_dim", i, 8); /* it is their number */
 }
 
 static uint64_t vram__unet_depth(vram__hf_pen *w, uint64_t i) {
-  return vram__diffusers_each(w, "transformer_layers_per_block", i, 1);
+  const uint64_t depth = vram__diffusers_each(w, "transformer_layers_per_block", i, 1);
+  if (!depth || depth > VRAM__DIFFUSERS_DEPTH)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "no transformer of 1 to 64 blocks: ", "transformer_layers_per_block");
+  return depth;
 }
 
 static void vram__unet_down(vram__unet *u) {
@@ -62303,6 +62339,8 @@ static void vram__unet_down(vram__unet *u) {
         vram__diffusers_attends(w, "down_block_types", i, "CrossAttnDownBlock2D", "DownBlock2D");
     const uint64_t out = vram__diffusers_each(w, "block_out_channels", i, 320),
                    layers = vram__diffusers_each(w, "layers_per_block", i, 2);
+    if (!layers)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no layers in a block: ", "layers_per_block");
     vram__diffusers_number(w, 'b', i);
     vram__hf_set(w, 'B', "down_blocks.$b");
     vram__diffusers_image(w, u->height[i], u->width[i]);
@@ -62373,6 +62411,9 @@ static uint64_t vram__unet_up_block(vram__unet *u, uint64_t i, uint64_t c) {
 /* What no line above is of. */
 static void vram__unet_check(vram__hf_pen *w) {
   static const char *const key[][2] = {{"class_embed_type", ""},
+                                       {"num_class_embeds", ""},
+                                       {"encoder_hid_dim", ""},
+                                       {"num_attention_heads", ""},
                                        {"only_cross_attention", ""},
                                        {"dual_cross_attention", ""},
                                        {"encoder_hid_dim_type", ""},
@@ -62389,9 +62430,21 @@ static void vram__unet_check(vram__hf_pen *w) {
                                        {"act_fn", "silu"},
                                        {"mid_block_type", "UNetMidBlock2DCrossAttn"},
                                        {"addition_embed_type", "text_time"}};
+  static const struct {
+    const char *key;
+    uint32_t size;
+  } kernel[] = {{"conv_in_kernel", 3}, {"conv_out_kernel", 3}, {"downsample_padding", 1}};
+  const vram_file_value *const middle = vram__hf_value(&w->h, "mid_block_type");
   size_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++)
     vram__diffusers_plain(w, key[i][0], key[i][1]);
+  for (i = 0; i < sizeof kernel / sizeof *kernel; i++)
+    if (vram__hf_number(&w->h, kernel[i].key, kernel[i].size) != kernel[i].size)
+      vram__hf_refuse(w, "a setting whose lines are not known: ", kernel[i].key);
+  if (middle && middle->kind == VRAM_VALUE_NULL) /* there is none */
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "mid_block_type");
+  if (!vram__hf_bool(&w->h, "flip_sin_to_cos", 1))
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "flip_sin_to_cos");
 }
 
 /* Numbers before the first block. */
@@ -62399,7 +62452,7 @@ static void vram__unet_begin(vram__unet *u, const vram_hf_sizes *sizes) {
   vram__hf_pen *const w = u->w;
   vram__hf *const h = &w->h;
   const uint64_t c = vram__diffusers_each(w, "block_out_channels", 0, 320),
-                 side = vram__hf_number(h, "sample_size", 64),
+                 time = vram__hf_number(h, "time_embedding_dim", 0),
                  each = vram__hf_number(h, "addition_time_embed_dim", 0),
                  all = vram__hf_number(h, "projection_class_embeddings_input_dim", 0);
   const vram_file_value *const added = vram__hf_word(w, "addition_embed_type");
@@ -62409,13 +62462,16 @@ static void vram__unet_begin(vram__unet *u, const vram_hf_sizes *sizes) {
   if (!u->blocks || vram__diffusers_count(w, "block_out_channels") != u->blocks ||
       vram__diffusers_count(w, "up_block_types") != u->blocks)
     vram__hf_fail(h, VRAM_ERR_VALUE, "not as many blocks up as down: ", "up_block_types");
-  u->height[0] = sizes->height ? sizes->height : side;
-  u->width[0] = sizes->width ? sizes->width : side;
+  if (!c || c % 2)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no even number of channels first: ", "block_out_channels");
+  u->height[0] = sizes->height ? sizes->height : vram__diffusers_each(w, "sample_size", 0, 64);
+  u->width[0] = sizes->width ? sizes->width : vram__diffusers_each(w, "sample_size", 1, 64);
   for (i = 0; i < u->blocks; i++) {
     u->height[i + 1] = (u->height[i] + 1) / 2;
     u->width[i + 1] = (u->width[i] + 1) / 2;
   }
-  if (u->height[0] > UINT32_C(0xFFFF) || u->width[0] > UINT32_C(0xFFFF))
+  if (!u->height[0] || !u->width[0] || u->height[0] > UINT32_C(0xFFFF) ||
+      u->width[0] > UINT32_C(0xFFFF))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no image has so many ", "rows or columns");
   if (added && (all <= 6 * each || each % 2 || !each))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no widths of added embeddings: ", "addition_time_embed_dim");
@@ -62430,7 +62486,7 @@ static void vram__unet_begin(vram__unet *u, const vram_hf_sizes *sizes) {
   vram__diffusers_number(w, 'S', sizes->tokens ? sizes->tokens : 77);
   vram__diffusers_number(w, 'c', c);
   vram__diffusers_number(w, 'r', c / 2);
-  vram__diffusers_number(w, 'T', 4 * c);
+  vram__diffusers_number(w, 'T', time ? time : 4 * c);
   vram__diffusers_number(w, 'x', all - 6 * each);
   vram__diffusers_number(w, 'y', 6 * each);
   vram__diffusers_number(w, 'z', each / 2);
@@ -62579,8 +62635,11 @@ static void vram__vae_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
     vram__diffusers_attends(w, "down_block_types", i, "", "DownEncoderBlock2D");
     vram__diffusers_attends(w, "up_block_types", i, "", "UpDecoderBlock2D");
   }
+  if (vram__diffusers_count(w, "down_block_types") != blocks ||
+      vram__diffusers_count(w, "up_block_types") != blocks)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "not as many blocks as channels: ", "block_out_channels");
   if (!blocks || !layers || layers > 64)
-    vram__hf_fail(h, VRAM_ERR_VALUE, "no blocks, or none that long: ", "layers_per_block");
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no blocks, or not of 1 to 64 layers: ", "layers_per_block");
   height = sizes->height ? sizes->height : blocks ? side >> (blocks - 1) : 0;
   width = sizes->width ? sizes->width : blocks ? side >> (blocks - 1) : 0;
   if (!height || !width || height > UINT32_C(0xFFFF) || width > UINT32_C(0xFFFF))
@@ -62614,9 +62673,11 @@ static void vram__clip_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
   uint64_t i;
   if (act && !vram__hf_is_word(act, "gelu") && !vram__hf_is_word(act, "quick_gelu"))
     vram__hf_refuse(w, "an activation whose lines are not known: ", "hidden_act");
-  if (!heads || c % heads)
+  if (!layers || layers > VRAM__HF_MAX_LAYERS)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "not 1 to 4096 layers: ", "num_hidden_layers");
+  if (!c || !heads || c % heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "a width that heads do not divide: ", "num_attention_heads");
-  if (sizes->tokens > most)
+  if (sizes->tokens > most || !most)
     vram__hf_fail(h, VRAM_ERR_VALUE, "more tokens than ", "max_position_embeddings");
   if (h->result)
     return;
@@ -62678,7 +62739,10 @@ VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes) 
       vram__diffusers_lines(w, "# config.json of diffusers or transformers, eval mode\nmodel ");
       vram__hf_put(w, kind.text, (uint32_t)kind.count);
       vram__diffusers_lines(w, " dtype=f32\nrules torch-2.15\ndim N=$N\n");
-      vram__diffusers_rows[i].write(w, sizes);
+      if (sizes->cache)
+        vram__hf_refuse(w, "no class that generates tokens", "");
+      else
+        vram__diffusers_rows[i].write(w, sizes);
       vram__hf_flush(w);
       return 1;
     }

@@ -82,6 +82,26 @@ sed 's/"CrossAttnDownBlock2D"/"NewDownBlock2D"/' $golden/tiny-sd/unet/config.jso
 wrong "a block whose lines are not known: down_block_types" $work/sd
 sed 's/"time_embedding_type": "positional"/"time_embedding_type": "fourier"/' $golden/tiny-sd/unet/config.json >$work/sd/unet/config.json
 wrong "a setting whose lines are not known: time_embedding_type" $work/sd
+while IFS='|' read -r part change text; do
+  damaged
+  sed "$change" $golden/tiny-sd/$part/config.json >$work/sd/$part/config.json
+  wrong "$text" $work/sd
+done <<'EOF'
+unet|s/"flip_sin_to_cos": true/"flip_sin_to_cos": false/|a setting whose lines are not known: flip_sin_to_cos
+unet|s/"mid_block_type": "[^"]*"/"mid_block_type": null/|a setting whose lines are not known: mid_block_type
+unet|s/"conv_in_kernel": 3/"conv_in_kernel": 5/|a setting whose lines are not known: conv_in_kernel
+unet|s/"num_class_embeds": null/"num_class_embeds": 7/|a setting whose lines are not known: num_class_embeds
+unet|s/"layers_per_block": [0-9]*/"layers_per_block": 0/|no layers in a block: layers_per_block
+unet|s/"transformer_layers_per_block": 1/"transformer_layers_per_block": 1000000000/|no transformer of 1 to 64 blocks
+unet|s/"sample_size": [0-9]*/"sample_size": 0/|no image has so many rows or columns
+text_encoder|s/"num_hidden_layers": [0-9]*/"num_hidden_layers": 1000000000/|not 1 to 4096 layers: num_hidden_layers
+vae|s/"DownEncoderBlock2D",/&&/|not as many blocks as channels: block_out_channels
+unet|s/"act_fn"/act_fn/|/unet/config.json: offset
+EOF
+damaged
+sed 's/"sample_size": [0-9]*/"sample_size": [16, 24]/' $golden/tiny-sd/unet/config.json >$work/sd/unet/config.json
+./vram estimate $work/sd --json >$work/json
+if grep -q '"height":64,"width":96,' $work/json; then ok; else bad "a list of sides: $(cat $work/json)"; fi
 
 # variants and shards: the same tensors under other names
 damaged

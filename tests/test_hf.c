@@ -411,6 +411,13 @@ static void refused(void) {
   TEXT(error.text, "no config.json with a key model_type");
   EQUAL(configure("{\"model_type\":\"nothing\"}", &c), VRAM_ERR_UNSUPPORTED);
   TEXT(error.text, "no family that is known is model_type nothing");
+  /* StableLmAttention with heads of 4: cosines of 2 on 1 number; transformers' keys are 5 wide */
+  EQUAL(configure("{\"model_type\":\"stablelm\",\"hidden_size\":16,\"num_attention_heads\":4}", &c),
+        VRAM_ERR_UNSUPPORTED);
+  EQUAL(configure("{\"model_type\":\"stablelm\",\"hidden_size\":16,\"num_attention_heads\":4,"
+                  "\"partial_rotary_factor\":0.5}",
+                  &c),
+        VRAM_OK);
   EQUAL(configure("{\"model_type\":\"llama\",\"architectures\":[\"LlamaModel\"]}", &c),
         VRAM_ERR_UNSUPPORTED);
   TEXT(error.text, "no class that is known of this family: LlamaModel");

@@ -172,7 +172,7 @@ int main(int argc, char **argv) {
     data = load(argv[i], &bytes);
     sound(argv[i], 0);
     sound(argv[i], 1);
-    CHECK(write_text(4 * MEMORY) > 100);
+    CHECK(write_text(UINT64_C(4) * MEMORY) > 100);
     if (strstr(argv[i], "tiny"))
       damaged();
     free(data);

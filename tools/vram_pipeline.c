@@ -75,7 +75,8 @@ static int index_read(pipeline *p, const char *path) {
 /* The index of a folder, or path itself where it is one; NULL: neither, or no memory. */
 static char *index_path(const char *path) {
   const size_t n = strlen(path), most = sizeof index_name - 1;
-  const int is_file = n >= most - 1 && !strcmp(path + n - (most - 1), index_name + 1);
+  const int is_file = n >= most - 1 && !strcmp(path + n - (most - 1), index_name + 1) &&
+                      (n == most - 1 || path[n - most] == '/');
   char *to = (char *)malloc(n + sizeof index_name);
   if (!to)
     return NULL;
@@ -166,6 +167,26 @@ static uint64_t peak_of(const pipeline *p, int offload, int with_steps) {
     most = one > most ? one : most;
   }
   return sum + most;
+}
+
+/* Sums that peak_of makes must fit. */
+static int whole_check(const pipeline *p) {
+  uint64_t sum = 0;
+  uint32_t i;
+  int k;
+  for (i = 0; i < p->nparts; i++)
+    for (k = 0; k < 3; k++) {
+      const pipeline_part *const part = p->part + i;
+      const uint64_t bytes = k == 0   ? part->loaded_bytes
+                             : k == 1 ? part->buffers_bytes
+                                      : part->step_bytes;
+      if (bytes > (uint64_t)VRAM_MAX_BYTES - sum) {
+        cmd_say("%s: more than 2^63-1 bytes of parts", p->model);
+        return USAGE;
+      }
+      sum += bytes;
+    }
+  return FITS;
 }
 
 /* ---- output ---- */
@@ -363,6 +384,8 @@ int pipeline_estimate(int argc, char **argv) {
     status = pipeline_sizes(&p);
   for (i = 0; i < p.nparts && !status; i++)
     status = pipeline_step(&p, p.part + i);
+  if (!status)
+    status = whole_check(&p);
   free(path);
   free(p.folder);
   if (status)

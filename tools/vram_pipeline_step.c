@@ -21,56 +21,72 @@ static int role_of(const pipeline_part *part) {
   return 0;
 }
 
-/* A number of a config.json, or how many a list has; 0: neither. */
-static int64_t config_number(const char *path, const char *key) {
+/* A key of a config.json: how many a list has, 0 where it is none; a number, or the first two of a
+   list, at most 65536, 0 where there are none. Not FITS: message printed. */
+static int config_numbers(const char *path, const char *key, int64_t *count, int64_t number[2]) {
+  const uint64_t most = 65536;
   model_file m;
-  int64_t n = 0;
-  if (!model_file_open(&m, path)) {
-    const vram_file_value *const v = vram_file_get(&m.f, key, (uint32_t)strlen(key));
-    if (v && v->kind == VRAM_VALUE_UINT && v->number.u <= INT32_MAX)
-      n = (int64_t)v->number.u;
-    else if (v && v->kind == VRAM_VALUE_ARRAY && v->count <= 16)
-      n = (int64_t)v->count;
+  const int status = model_file_open(&m, path);
+  const vram_file_value *const v = status ? NULL : vram_file_get(&m.f, key, (uint32_t)strlen(key));
+  const uint64_t *const list = v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_UINT
+                                   ? (const uint64_t *)v->array
+                                   : NULL;
+  int i;
+  *count = list && v->count <= most ? (int64_t)v->count : 0;
+  for (i = 0; i < 2; i++) {
+    const uint64_t n = list && i < *count                         ? list[i]
+                       : !list && v && v->kind == VRAM_VALUE_UINT ? v->number.u
+                                                                  : 0;
+    number[i] = n <= most ? (int64_t)n : 0;
   }
   model_file_close(&m);
-  return n;
+  return status;
 }
 
 /* StableDiffusionXLPipeline: a VAE in f16 with force_upcast decodes in f32, weights and all. */
 static int is_upcast(const pipeline *p, const pipeline_part *part, const char *path) {
   static const char xl[] = "StableDiffusionXL";
   model_file m;
-  int is = part->loaded == VRAM_F16 && !strncmp(p->kind, xl, sizeof xl - 1);
-  if (is && !model_file_open(&m, path)) {
+  int is = 1;
+  if (part->loaded != VRAM_F16 || strncmp(p->kind, xl, sizeof xl - 1) != 0)
+    return 0;
+  if (!model_file_open(&m, path)) {
     const vram_file_value *const v = vram_file_get(&m.f, "force_upcast", 12);
     is = !v || v->kind != VRAM_VALUE_BOOL || v->number.u;
-    model_file_close(&m);
   }
+  model_file_close(&m);
   return is;
 }
 
 /* The sides of images and latents: __call__'s defaults are the denoiser's sample_size. */
 int pipeline_sizes(pipeline *p) {
-  int64_t side = 0, scale = 8;
+  int64_t side[2] = {0, 0}, scale = 8, channels[2], count;
   uint32_t i;
-  for (i = 0; i < p->nparts; i++) {
+  int status = FITS;
+  for (i = 0; i < p->nparts && !status; i++) {
     const int role = role_of(p->part + i);
     char *const path = role ? pipeline_config_path(p, p->part + i) : NULL;
     if (role && !path)
       return cmd_no_memory();
     if (role == IS_DENOISER)
-      side = config_number(path, "sample_size");
+      status = config_numbers(path, "sample_size", &count, side);
     else if (role == IS_VAE) {
-      const int64_t blocks = config_number(path, "block_out_channels");
-      scale = blocks > 0 && blocks <= 8 ? INT64_C(1) << (blocks - 1) : 8;
+      status = config_numbers(path, "block_out_channels", &count, channels);
+      scale = count > 0 && count <= 8 ? INT64_C(1) << (count - 1) : 8;
     }
     free(path);
   }
+  if (status)
+    return status;
   p->scale = scale;
   if (!p->height)
-    p->height = side * scale;
+    p->height = side[0] * scale;
   if (!p->width)
-    p->width = side * scale;
+    p->width = side[1] * scale;
+  if (!p->height != !p->width) {
+    cmd_say("%s: one side of the images is not known, expected --height and --width", p->model);
+    return USAGE;
+  }
   if (p->height % scale || p->width % scale) {
     cmd_say("%s: images of %" PRId64 " x %" PRId64 ", expected multiples of %" PRId64, p->model,
             p->height, p->width, scale);

@@ -431,12 +431,15 @@ static void vram__unet_drop(vram__unet *u, uint64_t count) {
 }
 
 static uint64_t vram__unet_heads(vram__hf_pen *w, uint64_t i) {
-  const uint64_t heads = vram__diffusers_each(w, "num_attention_heads", i, 0);
-  return heads ? heads : vram__diffusers_each(w, "attention_head_dim", i, 8);
+  return vram__diffusers_each(w, "attention_head_dim", i, 8); /* it is their number */
 }
 
 static uint64_t vram__unet_depth(vram__hf_pen *w, uint64_t i) {
-  return vram__diffusers_each(w, "transformer_layers_per_block", i, 1);
+  const uint64_t depth = vram__diffusers_each(w, "transformer_layers_per_block", i, 1);
+  if (!depth || depth > VRAM__DIFFUSERS_DEPTH)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "no transformer of 1 to 64 blocks: ", "transformer_layers_per_block");
+  return depth;
 }
 
 static void vram__unet_down(vram__unet *u) {
@@ -447,6 +450,8 @@ static void vram__unet_down(vram__unet *u) {
         vram__diffusers_attends(w, "down_block_types", i, "CrossAttnDownBlock2D", "DownBlock2D");
     const uint64_t out = vram__diffusers_each(w, "block_out_channels", i, 320),
                    layers = vram__diffusers_each(w, "layers_per_block", i, 2);
+    if (!layers)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no layers in a block: ", "layers_per_block");
     vram__diffusers_number(w, 'b', i);
     vram__hf_set(w, 'B', "down_blocks.$b");
     vram__diffusers_image(w, u->height[i], u->width[i]);
@@ -517,6 +522,9 @@ static uint64_t vram__unet_up_block(vram__unet *u, uint64_t i, uint64_t c) {
 /* What no line above is of. */
 static void vram__unet_check(vram__hf_pen *w) {
   static const char *const key[][2] = {{"class_embed_type", ""},
+                                       {"num_class_embeds", ""},
+                                       {"encoder_hid_dim", ""},
+                                       {"num_attention_heads", ""},
                                        {"only_cross_attention", ""},
                                        {"dual_cross_attention", ""},
                                        {"encoder_hid_dim_type", ""},
@@ -533,9 +541,21 @@ static void vram__unet_check(vram__hf_pen *w) {
                                        {"act_fn", "silu"},
                                        {"mid_block_type", "UNetMidBlock2DCrossAttn"},
                                        {"addition_embed_type", "text_time"}};
+  static const struct {
+    const char *key;
+    uint32_t size;
+  } kernel[] = {{"conv_in_kernel", 3}, {"conv_out_kernel", 3}, {"downsample_padding", 1}};
+  const vram_file_value *const middle = vram__hf_value(&w->h, "mid_block_type");
   size_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++)
     vram__diffusers_plain(w, key[i][0], key[i][1]);
+  for (i = 0; i < sizeof kernel / sizeof *kernel; i++)
+    if (vram__hf_number(&w->h, kernel[i].key, kernel[i].size) != kernel[i].size)
+      vram__hf_refuse(w, "a setting whose lines are not known: ", kernel[i].key);
+  if (middle && middle->kind == VRAM_VALUE_NULL) /* there is none */
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "mid_block_type");
+  if (!vram__hf_bool(&w->h, "flip_sin_to_cos", 1))
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "flip_sin_to_cos");
 }
 
 /* Numbers before the first block. */
@@ -543,7 +563,7 @@ static void vram__unet_begin(vram__unet *u, const vram_hf_sizes *sizes) {
   vram__hf_pen *const w = u->w;
   vram__hf *const h = &w->h;
   const uint64_t c = vram__diffusers_each(w, "block_out_channels", 0, 320),
-                 side = vram__hf_number(h, "sample_size", 64),
+                 time = vram__hf_number(h, "time_embedding_dim", 0),
                  each = vram__hf_number(h, "addition_time_embed_dim", 0),
                  all = vram__hf_number(h, "projection_class_embeddings_input_dim", 0);
   const vram_file_value *const added = vram__hf_word(w, "addition_embed_type");
@@ -553,13 +573,16 @@ static void vram__unet_begin(vram__unet *u, const vram_hf_sizes *sizes) {
   if (!u->blocks || vram__diffusers_count(w, "block_out_channels") != u->blocks ||
       vram__diffusers_count(w, "up_block_types") != u->blocks)
     vram__hf_fail(h, VRAM_ERR_VALUE, "not as many blocks up as down: ", "up_block_types");
-  u->height[0] = sizes->height ? sizes->height : side;
-  u->width[0] = sizes->width ? sizes->width : side;
+  if (!c || c % 2)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no even number of channels first: ", "block_out_channels");
+  u->height[0] = sizes->height ? sizes->height : vram__diffusers_each(w, "sample_size", 0, 64);
+  u->width[0] = sizes->width ? sizes->width : vram__diffusers_each(w, "sample_size", 1, 64);
   for (i = 0; i < u->blocks; i++) {
     u->height[i + 1] = (u->height[i] + 1) / 2;
     u->width[i + 1] = (u->width[i] + 1) / 2;
   }
-  if (u->height[0] > UINT32_C(0xFFFF) || u->width[0] > UINT32_C(0xFFFF))
+  if (!u->height[0] || !u->width[0] || u->height[0] > UINT32_C(0xFFFF) ||
+      u->width[0] > UINT32_C(0xFFFF))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no image has so many ", "rows or columns");
   if (added && (all <= 6 * each || each % 2 || !each))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no widths of added embeddings: ", "addition_time_embed_dim");
@@ -574,7 +597,7 @@ static void vram__unet_begin(vram__unet *u, const vram_hf_sizes *sizes) {
   vram__diffusers_number(w, 'S', sizes->tokens ? sizes->tokens : 77);
   vram__diffusers_number(w, 'c', c);
   vram__diffusers_number(w, 'r', c / 2);
-  vram__diffusers_number(w, 'T', 4 * c);
+  vram__diffusers_number(w, 'T', time ? time : 4 * c);
   vram__diffusers_number(w, 'x', all - 6 * each);
   vram__diffusers_number(w, 'y', 6 * each);
   vram__diffusers_number(w, 'z', each / 2);
@@ -723,8 +746,11 @@ static void vram__vae_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
     vram__diffusers_attends(w, "down_block_types", i, "", "DownEncoderBlock2D");
     vram__diffusers_attends(w, "up_block_types", i, "", "UpDecoderBlock2D");
   }
+  if (vram__diffusers_count(w, "down_block_types") != blocks ||
+      vram__diffusers_count(w, "up_block_types") != blocks)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "not as many blocks as channels: ", "block_out_channels");
   if (!blocks || !layers || layers > 64)
-    vram__hf_fail(h, VRAM_ERR_VALUE, "no blocks, or none that long: ", "layers_per_block");
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no blocks, or not of 1 to 64 layers: ", "layers_per_block");
   height = sizes->height ? sizes->height : blocks ? side >> (blocks - 1) : 0;
   width = sizes->width ? sizes->width : blocks ? side >> (blocks - 1) : 0;
   if (!height || !width || height > UINT32_C(0xFFFF) || width > UINT32_C(0xFFFF))
@@ -758,9 +784,11 @@ static void vram__clip_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
   uint64_t i;
   if (act && !vram__hf_is_word(act, "gelu") && !vram__hf_is_word(act, "quick_gelu"))
     vram__hf_refuse(w, "an activation whose lines are not known: ", "hidden_act");
-  if (!heads || c % heads)
+  if (!layers || layers > VRAM__HF_MAX_LAYERS)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "not 1 to 4096 layers: ", "num_hidden_layers");
+  if (!c || !heads || c % heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "a width that heads do not divide: ", "num_attention_heads");
-  if (sizes->tokens > most)
+  if (sizes->tokens > most || !most)
     vram__hf_fail(h, VRAM_ERR_VALUE, "more tokens than ", "max_position_embeddings");
   if (h->result)
     return;
@@ -822,7 +850,10 @@ VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes) 
       vram__diffusers_lines(w, "# config.json of diffusers or transformers, eval mode\nmodel ");
       vram__hf_put(w, kind.text, (uint32_t)kind.count);
       vram__diffusers_lines(w, " dtype=f32\nrules torch-2.15\ndim N=$N\n");
-      vram__diffusers_rows[i].write(w, sizes);
+      if (sizes->cache)
+        vram__hf_refuse(w, "no class that generates tokens", "");
+      else
+        vram__diffusers_rows[i].write(w, sizes);
       vram__hf_flush(w);
       return 1;
     }

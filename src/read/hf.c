@@ -1,8 +1,6 @@
 /* >>read/hf    config.json of transformers: parameters, tensors and cache of the model */
 #include "read/read.h"
 
-enum { VRAM__HF_MAX_LAYERS = 4096 };
-
 /* ---- parameters ---- */
 
 static void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
@@ -543,6 +541,27 @@ static void vram__hf_window(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
 }
 
+/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
+   twice), which makes the keys of the cache one wider. */
+static int vram__hf_rotates_one(vram__hf *h) {
+  static const char *const key[] = {"partial_rotary_factor", "rotary_pct",
+                                    "rope_scaling.partial_rotary_factor",
+                                    "rope_parameters.partial_rotary_factor"};
+  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF) ? 0.5 : 0.25;
+  uint32_t i;
+  if (!vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER))
+    return 0;
+  for (i = 0; i < sizeof key / sizeof *key; i++) {
+    const vram_file_value *const v = vram__hf_value(h, key[i]);
+    if (v && v->kind == VRAM_VALUE_FLOAT)
+      share = v->number.f;
+    else if (v && v->kind == VRAM_VALUE_UINT)
+      share = (double)v->number.u;
+  }
+  share *= (double)h->c->head_dim;
+  return share >= 1 && share < 2;
+}
+
 static void vram__hf_sizes(vram__hf *h) {
   vram_hf_config *const c = h->c;
   const vram__hf_family *const w = h->family;
@@ -571,6 +590,9 @@ static void vram__hf_sizes(vram__hf *h) {
   c->head_dim = vram__hf_number_or(h, "head_dim", w->head_dim ? w->head_dim : c->hidden / c->heads,
                                    c->hidden / c->heads);
   c->v_head_dim = c->head_dim;
+  if (vram__hf_rotates_one(h))
+    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED,
+                  "one number of a head is rotated: ", "partial_rotary_factor");
   c->intermediate = vram__hf_number_or(
       h,
       vram__hf_name(h, "intermediate_size", "n_inner",

@@ -293,6 +293,9 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 #define VRAM__HF_DISTIL UINT64_C(0x100000000000)         /* neither types of tokens nor a pooler */
 #define VRAM__HF_ELECTRA UINT64_C(0x200000000000)        /* embedding_size, and no pooler */
 #define VRAM__HF_2048_POSITIONS UINT64_C(0x400000000000) /* where the key is missing */
+/* only this part of a head is rotated where partial_rotary_factor is missing */
+#define VRAM__HF_ROTARY_HALF UINT64_C(0x800000000000)
+#define VRAM__HF_ROTARY_QUARTER UINT64_C(0x1000000000000)
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
@@ -345,6 +348,7 @@ VRAM__FN int vram__hf_bool(vram__hf *h, const char *key, int none);
 VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char *b, const char *c);
 
 /* hf.c. All that a config.json says; h stays good for what follows. */
+enum { VRAM__HF_MAX_LAYERS = 4096 };
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
@@ -361,7 +365,12 @@ typedef struct vram__hf_lines {
 } vram__hf_lines;
 
 /* What writes lines, with the letters that they put in (hf_text.c says which there are). */
-enum { VRAM__HF_PATH = 96, VRAM__DIFFUSERS_SKIPS = 48, VRAM__DIFFUSERS_BLOCKS = 8 };
+enum {
+  VRAM__HF_PATH = 96,
+  VRAM__DIFFUSERS_SKIPS = 48,
+  VRAM__DIFFUSERS_BLOCKS = 8,
+  VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
+};
 
 typedef struct vram__hf_pen {
   vram__hf h;

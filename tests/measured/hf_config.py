@@ -117,11 +117,8 @@ def draw(kind, r):
         "dtype": r.choice(["bfloat16", "float16", "float32"]),
     }
     maybe.update(MORE.get(kind, lambda r, d: {})(r, dict(d, **maybe)))
-    d.update({k: v for k, v in maybe.items() if r.random() < 0.75 or k in NEEDED})
+    d.update({k: v for k, v in maybe.items() if r.random() < 0.75})
     return FIX.get(kind, lambda d: d)(d)
-
-
-NEEDED = set()
 
 
 def coin(r):
@@ -322,7 +319,6 @@ MORE = {
     "bert": lambda r, d: {"type_vocab_size": r.randint(1, 3)},
     "roberta": lambda r, d: {"type_vocab_size": r.randint(1, 3)},
     "electra": lambda r, d: {"embedding_size": r.choice([16, d["hidden_size"]])},
-    "modernbert": lambda r, d: dict(biases(r, d), norm_bias=coin(r)),
     "llama4_text": lambda r, d: {
         "head_dim": r.choice([8, 16]),
         "num_local_experts": r.randint(2, 4),
@@ -331,32 +327,6 @@ MORE = {
         "attention_chunk_size": 32,
         "attention_bias": coin(r),
     },
-    "gemma4_text": lambda r, d: dict(
-        slides(r, d),
-        global_head_dim=r.choice([None, 16, 32]),
-        hidden_size_per_layer_input=r.choice([0, 8]),
-        vocab_size_per_layer_input=60,
-        num_kv_shared_layers=r.randint(0, 1),
-        use_double_wide_mlp=coin(r),
-        attention_k_eq_v=coin(r),
-    ),
-    "gemma3n_text": lambda r, d: dict(
-        slides(r, d),
-        hidden_size_per_layer_input=8,
-        vocab_size_per_layer_input=60,
-        num_kv_shared_layers=0,
-        laurel_rank=r.choice([4, 8]),
-        altup_num_inputs=r.choice([2, 4]),
-    ),
-    "vit": lambda r, d: {"image_size": 32, "patch_size": r.choice([4, 8]), "qkv_bias": coin(r)},
-    "dinov2": lambda r, d: {
-        "image_size": 32,
-        "patch_size": r.choice([4, 8]),
-        "qkv_bias": coin(r),
-        "use_swiglu_ffn": coin(r),
-        "mlp_ratio": 4,
-    },
-    "t5": lambda r, d: {"d_kv": 8, "feed_forward_proj": r.choice(["relu", "gated-gelu"])},
     "falcon_mamba": lambda r, d: {"state_size": 8, "use_bias": coin(r), "use_conv_bias": coin(r)},
     "mamba": lambda r, d: {"state_size": 8, "use_bias": coin(r), "use_conv_bias": coin(r)},
 }
