@@ -65262,12 +65262,17 @@ static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_ten
   return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
 }
 
+/* Is the table of words the output's matrix here? */
+static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
+  return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
+         vram__text_is(t->name, t->name_len, "token_embd.weight");
+}
+
 /* The buffer of a weight. */
 static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn && /* the output's matrix */
-      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+  if (vram__build_is_output(b, t))
     return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
@@ -65292,7 +65297,8 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
   if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
-      vram__llama_is_run(b->m, t))
+      (vram__build_is_output(b, t) ? vram__llama_is_multiplied(t->dtype)
+                                   : vram__llama_is_run(b->m, t)))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
@@ -66575,7 +66581,8 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
 
 /* What is not derived yet where there are devices: a scan without a kernel, scans of several
    sequences on the host, and flash attention of at most two tokens of a sequence, which takes some
-   caches as they are. */
+   caches as they are; latent attention of several sequences on the host; on several devices, a
+   cache of which K or V alone is quantised. */
 static int vram__build_is_beyond(const vram__llama *m) {
   const uint64_t tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   const vram_file_tensor *t;
@@ -66585,8 +66592,11 @@ static int vram__build_is_beyond(const vram__llama *m) {
     return 0;
   if (m->flash_attention && has_copies && m->ncache && tokens <= 2 * (uint64_t)m->n_stream)
     return 1;
+  if (m->ndevice > 1 &&
+      vram__llama_is_quantised(m->k_type) != vram__llama_is_quantised(m->v_type) && !m->head_k_mla)
+    return 1;
   for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if (m->layer[i].is_recurrent && m->layer[i].device < 0 && m->n_seq > 1)
+    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
       return 1;
   for (t = m->file->tensor_first; t; t = t->next)
     if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))

@@ -180,12 +180,17 @@ static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_ten
   return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
 }
 
+/* Is the table of words the output's matrix here? */
+static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
+  return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
+         vram__text_is(t->name, t->name_len, "token_embd.weight");
+}
+
 /* The buffer of a weight. */
 static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn && /* the output's matrix */
-      vram__text_is(t->name, t->name_len, "token_embd.weight"))
+  if (vram__build_is_output(b, t))
     return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
@@ -210,7 +215,8 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
   if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
-      vram__llama_is_run(b->m, t))
+      (vram__build_is_output(b, t) ? vram__llama_is_multiplied(t->dtype)
+                                   : vram__llama_is_run(b->m, t)))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
