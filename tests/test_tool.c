@@ -329,14 +329,15 @@ static void options(void) {
     {"estimate - --train sgd --capturable", "vram: this optimizer has no option capturable"},
     {"estimate - --capturable", "vram: an option of training without --train: '--capturable'"},
     {"estimate - --step last", "vram: unknown step 'last' (expected first or steady)"},
-    {"estimate - --generate prompt=3",
-     "vram: not a generation 'prompt=3' (expected prompt=S,new=N)"},
+    {"estimate - --generate prompt=3", "vram: not a generation 'prompt=3' (expected "
+                                       "prompt=S,new=N[,cache=dynamic|static][,padded=0|1])"},
     {"estimate - --generate prompt=3,new=2 --train sgd",
      "vram: --generate excludes --train, --prefetch and --pinned"},
     {"estimate - --generate prompt=3,new=2 --terms",
      "vram: --generate takes sizes, device, --dtype, --amp, --json and --csv"},
     {"estimate - --generate prompt=3,new=2",
-     "vram: a text without cache lines cannot generate: '-'"},
+     "vram: a text without cache lines cannot generate: '-' "
+     "(expected one with them, or a config.json of transformers)"},
     {"estimate - --accumulate 0", "vram: not a number of micro-batches '0' (expected 1 or more)"},
     {"estimate - --accumulate 4294967297",
      "vram: not a number of micro-batches '4294967297' (expected 1 or more)"},

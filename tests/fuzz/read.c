@@ -106,7 +106,7 @@ static int keep(void *user, const char *bytes, size_t n) {
 /* The text of a graph or of a decoder is one that the parser takes. */
 static void convert(const vram_file *f, unsigned choice) {
   const vram_dim set[] = {{"seq", 4 + (choice & 7)}, {"h", 32}, {"w", 64}};
-  const vram_hf_sizes sizes = {choice & 3, choice & 8 ? 0 : UINT64_C(1) << (choice & 31)};
+  vram_hf_sizes sizes = VRAM_ZERO_INIT;
   const uint64_t bytes = choice & 64 ? (uint64_t)MEMORY : choice * UINT64_C(4096);
   const int is_config = f->format == VRAM_FILE_CONFIG;
   void *memory = malloc((size_t)bytes + 1);
@@ -115,6 +115,8 @@ static void convert(const vram_file *f, unsigned choice) {
   vram_result r;
   text t = {NULL, 0};
   MUST(memory);
+  sizes.batch = choice & 3;
+  sizes.tokens = choice & 8 ? 0 : UINT64_C(1) << (choice & 31);
   sink.write = keep;
   sink.user = &t;
   if (is_config)
