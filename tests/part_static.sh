@@ -17,9 +17,11 @@ sources="tests/impl.c $tool tools/preload*.c tests/bench.c $(ls tests/test_*.c t
 # all of vram.h is looked at in tests/impl.c; elsewhere only what the file uses of it
 unused() { # unused FILE: flags that leave the rest out
   case $1 in
-  tests/cuda/*) echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET" ;;
-  tools/preload*) echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_PLAN" ;;
-  tests/compile/*) echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_WRITE" ;;
+  tests/cuda/*) echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_READ -DVRAM_NO_KV" ;;
+  tools/preload*) echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_READ -DVRAM_NO_KV" ;;
+  tests/compile/*)
+    echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_WRITE -DVRAM_NO_READ -DVRAM_NO_KV" ;;
+  tests/test_recipes.c) echo "-DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_WRITE -DVRAM_NO_READ -DVRAM_NO_KV" ;;
   esac
 }
 # how far clang's analyser follows the paths of one function; its own limit is 225000
