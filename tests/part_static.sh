@@ -21,7 +21,6 @@ unused() { # unused FILE: flags that leave the rest out
   tools/preload*) echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_READ -DVRAM_NO_KV" ;;
   tests/compile/*)
     echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_WRITE -DVRAM_NO_READ -DVRAM_NO_KV" ;;
-  tests/test_recipes.c) echo "-DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_WRITE -DVRAM_NO_READ -DVRAM_NO_KV" ;;
   esac
 }
 # how far clang's analyser follows the paths of one function; its own limit is 225000

@@ -6,7 +6,10 @@
    usage: test_recipes */
 #define VRAM_STATIC
 #define VRAM_IMPLEMENTATION
+#define VRAM_NO_KV
+#define VRAM_NO_NET
 #define VRAM_NO_PLAN
+#define VRAM_NO_READ
 #define VRAM_NO_WRITE
 #include "../vram.h"
 #include "test.h"
