@@ -83,9 +83,9 @@ help:
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
 CHECK = units text explain rooms addop
-TEST = static fuzz units-clang-sanitize units-msan $(CHECK) finetune units-clang \
+TEST = static fuzz cuda units-clang-sanitize units-msan $(CHECK) finetune units-clang \
   units-i686 units-powerpc truth compile link models measure export fit plan install examples docs render \
-  replay diff files nets lines arena emit tiny watch pool cuda ledger writer schedule \
+  replay diff files nets lines arena emit tiny watch pool ledger writer schedule \
   embedded preload pipeline
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-gcc-sanitize units-valgrind units-s390x coverage

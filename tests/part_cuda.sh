@@ -7,8 +7,8 @@ src=tests/cuda
 warn="-Wall -Wextra -Wpedantic -pedantic-errors -Wconversion -Wsign-conversion -Wshadow -Wundef -Wvla
 -Wcast-qual -Wredundant-decls -Wwrite-strings -Werror"
 
-# A. the test list, with no more of vram.h than it uses
-leave="-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET"
+# A. the test list; here and below no more of vram.h than it uses (part link has all of it)
+leave="-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_READ -DVRAM_NO_KV"
 list="$src/test_cuda.c $src/fake.c $src/impl.c -lpthread"
 runs() { # runs NAME ARGUMENT COMPILER FLAGS...
   name=$1 argument=$2 cc=$3
@@ -50,15 +50,15 @@ for cc in gcc clang g++ clang++; do
   *++) stds="c++11 c++17" lang="-x c++" more="-Wold-style-cast -Wzero-as-null-pointer-constant" ;;
   *) stds="c99 c11" lang= more="-Wstrict-prototypes" ;;
   esac
-  cell "$cc implementation" $cc -std=${stds%% *} $warn $lang -c $src/impl.c -o "$work/$cc-impl.o"
+  cell "$cc implementation" $cc -std=${stds%% *} $warn $leave $lang -c $src/impl.c -o "$work/$cc-impl.o"
   for std in $stds; do
     cell "$cc -std=$std user" $cc -std=$std $warn $more $lang -c $src/user.c -o "$work/$cc-user.o"
   done
 done
 printf '#define VRAM_IMPLEMENTATION\n#define VRAM_CUDA_IMPLEMENTATION\n#include "user.c"\n' >"$work/copy.c"
 gcc=gcc; have gcc || gcc=${CC:-cc}
-cell "static copy" $gcc -std=c99 $warn -DVRAM_STATIC -I$src -c "$work/copy.c" -o "$work/static.o"
-cell "renamed copy" $gcc -std=c99 $warn -DVRAM_NAMESPACE=x_ -I$src -c "$work/copy.c" -o "$work/renamed.o"
+cell "static copy" $gcc -std=c99 $warn $leave -DVRAM_STATIC -I$src -c "$work/copy.c" -o "$work/static.o"
+cell "renamed copy" $gcc -std=c99 $warn $leave -DVRAM_NAMESPACE=x_ -I$src -c "$work/copy.c" -o "$work/renamed.o"
 symbols() { nm -g --defined-only "$1" | awk '{ print $3 }' | grep -vx use | grep -Ev "$2" >"$work/log"; }
 if symbols "$work/static.o" '^$'; then bad "VRAM_STATIC leaves global symbols"; cat "$work/log"; else ok; fi
 if symbols "$work/renamed.o" '^x_vram_'; then bad "not renamed"; cat "$work/log"; else ok; fi
@@ -69,7 +69,7 @@ else
   refuse "rerouting without CUDA's headers" "VRAM_CUDA_REROUTE: include cuda_runtime.h" \
     env CPATH= $gcc -std=c99 -DVRAM_CUDA_REROUTE -fsyntax-only $src/user.c
 fi
-cell "no NEEDED of NVIDIA's" sh -c "$gcc -std=c99 $src/impl.c -shared -fPIC -o $work/lib.so -lpthread && ! readelf -d $work/lib.so | grep -i 'needed.*\(cuda\|nvidia\)'"
+cell "no NEEDED of NVIDIA's" sh -c "$gcc -std=c99 $leave $src/impl.c -shared -fPIC -o $work/lib.so -lpthread && ! readelf -d $work/lib.so | grep -i 'needed.*\(cuda\|nvidia\)'"
 
 # C. rerouting beside CUDA's headers
 if have nvcc; then
@@ -91,7 +91,7 @@ if have nvcc; then
   done
   rerouted gcc $gcc -std=c99 $leave -DHEADERS=2 -I$cuda/include $src/reroute.c $libraries
   rerouted nvcc nvcc $leave -DHEADERS=2 -Xcompiler -Wall,-Werror -x cu $src/reroute.c
-  rerouted "nvcc, streams per thread" nvcc -DHEADERS=0 --default-stream per-thread -x cu $src/reroute.c
+  rerouted "nvcc, streams per thread" nvcc $leave -DHEADERS=0 --default-stream per-thread -x cu $src/reroute.c
   # the page of docs/cuda.md, literally, but for the runtime: a shared one, so that the fake driver comes first
   mkdir "$work/page"
   cp vram.h vram_cuda.h "$work/page"

@@ -82,9 +82,9 @@ sed 's/"CrossAttnDownBlock2D"/"NewDownBlock2D"/' $golden/tiny-sd/unet/config.jso
 wrong "a block whose lines are not known: down_block_types" $work/sd
 sed 's/"time_embedding_type": "positional"/"time_embedding_type": "fourier"/' $golden/tiny-sd/unet/config.json >$work/sd/unet/config.json
 wrong "a setting whose lines are not known: time_embedding_type" $work/sd
-while IFS='|' read -r part change text; do
+while IFS='|' read -r piece change text; do
   damaged
-  sed "$change" $golden/tiny-sd/$part/config.json >$work/sd/$part/config.json
+  sed "$change" $golden/tiny-sd/$piece/config.json >$work/sd/$piece/config.json
   wrong "$text" $work/sd
 done <<'EOF'
 unet|s/"flip_sin_to_cos": true/"flip_sin_to_cos": false/|a setting whose lines are not known: flip_sin_to_cos
