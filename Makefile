@@ -86,7 +86,7 @@ CHECK = units text explain rooms addop
 TEST = static fuzz units-clang-sanitize units-msan coverage $(CHECK) finetune units-clang \
   units-i686 units-powerpc truth compile link models measure export fit plan install examples docs render \
   replay diff files nets lines arena emit tiny watch pool cuda ledger writer schedule \
-  embedded preload
+  embedded preload pipeline
 # what a part of TEST proves, too: with other tools, at a hundredth of the speed, on one machine more
 TEST_ALL = $(TEST) units-gcc-sanitize units-valgrind units-s390x
 
@@ -100,7 +100,7 @@ test-all:
 	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 LONG=1 $(TEST_ALL:%=part-%)
 	@sh tests/sum.sh $(TEST_ALL)
 
-FUZZ_SECONDS ?= 6
+FUZZ_SECONDS ?= 4
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
@@ -137,10 +137,11 @@ ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropo
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_refusals = tests/golden/refusals.txt
 ARGS_test_llama = tests/golden/llama.txt
+ARGS_test_tflite = $(wildcard tests/golden/tflite/*.tflite)
 ARGS_test_generation = tests/golden/generate.txt
 ARGS_test_serve = tests/golden/serve_vllm.txt
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
-# where every access costs more (emulators, MSan): all goldens (test_step), and of what takes longest a part
+# where every access costs more (emulators, sanitizers): all goldens (test_step), and of what takes longest a part
 ifdef SLOW
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram)
 ARGS_test_solve = tests/golden/models/nn_lenet5.vram
@@ -193,6 +194,8 @@ golden:
 truth: vram
 	python3 tools/published.py
 	python3 tools/published_serve.py
+	python3 tools/published_llama.py
+	python3 tools/gguf_header.py --check $(TRUTH)/gguf
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/truth_finetune.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)

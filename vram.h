@@ -2562,12 +2562,9 @@ typedef struct vram_graph {
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  uint32_t nkept;                               /* values that `keep` lines name, */
-  uint32_t nmade;                               /* and `requires_grad` lines */
-  uint32_t ncache;                              /* `cache` lines */
-  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
-  uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
-  uint32_t nscaled, nupdate;                    /* of GradScaler */
+  /* lines of these names: nkept counts the values of `keep` lines, nmade those of `requires_grad`,
+     nscaled and nupdate are GradScaler's */
+  uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -2720,10 +2717,10 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err);
 
-/* A text may have two parts with a `decode` line between: vram_graph_parse reads the first, the
-   step of a generation that reads the prompt; the second is a text of its own, the step of each
-   further token. Returns where it begins, 0: there is none. text: `len` bytes, NULL only where len
-   is 0. */
+/* A text may have parts with a `decode` line between: vram_graph_parse reads the first, the step of
+   a generation that reads the prompt; the next is a text of its own, the step of each further
+   token, and one behind `decode P=N` that of tokens with N or more before them. Returns where the
+   next part begins, 0: there is none. text: `len` bytes, NULL only where len is 0. */
 VRAM_API uint64_t vram_text_decode(const char *text, uint64_t len);
 #endif
 
@@ -4763,12 +4760,12 @@ struct vram_file_tensor {
   uint64_t bytes;         /* without padding */
   uint64_t numel;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t name_len;
-  uint32_t part; /* 0, 1, ... in the order in which parts were read */
+  uint32_t name_len, scales; /* scales: of TFLite's quantisation, 0: none, 1: per tensor */
+  uint32_t part;             /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
-  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers and
-                          bools, at most 64: a shape, axes); NULL elsewhere */
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX and TFLite:
+                          integers and bools, at most 64: a shape, axes); NULL elsewhere */
   const double *reals; /* the same of ONNX's f32, at most 64: scales, bounds */
 };
 
@@ -4814,7 +4811,7 @@ typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
   const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX all but raw data */
+  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX and TFLite all but data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
@@ -4822,7 +4819,7 @@ struct vram_file_part {
   uint8_t is_read; /* not only named by an index */
 };
 
-/* ---- graphs: of ONNX ---- */
+/* ---- graphs: of ONNX and TFLite ---- */
 
 typedef struct vram_file_name vram_file_name;
 struct vram_file_name {
@@ -4867,7 +4864,8 @@ struct vram_file_node {
 typedef enum vram_operand_role {
   VRAM_OPERAND_INPUT,
   VRAM_OPERAND_OUTPUT,
-  VRAM_OPERAND_BETWEEN
+  VRAM_OPERAND_BETWEEN,
+  VRAM_OPERAND_STATE /* TFLite's is_variable: kept from one run to the next */
 } vram_operand_role;
 
 /* What a file says of a value that is computed or given: its dtype and its shape. */
@@ -4877,8 +4875,8 @@ struct vram_file_operand {
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
-  uint32_t symbol_len[VRAM_MAX_AXES], name_len;
-  vram_dtype dtype; /* VRAM_NONE: not said */
+  uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
+  vram_dtype dtype;                                     /* VRAM_NONE: not said */
   uint8_t ndim, has_shape;
   uint8_t role; /* vram_operand_role */
 };
@@ -4891,9 +4889,9 @@ typedef struct vram_file {
   vram_file_value *value_first, *value_last;
   vram_file_part *part_first, *part_last;
   uint64_t ntensor, nvalue;
-  uint64_t tensor_bytes;               /* sum over tensors, without padding */
-  uint64_t numel;                      /* elements of all tensors */
-  uint64_t alignment;                  /* of data; 1 where the format has none */
+  uint64_t tensor_bytes; /* sum over tensors, without padding; of TFLite a buffer counts once */
+  uint64_t numel;        /* elements of all tensors */
+  uint64_t alignment;    /* of data; 1 where the format has none */
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
   struct vram__names *names;  /* of tensors, for vram_file_find */
@@ -4969,13 +4967,19 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
 
 /* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
    transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
-   decides which layers need the mask of a sliding window. The memory is only used while it works.
+   decides which layers need the mask of a sliding window. With a cache it is what generate() runs,
+   greedy, in parts behind `decode` lines, in the dtype that the file names. Dims: N, and those
+   that vram_text_decode() tells of. The memory is only used while it works.
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
+  uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
+  vram_hf_cache cache; /* DynamicCache, StaticCache */
+  uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);
@@ -55897,6 +55901,7 @@ typedef struct vram__names {
 VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
                                         vram_error *e);
 VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN void vram__reader_seek(vram__reader *r, uint64_t offset);
 VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what);
 VRAM__FN vram_result vram__reader_copy(vram__reader *r, void *to, uint64_t bytes, const char *what);
 VRAM__COLD VRAM__FN vram_result vram__reader_fail(vram__reader *r, vram_result code,
@@ -56054,6 +56059,58 @@ VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file
 VRAM__FN float vram__onnx_float(uint64_t bits);
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
+
+/* flat.c: tables of a flatbuffer. */
+enum { VRAM__FLAT_FIELDS = 14, VRAM__FLAT_SEEN = 16 };
+
+/* A vtable: where the first fields of a table are. */
+typedef struct vram__flat_fields {
+  uint64_t offset;
+  uint32_t bytes, table_bytes; /* bytes 0: none */
+  uint16_t field[VRAM__FLAT_FIELDS];
+} vram__flat_fields;
+
+typedef struct vram__flat {
+  vram_file *f;
+  vram__reader *r;
+  uint64_t left; /* bytes that may yet be copied or gone over */
+  vram__flat_fields seen[VRAM__FLAT_SEEN];
+} vram__flat;
+
+typedef struct vram__flat_at { /* a table */
+  uint64_t offset;
+  vram__flat_fields fields;
+} vram__flat_at;
+
+typedef struct vram__flat_list { /* a vector: its first element */
+  uint64_t offset, count;
+} vram__flat_list;
+
+VRAM__FN void vram__flat_begin(vram__flat *b, vram_file *f, vram__reader *r);
+VRAM__FN int vram__flat_spend(vram__flat *b, uint64_t offset, uint64_t bytes);
+VRAM__FN int vram__flat_table(vram__flat *b, uint64_t offset, vram__flat_at *t);
+VRAM__FN uint64_t vram__flat_number(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                    uint32_t bytes, uint64_t none);
+VRAM__FN int vram__flat_vector(vram__flat *b, const vram__flat_at *t, uint32_t i, uint32_t bytes,
+                               vram__flat_list *v);
+VRAM__FN int vram__flat_inner(vram__flat *b, const vram__flat_at *t, uint32_t i, vram__flat_at *to);
+VRAM__FN int vram__flat_element(vram__flat *b, const vram__flat_list *v, uint64_t i,
+                                vram__flat_at *to);
+VRAM__FN int32_t vram__flat_int(vram__flat *b, const vram__flat_list *v, uint64_t i);
+VRAM__FN const char *vram__flat_text(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                     uint32_t *len);
+
+/* tflite_ops.c: NULL: a number that is no operator's. */
+typedef struct vram__tflite_op {
+  const char *name;
+  const char *options; /* names of the fields of its options; NULL: none that are read */
+} vram__tflite_op;
+
+VRAM__FN const vram__tflite_op *vram__tflite_op_of(uint32_t code);
+
+/* tflite.c */
+VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
+
 /* hf_family.c: a row for each model_type. */
 #define VRAM__HF_QKV_BIAS UINT32_C(0x1) /* q, k, v always have a bias */
 #define VRAM__HF_O_BIAS UINT32_C(0x2)   /* so has what follows attention */
@@ -56152,6 +56209,53 @@ typedef struct vram__hf_lines {
   uint32_t experts_used;           /* where the key is missing */
 } vram__hf_lines;
 
+/* What writes lines, with the letters that they put in (hf_text.c says which there are). */
+enum { VRAM__HF_PATH = 96 };
+
+typedef struct vram__hf_pen {
+  vram__hf h;
+  vram_hf_config c;
+  const vram__hf_lines *row;
+  const vram_sink *sink;
+  vram_hf_sizes size;
+  uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
+  uint64_t number[128];
+  char name[128][VRAM__HF_PATH];
+  const char *cache;            /* lines of a layer's cache */
+  char path[VRAM__HF_PATH];     /* of the layer */
+  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
+  uint8_t flag[128];
+  uint32_t used;
+  char text[1024]; /* what the sink has not got yet */
+} vram__hf_pen;
+
+static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
+  return w->number + ((uint8_t)c & 127);
+}
+static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
+  return w->flag + ((uint8_t)c & 127);
+}
+static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
+
+/* A name of the lines: where the text goes, or into `to` of so many bytes. */
+typedef struct vram__hf_target {
+  char *to;
+  uint32_t cap, n;
+} vram__hf_target;
+
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends);
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines);
+
+/* hf_generate.c. A generation is written in parts: the prompt's, that of tokens, and that of
+   tokens from the one on with which a window is full. */
+enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
+VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
+VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
+VRAM__FN void vram__hf_part_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
+VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
+
 /* >>read/source    the bytes of a file, from front to back */
 
 /* Sets r up for the source; the window of those that are not in memory themselves comes from the
@@ -56228,6 +56332,20 @@ VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const ch
   r->end = r->window + kept + more;
   r->end_offset += more;
   return VRAM_OK;
+}
+
+/* The next bytes are those from an offset within the file on. */
+VRAM__FN void vram__reader_seek(vram__reader *r, uint64_t offset) {
+  const uint8_t *const begin = r->window ? r->window : (const uint8_t *)r->source->data;
+  const uint64_t first = r->end_offset - (uint64_t)(r->end - begin);
+  if (r->result)
+    return;
+  if (offset >= first && offset <= r->end_offset)
+    r->at = begin + (offset - first);
+  else { /* not in the window */
+    r->end_offset = offset;
+    r->at = r->end = r->window;
+  }
 }
 
 VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what) {
@@ -58577,6 +58695,847 @@ VRAM__FN vram_result vram__onnx_read(vram_file *f, vram__reader *r) {
   return VRAM_OK;
 }
 
+/* >>read/flat    tables of a flatbuffer: fields by number, vectors, texts, tables in tables
+   Every offset is held against the size of the file before anything is read there. Tables may be
+   shared, and a file may say so of each of them: what is copied or gone over is counted, and may
+   not be more than the file has bytes. Nothing is recursive here. */
+
+VRAM__FN void vram__flat_begin(vram__flat *b, vram_file *f, vram__reader *r) {
+  vram__memory_zero(b, sizeof *b);
+  b->f = f;
+  b->r = r;
+  b->left = r->source->bytes;
+}
+
+/* 0: an error, that so many bytes do not end within the file. */
+static int vram__flat_has(vram__flat *b, uint64_t offset, uint64_t bytes, const char *what) {
+  const uint64_t end = b->r->source->bytes;
+  if (!b->r->result && (offset > end || bytes > end - offset)) {
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, what);
+    vram__error_number(b->r->error, " ends behind the file: ", bytes);
+    vram__error_number(b->r->error, " bytes from here, the file has ", end);
+  }
+  return !b->r->result;
+}
+
+/* 0: an error, that more is gone over than there is. */
+VRAM__FN int vram__flat_spend(vram__flat *b, uint64_t offset, uint64_t bytes) {
+  if (!b->r->result && bytes > b->left)
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, "tables that lie over each other");
+  b->left -= bytes > b->left ? b->left : bytes;
+  return !b->r->result;
+}
+
+static uint32_t vram__flat_u32(vram__flat *b, uint64_t offset, const char *what) {
+  if (!vram__flat_has(b, offset, 4, what))
+    return 0;
+  vram__reader_seek(b->r, offset);
+  return vram__reader_u32(b->r, what);
+}
+
+/* Where each field of such a table is. */
+static const vram__flat_fields *vram__flat_fields_at(vram__flat *b, uint64_t offset) {
+  vram__flat_fields *const v = b->seen + (offset >> 1) % VRAM__FLAT_SEEN;
+  uint32_t i, n;
+  if (v->offset == offset && v->bytes)
+    return v;
+  if (!vram__flat_has(b, offset, 4, "a vtable"))
+    return NULL;
+  vram__memory_zero(v, sizeof *v);
+  vram__reader_seek(b->r, offset);
+  i = vram__reader_u32(b->r, "a vtable");
+  v->offset = offset;
+  v->table_bytes = i >> 16;
+  i &= 0xffff;
+  if (!b->r->result && (i < 4 || i % 2 || v->table_bytes < 4)) {
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, "a vtable of ");
+    vram__error_number(b->r->error, "", i);
+    vram__error_number(b->r->error, " bytes, of a table of ", v->table_bytes);
+  }
+  if (!vram__flat_has(b, offset, i, "a vtable"))
+    return NULL;
+  n = i / 2 - 2 < VRAM__FLAT_FIELDS ? i / 2 - 2 : (uint32_t)VRAM__FLAT_FIELDS;
+  for (i = 0; i < n && vram__reader_has(b->r, 2, "a vtable"); i++, b->r->at += 2)
+    v->field[i] = vram__bytes_u16(b->r->at);
+  v->bytes = 4 + 2 * n;
+  return b->r->result ? NULL : v;
+}
+
+VRAM__FN int vram__flat_table(vram__flat *b, uint64_t offset, vram__flat_at *t) {
+  const uint32_t back = vram__flat_u32(b, offset, "a table");
+  const vram__flat_fields *v;
+  const int64_t at = (int64_t)offset - (int64_t)(int32_t)back;
+  vram__memory_zero(t, sizeof *t);
+  if (b->r->result)
+    return 0;
+  if (at < 0) {
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, offset, "a table whose vtable is before the file");
+    return 0;
+  }
+  v = vram__flat_fields_at(b, (uint64_t)at);
+  if (!v || !vram__flat_has(b, offset, v->table_bytes, "a table"))
+    return 0;
+  t->offset = offset;
+  t->fields = *v;
+  return 1;
+}
+
+/* Where the field is, which has so many bytes; 0: it is left out, or an error. */
+static uint64_t vram__flat_field(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                 uint32_t bytes) {
+  const uint32_t at = i < VRAM__FLAT_FIELDS ? t->fields.field[i] : 0;
+  if (!at || b->r->result)
+    return 0;
+  if (at < 4 || at + bytes > t->fields.table_bytes) {
+    vram__reader_fail(b->r, VRAM_ERR_SYNTAX, t->offset, "field ");
+    vram__error_number(b->r->error, "", i);
+    vram__error_number(b->r->error, " is outside of its table: at ", at);
+    vram__error_number(b->r->error, ", the table has ", t->fields.table_bytes);
+    return 0;
+  }
+  return t->offset + at;
+}
+
+VRAM__FN uint64_t vram__flat_number(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                    uint32_t bytes, uint64_t none) {
+  const uint64_t at = vram__flat_field(b, t, i, bytes);
+  uint64_t v = 0;
+  uint32_t k;
+  if (!at)
+    return none;
+  vram__reader_seek(b->r, at);
+  if (!vram__reader_has(b->r, bytes, "a number"))
+    return none;
+  for (k = 0; k < bytes; k++)
+    v |= (uint64_t)b->r->at[k] << 8 * k;
+  return v;
+}
+
+/* Elements of `bytes` each. 0: it is left out, or an error. */
+VRAM__FN int vram__flat_vector(vram__flat *b, const vram__flat_at *t, uint32_t i, uint32_t bytes,
+                               vram__flat_list *v) {
+  const uint64_t at = vram__flat_field(b, t, i, 4);
+  v->offset = v->count = 0;
+  if (!at)
+    return 0;
+  v->offset = at + vram__flat_u32(b, at, "a vector");
+  v->count = vram__flat_u32(b, v->offset, "a vector");
+  v->offset += 4;
+  return vram__flat_has(b, v->offset, v->count * bytes, "a vector");
+}
+
+/* The table that a field refers to; 0: it is left out, or an error. */
+VRAM__FN int vram__flat_inner(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                              vram__flat_at *to) {
+  const uint64_t at = vram__flat_field(b, t, i, 4);
+  vram__memory_zero(to, sizeof *to);
+  return at && vram__flat_table(b, at + vram__flat_u32(b, at, "a table"), to);
+}
+
+/* Element i of a vector of tables. */
+VRAM__FN int vram__flat_element(vram__flat *b, const vram__flat_list *v, uint64_t i,
+                                vram__flat_at *to) {
+  const uint64_t at = v->offset + 4 * i;
+  vram__memory_zero(to, sizeof *to);
+  return vram__flat_table(b, at + vram__flat_u32(b, at, "a table"), to);
+}
+
+/* Element i of a vector of numbers of 4 bytes. */
+VRAM__FN int32_t vram__flat_int(vram__flat *b, const vram__flat_list *v, uint64_t i) {
+  return (int32_t)vram__flat_u32(b, v->offset + 4 * i, "a number");
+}
+
+/* A copy; "" where it is left out or after an error. */
+VRAM__FN const char *vram__flat_text(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                     uint32_t *len) {
+  vram__flat_list v;
+  const char *text;
+  *len = 0;
+  if (!vram__flat_vector(b, t, i, 1, &v) || !vram__flat_spend(b, v.offset, v.count))
+    return "";
+  vram__reader_seek(b->r, v.offset);
+  text = vram__file_text(b->f, b->r, v.count, "a text");
+  *len = text ? (uint32_t)v.count : 0;
+  return text ? text : "";
+}
+
+/* >>read/tflite_ops    a row of each builtin operator of TFLite, in the order of its numbers
+   Names are BuiltinOperator's of TFLite's schema; fields of options, by their numbers from 0 on, as
+   NAME:BYTES, v is a vector of numbers of 4 bytes. Options that no conversion asks for are left out. */
+
+/* clang-format off */
+static const vram__tflite_op vram__tflite_ops[] = {
+    {"ADD", "activation:1 pot_scale_int16:1"},
+    {"AVERAGE_POOL_2D", "padding:1 stride_w:4 stride_h:4 filter_width:4 filter_height:4 activation:1"},
+    {"CONCATENATION", "axis:4 activation:1"},
+    {"CONV_2D", "padding:1 stride_w:4 stride_h:4 activation:1 dilation_w:4 dilation_h:4 quantized_bias_type:1"},
+    {"DEPTHWISE_CONV_2D", "padding:1 stride_w:4 stride_h:4 depth_multiplier:4 activation:1 dilation_w:4 dilation_h:4"},
+    {"DEPTH_TO_SPACE", "block_size:4"},
+    {"DEQUANTIZE", NULL},
+    {"EMBEDDING_LOOKUP", NULL},
+    {"FLOOR", NULL},
+    {"FULLY_CONNECTED", "activation:1 weights_format:1 keep_num_dims:1 asymmetric_quantize_inputs:1 quantized_bias_type:1"},
+    {"HASHTABLE_LOOKUP", NULL},
+    {"L2_NORMALIZATION", NULL},
+    {"L2_POOL_2D", "padding:1 stride_w:4 stride_h:4 filter_width:4 filter_height:4 activation:1"},
+    {"LOCAL_RESPONSE_NORMALIZATION", NULL},
+    {"LOGISTIC", NULL},
+    {"LSH_PROJECTION", NULL},
+    {"LSTM", NULL},
+    {"MAX_POOL_2D", "padding:1 stride_w:4 stride_h:4 filter_width:4 filter_height:4 activation:1"},
+    {"MUL", "activation:1"},
+    {"RELU", NULL},
+    {"RELU_N1_TO_1", NULL},
+    {"RELU6", NULL},
+    {"RESHAPE", "new_shape:v"},
+    {"RESIZE_BILINEAR", NULL},
+    {"RNN", NULL},
+    {"SOFTMAX", NULL},
+    {"SPACE_TO_DEPTH", "block_size:4"},
+    {"SVDF", NULL},
+    {"TANH", NULL},
+    {"CONCAT_EMBEDDINGS", NULL},
+    {"SKIP_GRAM", NULL},
+    {"CALL", NULL},
+    {"CUSTOM", NULL},
+    {"EMBEDDING_LOOKUP_SPARSE", NULL},
+    {"PAD", NULL},
+    {"UNIDIRECTIONAL_SEQUENCE_RNN", NULL},
+    {"GATHER", "axis:4 batch_dims:4"},
+    {"BATCH_TO_SPACE_ND", NULL},
+    {"SPACE_TO_BATCH_ND", NULL},
+    {"TRANSPOSE", NULL},
+    {"MEAN", "keep_dims:1"},
+    {"SUB", "activation:1 pot_scale_int16:1"},
+    {"DIV", "activation:1"},
+    {"SQUEEZE", "squeeze_dims:v"},
+    {"UNIDIRECTIONAL_SEQUENCE_LSTM", NULL},
+    {"STRIDED_SLICE", "begin_mask:4 end_mask:4 ellipsis_mask:4 new_axis_mask:4 shrink_axis_mask:4 offset:1"},
+    {"BIDIRECTIONAL_SEQUENCE_RNN", NULL},
+    {"EXP", NULL},
+    {"TOPK_V2", NULL},
+    {"SPLIT", NULL},
+    {"LOG_SOFTMAX", NULL},
+    {"DELEGATE", NULL},
+    {"BIDIRECTIONAL_SEQUENCE_LSTM", NULL},
+    {"CAST", "in_data_type:1 out_data_type:1"},
+    {"PRELU", NULL},
+    {"MAXIMUM", NULL},
+    {"ARG_MAX", "output_type:1"},
+    {"MINIMUM", NULL},
+    {"LESS", NULL},
+    {"NEG", NULL},
+    {"PADV2", NULL},
+    {"GREATER", NULL},
+    {"GREATER_EQUAL", NULL},
+    {"LESS_EQUAL", NULL},
+    {"SELECT", NULL},
+    {"SLICE", NULL},
+    {"SIN", NULL},
+    {"TRANSPOSE_CONV", "padding:1 stride_w:4 stride_h:4 activation:1 quantized_bias_type:1"},
+    {"SPARSE_TO_DENSE", NULL},
+    {"TILE", NULL},
+    {"EXPAND_DIMS", NULL},
+    {"EQUAL", NULL},
+    {"NOT_EQUAL", NULL},
+    {"LOG", NULL},
+    {"SUM", "keep_dims:1"},
+    {"SQRT", NULL},
+    {"RSQRT", NULL},
+    {"SHAPE", NULL},
+    {"POW", NULL},
+    {"ARG_MIN", "output_type:1"},
+    {"FAKE_QUANT", NULL},
+    {"REDUCE_PROD", "keep_dims:1"},
+    {"REDUCE_MAX", "keep_dims:1"},
+    {"PACK", "values_count:4 axis:4"},
+    {"LOGICAL_OR", NULL},
+    {"ONE_HOT", NULL},
+    {"LOGICAL_AND", NULL},
+    {"LOGICAL_NOT", NULL},
+    {"UNPACK", "num:4 axis:4"},
+    {"REDUCE_MIN", "keep_dims:1"},
+    {"FLOOR_DIV", NULL},
+    {"REDUCE_ANY", "keep_dims:1"},
+    {"SQUARE", NULL},
+    {"ZEROS_LIKE", NULL},
+    {"FILL", NULL},
+    {"FLOOR_MOD", NULL},
+    {"RANGE", NULL},
+    {"RESIZE_NEAREST_NEIGHBOR", NULL},
+    {"LEAKY_RELU", NULL},
+    {"SQUARED_DIFFERENCE", NULL},
+    {"MIRROR_PAD", "mode:1"},
+    {"ABS", NULL},
+    {"SPLIT_V", NULL},
+    {"UNIQUE", NULL},
+    {"CEIL", NULL},
+    {"REVERSE_V2", NULL},
+    {"ADD_N", NULL},
+    {"GATHER_ND", NULL},
+    {"COS", NULL},
+    {"WHERE", NULL},
+    {"RANK", NULL},
+    {"ELU", NULL},
+    {"REVERSE_SEQUENCE", NULL},
+    {"MATRIX_DIAG", NULL},
+    {"QUANTIZE", NULL},
+    {"MATRIX_SET_DIAG", NULL},
+    {"ROUND", NULL},
+    {"HARD_SWISH", NULL},
+    {"IF", NULL},
+    {"WHILE", NULL},
+    {"NON_MAX_SUPPRESSION_V4", NULL},
+    {"NON_MAX_SUPPRESSION_V5", NULL},
+    {"SCATTER_ND", NULL},
+    {"SELECT_V2", NULL},
+    {"DENSIFY", NULL},
+    {"SEGMENT_SUM", NULL},
+    {"BATCH_MATMUL", "adj_x:1 adj_y:1 asymmetric_quantize_inputs:1"},
+    {"PLACEHOLDER_FOR_GREATER_OP_CODES", NULL},
+    {"CUMSUM", NULL},
+    {"CALL_ONCE", NULL},
+    {"BROADCAST_TO", NULL},
+    {"RFFT2D", NULL},
+    {"CONV_3D", NULL},
+    {"IMAG", NULL},
+    {"REAL", NULL},
+    {"COMPLEX_ABS", NULL},
+    {"HASHTABLE", NULL},
+    {"HASHTABLE_FIND", NULL},
+    {"HASHTABLE_IMPORT", NULL},
+    {"HASHTABLE_SIZE", NULL},
+    {"REDUCE_ALL", "keep_dims:1"},
+    {"CONV_3D_TRANSPOSE", NULL},
+    {"VAR_HANDLE", NULL},
+    {"READ_VARIABLE", NULL},
+    {"ASSIGN_VARIABLE", NULL},
+    {"BROADCAST_ARGS", NULL},
+    {"RANDOM_STANDARD_NORMAL", NULL},
+    {"BUCKETIZE", NULL},
+    {"RANDOM_UNIFORM", NULL},
+    {"MULTINOMIAL", NULL},
+    {"GELU", "approximate:1"},
+    {"DYNAMIC_UPDATE_SLICE", NULL},
+    {"RELU_0_TO_1", NULL},
+    {"UNSORTED_SEGMENT_PROD", NULL},
+    {"UNSORTED_SEGMENT_MAX", NULL},
+    {"UNSORTED_SEGMENT_SUM", NULL},
+    {"ATAN2", NULL},
+    {"UNSORTED_SEGMENT_MIN", NULL},
+    {"SIGN", NULL},
+    {"BITCAST", NULL},
+    {"BITWISE_XOR", NULL},
+    {"RIGHT_SHIFT", NULL},
+    {"STABLEHLO_LOGISTIC", NULL},
+    {"STABLEHLO_ADD", NULL},
+    {"STABLEHLO_DIVIDE", NULL},
+    {"STABLEHLO_MULTIPLY", NULL},
+    {"STABLEHLO_MAXIMUM", NULL},
+    {"STABLEHLO_RESHAPE", NULL},
+    {"STABLEHLO_CLAMP", NULL},
+    {"STABLEHLO_CONCATENATE", NULL},
+    {"STABLEHLO_BROADCAST_IN_DIM", NULL},
+    {"STABLEHLO_CONVOLUTION", NULL},
+    {"STABLEHLO_SLICE", NULL},
+    {"STABLEHLO_CUSTOM_CALL", NULL},
+    {"STABLEHLO_REDUCE", NULL},
+    {"STABLEHLO_ABS", NULL},
+    {"STABLEHLO_AND", NULL},
+    {"STABLEHLO_COSINE", NULL},
+    {"STABLEHLO_EXPONENTIAL", NULL},
+    {"STABLEHLO_FLOOR", NULL},
+    {"STABLEHLO_LOG", NULL},
+    {"STABLEHLO_MINIMUM", NULL},
+    {"STABLEHLO_NEGATE", NULL},
+    {"STABLEHLO_OR", NULL},
+    {"STABLEHLO_POWER", NULL},
+    {"STABLEHLO_REMAINDER", NULL},
+    {"STABLEHLO_RSQRT", NULL},
+    {"STABLEHLO_SELECT", NULL},
+    {"STABLEHLO_SUBTRACT", NULL},
+    {"STABLEHLO_TANH", NULL},
+    {"STABLEHLO_SCATTER", NULL},
+    {"STABLEHLO_COMPARE", NULL},
+    {"STABLEHLO_CONVERT", NULL},
+    {"STABLEHLO_DYNAMIC_SLICE", NULL},
+    {"STABLEHLO_DYNAMIC_UPDATE_SLICE", NULL},
+    {"STABLEHLO_PAD", NULL},
+    {"STABLEHLO_IOTA", NULL},
+    {"STABLEHLO_DOT_GENERAL", NULL},
+    {"STABLEHLO_REDUCE_WINDOW", NULL},
+    {"STABLEHLO_SORT", NULL},
+    {"STABLEHLO_WHILE", NULL},
+    {"STABLEHLO_GATHER", NULL},
+    {"STABLEHLO_TRANSPOSE", NULL},
+    {"DILATE", NULL},
+    {"STABLEHLO_RNG_BIT_GENERATOR", NULL},
+    {"REDUCE_WINDOW", NULL},
+    {"STABLEHLO_COMPOSITE", NULL},
+    {"STABLEHLO_SHIFT_LEFT", NULL},
+    {"STABLEHLO_CBRT", NULL},
+};
+/* clang-format on */
+
+VRAM__FN const vram__tflite_op *vram__tflite_op_of(uint32_t code) {
+  return code < sizeof vram__tflite_ops / sizeof *vram__tflite_ops ? vram__tflite_ops + code : NULL;
+}
+
+/* >>read/tflite    TFLite: tensors, quantisation, buffers, operators of the first subgraph
+   Numbers of fields are those of TFLite's schema, version 3. */
+
+enum { VRAM__TFLITE_KEPT = 64 };
+
+typedef struct vram__tflite_tensor { /* of the subgraph, by its number */
+  const char *name;
+  vram_file_operand *said;
+  uint32_t len;
+  uint8_t is_constant, is_listed;
+} vram__tflite_tensor;
+
+typedef struct vram__tflite {
+  vram__flat b;
+  vram__names names;
+  vram__tflite_tensor *tensor;
+  uint8_t *is_counted; /* buffers whose bytes are in the sum */
+  vram__flat_list tensors, buffers, codes;
+} vram__tflite;
+
+static void vram__tflite_fail(vram__tflite *m, vram_result code, uint64_t offset,
+                              const vram__tflite_tensor *t, const char *text) {
+  vram__reader *const r = m->b.r;
+  if (r->result)
+    return;
+  vram__reader_fail(r, code, offset, "tensor '");
+  vram__error_quote(r->error, t->name, t->len < 80 ? t->len : 80);
+  vram__error_text(r->error, "' ");
+  vram__error_text(r->error, text);
+}
+
+static void vram__tflite_value(vram__tflite *m, const char *name, const char *text, uint64_t n) {
+  vram_file_value *const v = vram__file_value(m->b.f, m->b.r);
+  if (!v)
+    return;
+  v->name = name;
+  v->name_len = vram__text_len(name);
+  v->kind = text ? VRAM_VALUE_TEXT : VRAM_VALUE_UINT;
+  v->text = text;
+  v->count = text ? n : 0;
+  v->number.u = text ? 0 : n;
+}
+
+/* ---- names ---- */
+
+/* Names may be empty or there twice; here they are not: NAME#3 is tensor 3. */
+static void vram__tflite_name(vram__tflite *m, const vram__flat_at *at, uint32_t i) {
+  vram__tflite_tensor *const t = m->tensor + i;
+  uint32_t n = 0, cap;
+  char *more;
+  t->name = vram__flat_text(&m->b, at, 3, &t->len);
+  while (!m->b.r->result && (!t->len || vram__names_find(&m->names, t->name, t->len))) {
+    cap = t->len + 12;
+    more = (char *)vram__file_take(m->b.f, m->b.r, cap);
+    if (!more || !vram__flat_spend(&m->b, at->offset, cap))
+      return;
+    n = 0;
+    vram__text_put(more, cap, &n, t->name, t->len);
+    vram__text_puts(more, cap, &n, "#");
+    vram__text_putu(more, cap, &n, i);
+    t->name = more;
+    t->len = n;
+  }
+  if (!m->b.r->result)
+    vram__names_add(m->b.f, m->b.r, &m->names, t->name, t->len, t);
+}
+
+/* ---- tensors ---- */
+
+/* Where a buffer's bytes are: in it, or behind the flatbuffer. */
+static void vram__tflite_buffer(vram__tflite *m, uint32_t i, const vram__tflite_tensor *t,
+                                uint64_t offset, vram__flat_list *data) {
+  const uint64_t end = m->b.r->source->bytes;
+  vram__flat_at at;
+  data->offset = data->count = 0;
+  if (i >= m->buffers.count) {
+    if (i) /* 0 is the empty one, though there be none */
+      vram__tflite_fail(m, VRAM_ERR_VALUE, offset, t, "is in a buffer that is not there");
+    return;
+  }
+  if (!vram__flat_element(&m->b, &m->buffers, i, &at) ||
+      vram__flat_vector(&m->b, &at, 0, 1, data) || m->b.r->result)
+    return;
+  data->offset = vram__flat_number(&m->b, &at, 1, 8, 0);
+  data->count = vram__flat_number(&m->b, &at, 2, 8, 0);
+  if (data->offset < 2) /* 1 stands for what a writer has not yet placed */
+    data->count = 0;
+  else if (data->offset > end || data->count > end - data->offset)
+    vram__tflite_fail(m, VRAM_ERR_VALUE, at.offset, t, "has bytes that end behind the file");
+}
+
+/* shape 0, shape_signature 7, whose -1 is an open size. */
+static void vram__tflite_shape(vram__tflite *m, const vram__flat_at *at,
+                               const vram__tflite_tensor *t, vram_file_operand *o) {
+  vram__flat_list shape, open;
+  uint32_t i;
+  o->has_shape = 1;
+  vram__flat_vector(&m->b, at, 0, 4, &shape);
+  vram__flat_vector(&m->b, at, 7, 4, &open);
+  if (shape.count > VRAM_MAX_AXES) {
+    vram__tflite_fail(m, VRAM_ERR_UNSUPPORTED, at->offset, t, "has more than 8 axes");
+    return;
+  }
+  o->ndim = (uint8_t)shape.count;
+  for (i = 0; i < o->ndim && !m->b.r->result; i++) {
+    o->size[i] = vram__flat_int(&m->b, &shape, i);
+    if (o->size[i] < -1) {
+      vram__tflite_fail(m, VRAM_ERR_VALUE, at->offset, t, "has a negative size");
+      return;
+    }
+    if (open.count == shape.count && vram__flat_int(&m->b, &open, i) == -1)
+      o->size[i] = -1;
+  }
+}
+
+static void vram__tflite_ints(vram__tflite *m, const vram__flat_list *data, vram_file_tensor *t) {
+  const uint32_t each = t->dtype == VRAM_I64 ? 8 : t->dtype == VRAM_I32 ? 4 : 1;
+  vram__reader *const r = m->b.r;
+  int64_t *v;
+  uint64_t i;
+  if ((t->dtype != VRAM_I64 && t->dtype != VRAM_I32 && t->dtype != VRAM_BOOL) ||
+      t->numel > VRAM__TFLITE_KEPT || data->count != t->numel * each || r->result)
+    return;
+  v = (int64_t *)vram__file_take(m->b.f, r, 8 * t->numel);
+  if (!v)
+    return;
+  vram__reader_seek(r, data->offset);
+  for (i = 0; i < t->numel && vram__reader_has(r, each, "values"); i++, r->at += each)
+    v[i] = each == 8   ? (int64_t)vram__bytes_u64(r->at)
+           : each == 4 ? (int64_t)(int32_t)vram__bytes_u32(r->at)
+                       : *r->at;
+  t->ints = v;
+}
+
+/* A constant: its buffer has bytes. */
+static void vram__tflite_constant(vram__tflite *m, const vram__flat_at *at,
+                                  const vram__tflite_tensor *t, const vram__flat_list *data,
+                                  uint32_t buffer) {
+  vram_file *const f = m->b.f;
+  vram_file_tensor *const to = vram__file_tensor(f, m->b.r);
+  vram__flat_at sparsity;
+  uint32_t i;
+  if (!to)
+    return;
+  to->name = t->name;
+  to->name_len = t->len;
+  to->offset = data->offset;
+  to->dtype = t->said->dtype;
+  to->ndim = t->said->ndim;
+  to->scales = t->said->scales;
+  to->numel = 1;
+  for (i = 0; i < to->ndim; i++) {
+    to->size[i] = t->said->size[i] < 0 ? 0 : t->said->size[i];
+    to->numel = vram__product_or_overflow(to->numel, (uint64_t)to->size[i]);
+  }
+  if (to->numel > INT64_MAX || (to->dtype && vram_dtype_bytes(to->dtype, to->numel, &to->bytes))) {
+    vram__tflite_fail(m, VRAM_ERR_OVERFLOW, at->offset, t, "has too many elements");
+    return;
+  }
+  if (to->dtype && !vram__flat_inner(&m->b, at, 6, &sparsity) && to->bytes != data->count) {
+    vram__tflite_fail(m, VRAM_ERR_VALUE, at->offset, t, "has ");
+    vram__error_number(m->b.r->error, "", data->count);
+    vram__error_number(m->b.r->error, " bytes, expected of its shape and type ", to->bytes);
+    return;
+  }
+  to->bytes = data->count;
+  f->numel = vram__sum_or_overflow(f->numel, to->numel);
+  if (!m->is_counted[buffer])
+    f->tensor_bytes += to->bytes; /* all of which are in the file, once */
+  m->is_counted[buffer] = 1;
+  vram__tflite_ints(m, data, to);
+}
+
+/* Tensor: shape 0, type 1, buffer 2, name 3, quantization 4 (scale 2), is_variable 5. */
+static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
+  vram__tflite_tensor *const t = m->tensor + i;
+  vram__flat_at at, quantized;
+  vram__flat_list data, scales;
+  uint32_t buffer;
+  if (!vram__flat_element(&m->b, &m->tensors, i, &at))
+    return;
+  vram__tflite_name(m, &at, i);
+  t->said = (vram_file_operand *)vram__file_take(m->b.f, m->b.r, sizeof *t->said);
+  if (!t->said)
+    return;
+  vram__memory_zero(t->said, sizeof *t->said);
+  t->said->name = t->name;
+  t->said->name_len = t->len;
+  t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
+  t->said->role =
+      vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
+  vram__tflite_shape(m, &at, t, t->said);
+  if (vram__flat_inner(&m->b, &at, 4, &quantized) &&
+      vram__flat_vector(&m->b, &quantized, 2, 4, &scales))
+    t->said->scales = (uint32_t)scales.count;
+  buffer = (uint32_t)vram__flat_number(&m->b, &at, 2, 4, 0);
+  vram__tflite_buffer(m, buffer, t, at.offset, &data);
+  t->is_constant = data.count != 0;
+  if (t->is_constant && !m->b.r->result)
+    vram__tflite_constant(m, &at, t, &data, buffer);
+}
+
+static void vram__tflite_list(vram_file *f, vram_file_operand *o) {
+  if (f->operand_last)
+    f->operand_last->next = o;
+  else
+    f->operand_first = o;
+  f->operand_last = o;
+  f->noperand++;
+}
+
+/* Inputs or outputs of the subgraph, in their order. */
+static void vram__tflite_ends(vram__tflite *m, const vram__flat_at *graph, uint32_t field,
+                              vram_operand_role role) {
+  vram__reader *const r = m->b.r;
+  vram_file_operand *o;
+  vram__flat_list v;
+  uint64_t i;
+  vram__flat_vector(&m->b, graph, field, 4, &v);
+  vram__flat_spend(&m->b, v.offset, 4 * v.count);
+  for (i = 0; i < v.count && !r->result; i++) {
+    const uint32_t at = (uint32_t)vram__flat_int(&m->b, &v, i);
+    vram__tflite_tensor *t;
+    if (r->result || at >= m->tensors.count) {
+      vram__reader_fail(r, VRAM_ERR_VALUE, v.offset + 4 * i,
+                        "an input or output of the graph that is no tensor of it");
+      return;
+    }
+    t = m->tensor + at;
+    if (role == VRAM_OPERAND_INPUT && (t->is_listed || t->is_constant))
+      continue;
+    o = t->said;
+    if (t->is_listed) { /* an input, too, or an output twice */
+      o = (vram_file_operand *)vram__file_take(m->b.f, r, sizeof *o);
+      if (!o)
+        return;
+      *o = *t->said;
+      o->next = NULL;
+    }
+    o->role = (uint8_t)role;
+    t->is_listed = 1;
+    vram__tflite_list(m->b.f, o);
+  }
+}
+
+/* ---- operators ---- */
+
+/* Inputs 1 or outputs 2 of an operator; -1 is one that is left out. */
+static vram_file_name *vram__tflite_names(vram__tflite *m, const vram__flat_at *at,
+                                          uint32_t field) {
+  vram_file_name *first = NULL, **last = &first;
+  vram__flat_list v;
+  uint64_t i;
+  vram__flat_vector(&m->b, at, field, 4, &v);
+  vram__flat_spend(&m->b, v.offset, 4 * v.count);
+  for (i = 0; i < v.count && !m->b.r->result; i++) {
+    const int32_t k = vram__flat_int(&m->b, &v, i);
+    vram_file_name *const n = (vram_file_name *)vram__file_take(m->b.f, m->b.r, sizeof *n);
+    if (!n)
+      break;
+    vram__memory_zero(n, sizeof *n);
+    n->name = "";
+    if (k < -1 || (k >= 0 && (uint64_t)k >= m->tensors.count)) {
+      vram__reader_fail(m->b.r, VRAM_ERR_VALUE, v.offset + 4 * i, "no tensor of the graph: ");
+      vram__error_integer(m->b.r->error, "", k);
+    } else if (k >= 0) {
+      n->name = m->tensor[k].name;
+      n->len = m->tensor[k].len;
+    }
+    *last = n;
+    last = &n->next;
+  }
+  return first;
+}
+
+/* A list of at most 64 numbers. */
+static void vram__tflite_option_list(vram__tflite *m, const vram__flat_at *options, uint32_t i,
+                                     vram_file_attribute *a) {
+  vram__flat_list v;
+  int64_t *to;
+  if (!vram__flat_vector(&m->b, options, i, 4, &v))
+    return;
+  a->kind = VRAM_ATTRIBUTE_INTS;
+  a->count = v.count;
+  if (v.count > VRAM__TFLITE_KEPT)
+    return;
+  to = (int64_t *)vram__file_take(m->b.f, m->b.r, 8 * v.count);
+  for (i = 0; to && i < v.count; i++)
+    to[i] = vram__flat_int(&m->b, &v, i);
+  a->ints = to;
+}
+
+/* The fields of an operator's options that the table names. What is left out has no attribute. */
+static void vram__tflite_options(vram__tflite *m, const vram__flat_at *at, const char *names,
+                                 vram_file_node *n) {
+  vram_file_attribute **last = &n->attribute, *a;
+  vram__flat_at options;
+  uint32_t i;
+  if (!vram__flat_inner(&m->b, at, 4, &options))
+    return;
+  for (i = 0; *names && !m->b.r->result; i++) {
+    uint32_t len = 0, bytes;
+    while (names[len] != ':')
+      len++;
+    bytes = names[len + 1] == 'v' ? 0 : (uint32_t)(names[len + 1] - '0');
+    if (options.fields.field[i]) {
+      a = (vram_file_attribute *)vram__file_take(m->b.f, m->b.r, sizeof *a);
+      if (!a)
+        return;
+      vram__memory_zero(a, sizeof *a);
+      a->name = names;
+      a->name_len = len;
+      a->kind = VRAM_ATTRIBUTE_INT;
+      if (bytes)
+        a->i = (int32_t)(uint32_t)vram__flat_number(&m->b, &options, i, bytes, 0);
+      else
+        vram__tflite_option_list(m, &options, i, a);
+      *last = a;
+      last = &a->next;
+    }
+    names += len + 2;
+    names += *names == ' ';
+  }
+}
+
+/* OperatorCode: deprecated_builtin_code 0, custom_code 1, builtin_code 3; of the two the larger. */
+static void vram__tflite_code(vram__tflite *m, uint32_t i, vram_file_node *n,
+                              const char **options) {
+  const vram__tflite_op *op;
+  vram__flat_at at;
+  uint32_t old, code;
+  if (i >= m->codes.count) {
+    vram__reader_fail(m->b.r, VRAM_ERR_VALUE, n->offset, "an operator of a code that is not there");
+    return;
+  }
+  if (!vram__flat_element(&m->b, &m->codes, i, &at))
+    return;
+  old = (uint32_t)vram__flat_number(&m->b, &at, 0, 1, 0);
+  code = (uint32_t)vram__flat_number(&m->b, &at, 3, 4, 0);
+  code = old > code ? old : code;
+  op = vram__tflite_op_of(code);
+  if (!op) {
+    vram__reader_fail(m->b.r, VRAM_ERR_UNSUPPORTED, n->offset, "an operator of the unknown code ");
+    vram__error_number(m->b.r->error, "", code);
+    return;
+  }
+  n->op = op->name;
+  *options = op->options;
+  n->domain = "tflite";
+  if (vram__text_is("CUSTOM", 6, op->name)) {
+    n->op = vram__flat_text(&m->b, &at, 1, &n->op_len);
+    n->domain = "custom";
+  }
+  if (!n->op_len)
+    n->op_len = vram__text_len(n->op);
+  n->domain_len = 6;
+}
+
+/* Operator: opcode_index 0, inputs 1, outputs 2, builtin_options 4. */
+static void vram__tflite_operator(vram__tflite *m, const vram__flat_list *v, uint64_t i) {
+  vram_file *const f = m->b.f;
+  vram_file_node *const n = (vram_file_node *)vram__file_take(f, m->b.r, sizeof *n);
+  const char *options = NULL;
+  vram__flat_at at;
+  if (!n || !vram__flat_element(&m->b, v, i, &at))
+    return;
+  vram__memory_zero(n, sizeof *n);
+  n->op = n->domain = n->name = "";
+  n->offset = at.offset;
+  vram__tflite_code(m, (uint32_t)vram__flat_number(&m->b, &at, 0, 4, 0), n, &options);
+  n->input = vram__tflite_names(m, &at, 1);
+  n->output = vram__tflite_names(m, &at, 2);
+  if (n->output) {
+    n->name = n->output->name;
+    n->name_len = n->output->len;
+  }
+  if (options)
+    vram__tflite_options(m, &at, options, n);
+  if (f->node_last)
+    f->node_last->next = n;
+  else
+    f->node_first = n;
+  f->node_last = n;
+  f->nnode++;
+}
+
+/* ---- the model ---- */
+
+/* SubGraph: tensors 0, inputs 1, outputs 2, operators 3. */
+static void vram__tflite_graph(vram__tflite *m, const vram__flat_at *graph) {
+  vram_file *const f = m->b.f;
+  vram__reader *const r = m->b.r;
+  vram__flat_list v;
+  uint64_t i;
+  vram__flat_vector(&m->b, graph, 0, 4, &m->tensors);
+  m->tensor = (vram__tflite_tensor *)vram__file_take(f, r, m->tensors.count * sizeof *m->tensor);
+  m->is_counted = (uint8_t *)vram__file_take(f, r, m->buffers.count);
+  if (!m->tensor || !m->is_counted)
+    return;
+  vram__memory_zero(m->tensor, m->tensors.count * sizeof *m->tensor);
+  vram__memory_zero(m->is_counted, m->buffers.count);
+  for (i = 0; i < m->tensors.count && !r->result; i++)
+    vram__tflite_tensor_read(m, (uint32_t)i);
+  vram__tflite_ends(m, graph, 1, VRAM_OPERAND_INPUT);
+  vram__tflite_ends(m, graph, 2, VRAM_OPERAND_OUTPUT);
+  for (i = 0; i < m->tensors.count && !r->result; i++)
+    if (!m->tensor[i].is_listed && !m->tensor[i].is_constant)
+      vram__tflite_list(f, m->tensor[i].said);
+  vram__flat_vector(&m->b, graph, 3, 4, &v);
+  for (i = 0; i < v.count && !r->result; i++)
+    vram__tflite_operator(m, &v, i);
+}
+
+/* Model: version 0, operator_codes 1, subgraphs 2, description 3, buffers 4. */
+VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r) {
+  vram__flat_list graphs;
+  vram__flat_at model, graph;
+  vram_file_part *part;
+  vram__tflite m;
+  const char *text;
+  uint32_t root, len;
+  vram__memory_zero(&m, sizeof m);
+  if (f->part_first)
+    return vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, 0, "a second TFLite model");
+  part = vram__file_part(f, r, NULL, 0);
+  if (!part)
+    return r->result;
+  part->header_bytes = part->expected_bytes = part->present_bytes = r->source->bytes;
+  vram__flat_begin(&m.b, f, r);
+  root = vram__reader_u32(r, "the offset of the model");
+  if (r->result || !vram__flat_table(&m.b, root, &model))
+    return r->result;
+  f->version = (uint32_t)vram__flat_number(&m.b, &model, 0, 4, 0);
+  if (!r->result && f->version != 3) {
+    vram__reader_fail(r, VRAM_ERR_UNSUPPORTED, root, "a schema of version ");
+    vram__error_number(r->error, "", f->version);
+    vram__error_text(r->error, ", expected 3");
+  }
+  vram__flat_vector(&m.b, &model, 1, 4, &m.codes);
+  vram__flat_vector(&m.b, &model, 4, 4, &m.buffers);
+  text = vram__flat_text(&m.b, &model, 3, &len);
+  vram__tflite_value(&m, "description", text, len);
+  if (!vram__flat_vector(&m.b, &model, 2, 4, &graphs) || !graphs.count)
+    return vram__reader_fail(r, VRAM_ERR_SYNTAX, root, "a model without a graph");
+  vram__tflite_value(&m, "subgraphs", NULL, graphs.count);
+  if (vram__flat_element(&m.b, &graphs, 0, &graph)) {
+    text = vram__flat_text(&m.b, &graph, 4, &len);
+    vram__tflite_value(&m, "graph.name", text, len);
+    vram__tflite_graph(&m, &graph);
+  }
+  part->header_bytes -= r->result ? 0 : f->tensor_bytes;
+  part->is_read = 1;
+  return r->result;
+}
+
 /* >>read/hf_family    families of models of transformers: what their config.json leaves out, and of
    which parts a layer consists (transformers 5.23: models/TYPE/configuration_TYPE.py and
    modeling_TYPE.py). One row of numbers: vocab, hidden, intermediate, layers, heads, kv_heads,
@@ -59334,6 +60293,420 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
   return n;
 }
 
+/* >>read/hf_generate    config.json as a generation in the text form: the parts of
+   transformers' generate() and its caches, as transformers 5.23 runs it with greedy search and
+   attention sdpa (generation/utils.py, cache_utils.py, masking_utils.py, integrations/moe.py).
+   Letters of hf_text.c, and
+     %I %K %V   the tokens, a layer's keys and values
+     %L %P      tokens that a layer's keys have; those of its cache before the step
+     %Z         masks that go with the model, each behind a space
+     $W         what a sliding layer keeps: its window, or one less
+     {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
+ */
+
+/* clang-format off */
+
+/* what generate() has made before the first forward pass, and holds from then on */
+static const char vram__hf_lines_given[] =
+  "cache mask_given shape=[N,Q] dtype=i64\n"
+  "store mask_given\n"
+  "cache positions_given shape=[N,Q] dtype=i64\n"
+  "store positions_given\n"
+  "{Bcache right_padded shape=[1] dtype=bool\n"
+  "store right_padded\n}"
+  "cache unfinished shape=[N] dtype=i64\n"
+  "cache ids shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache attention_mask shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache position_ids shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache next_logits shape=[N,{1$v}{!10}] dtype=f32\n"
+  "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
+  "cache ids_now shape=[N,S] dtype=i64\n"
+  "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
+  "slice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n"
+  "slice model.unsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+
+/* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
+   looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
+   is made */
+static const char vram__hf_lines_sdpa_mask[] =
+  "to %p.padding %i dtype=bool\n"
+  "{pzeros %p.padded shape=[N,%U] dtype=bool\n}"
+  "{jarange %p.part shape=[%U] dtype=i64\n"
+  "add %p.places %p.part scalar=1\n"
+  "drop %p.part\n"
+  "zeros %p.shown shape=[N,%U] dtype=bool\n"
+  "drop %p.places %p.shown\n}"
+  "{2zeros %p.one shape=[] dtype=i64\n"
+  "zeros %p.ranks shape=[N,T] dtype=i64\n"
+  "drop %p.ranks\n"
+  "zeros %p.all shape=[] dtype=bool\n"
+  "drop %p.one %p.all\n}"
+  "{3zeros %p.one_1 shape=[] dtype=i64\n"
+  "zeros %p.ranks_1 shape=[N,T] dtype=i64\n"
+  "drop %p.ranks_1\n"
+  "zeros %p.all_1 shape=[] dtype=bool\n"
+  "drop %p.one_1 %p.all_1\n}"
+  "{!Aarange %p.batch shape=[N] dtype=i64\n"
+  "arange %p.head shape=[1] dtype=i64\n"
+  "arange %p.q0 shape=[%Y] dtype=i64\n"
+  "add %p.q %p.q0 scalar=1\n"
+  "arange %p.kv0 shape=[%U] dtype=i64\n"
+  "add %p.kv %p.kv0 scalar=1\n"
+  "ones %p.ones shape=[] dtype=bool\n"
+  "{aones %p.ones_1 shape=[] dtype=bool\n"
+  "zeros %p.first shape=[%Y] dtype=i64\n"
+  "zeros %p.window shape=[%Y,%U] dtype=bool\n"
+  "drop %p.first\n"
+  "zeros %p.and_1 shape=[%Y,%U] dtype=bool\n"
+  "drop %p.window %p.ones_1\n}"
+  "zeros %p.causal shape=[%Y,%U] dtype=bool\n"
+  "{azeros %p.and_2 shape=[%Y,%U] dtype=bool\n"
+  "drop %p.causal %p.and_1\n}"
+  "zeros %p.and shape=[%Y,%U] dtype=bool\n"
+  "drop {!a%p.causal}{a%p.and_2} %p.ones\n"
+  "zeros %p.index shape=[%U] dtype=i64\n"
+  "zeros %p.gathered shape=[N,%U] dtype=bool\n"
+  "drop %p.index\n"
+  "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
+  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
+  "drop %p.padding{p %p.padded}\n";
+
+/* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
+static const char vram__hf_lines_dynamic[] =
+  "{ycache @self_attn.window shape=[] dtype=i64\n"
+  "store @self_attn.window\n}"
+  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat @self_attn.k_all @self_attn.k_cache @self_attn.add_1 dim=2\n"
+  "{!ystore @self_attn.k_cache @self_attn.k_all\n}"
+  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat @self_attn.v_all @self_attn.v_cache @self_attn.transpose_2 dim=2\n"
+  "{!ystore @self_attn.v_cache @self_attn.v_all\n}"
+  "{zslice @self_attn.k_kept @self_attn.k_all dim=2 start=-$W\n"
+  "slice @self_attn.v_kept @self_attn.v_all dim=2 start=-$W\n}"
+  "{ystore @self_attn.k_cache {z@self_attn.k_kept}{!z@self_attn.k_all}\n"
+  "store @self_attn.v_cache {z@self_attn.v_kept}{!z@self_attn.v_all}\n}"
+  "drop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n";
+
+/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
+   of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
+static const char vram__hf_lines_static[] =
+  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store @self_attn.k_cache\n"
+  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store @self_attn.v_cache\n"
+  "cache @self_attn.length shape=[] dtype=i64\n"
+  "store @self_attn.length\n"
+  "{!r{!xarange @self_attn.range shape=[S] dtype=i64\n"
+  "add @self_attn.position @self_attn.range scalar=1\n"
+  "drop @self_attn.range\n"
+  "drop @self_attn.position\n}}"
+  "{rempty @self_attn.k_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty @self_attn.v_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty @self_attn.last shape=[1] dtype=i64\n"
+  "drop @self_attn.k_new @self_attn.v_new @self_attn.last\n}"
+  "{!xdrop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n}"
+  "{cslice @self_attn.k_cut @self_attn.k_cache dim=2 end=S\n"
+  "slice @self_attn.v_cut @self_attn.v_cache dim=2 end=S\n}";
+
+/* the head: logits of the last token */
+static const char vram__hf_lines_head[] =
+  "slice head.last %n dim=1 start=-1\n"
+  "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
+  "{Mmul logits lm_head scalar=1\n}"
+  "drop %n head.last{M lm_head}\n"
+  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
+  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+
+/* the next token, and what the next forward pass gets; E: there is an end of sequences */
+static const char vram__hf_lines_greedy[] =
+  "slice next.last {1position_ids}{!1positions_given} dim=1 start=-1\n"
+  "add next.at next.last scalar=1\n"
+  "add next.at_1 next.at scalar=1\n"
+  "drop next.at\n"
+  "add next.at_2 next.at_1 scalar=1\n"
+  "drop next.at_1\n"
+  "cat next.position {1position_ids}{!1positions_given} next.at_2 dim=-1\n"
+  "drop next.at_2\n"
+  "ones next.one shape=[N,1] dtype=i64\n"
+  "cat next.given {1attention_mask}{!1mask_given} next.one dim=-1\n"
+  "drop next.one attention_mask attention_mask_now position_ids\n"
+  "select next.row {M logits}{!M lm_head} dim=1 index=-1\n"
+  "empty next.logits shape=[N,$v] dtype=f32\n"
+  "drop next_logits\n"
+  "argmax next.token0 next.logits dim=-1\n"
+  "{Emul next.token1 next.token0 unfinished\n"
+  "sub next.left unfinished scalar=1\n"
+  "clone next.padded next.left\n"
+  "drop next.left\n"
+  "add next.token next.token1 next.padded\n"
+  "drop next.token1 next.padded next.token0 next_tokens\n}"
+  "{!Edrop next_tokens\n}"
+  "unsqueeze next.column {Enext.token}{!Enext.token0} dim=1\n"
+  "cat next.ids {1ids}{!1input_ids} next.column dim=-1\n"
+  "drop next.column ids\n"
+  "zeros next.done shape=[N] dtype=bool\n"
+  "mul next.unfinished unfinished next.done\n"
+  "drop next.done unfinished\n"
+  "drop {M logits}{!M lm_head} next.row\n"
+  "arange next.now shape=[N,1] dtype=i64\n"
+  "arange next.position_now shape=[N,1] dtype=i64\n";
+
+static const char vram__hf_lines_kept[] =
+  "store unfinished next.unfinished\n"
+  "store ids next.ids\n"
+  "store attention_mask next.given\n"
+  "store position_ids next.position\n"
+  "store next_logits next.logits\n"
+  "store next_tokens {Enext.token}{!Enext.token0}\n"
+  "store ids_now next.now\n"
+  "store position_now next.position_now\n"
+  "output next.now\n";
+/* clang-format on */
+
+/* ---- sizes ---- */
+
+static int vram__hf_static(const vram__hf_pen *w) { return w->size.cache == VRAM_HF_STATIC; }
+
+/* Tokens that a static cache has room for. */
+static uint64_t vram__hf_room(const vram__hf_pen *w) {
+  return w->size.tokens + w->size.new_tokens - 1;
+}
+
+/* Does the whole window fit into a cache that is as long as the generation? */
+static int vram__hf_has_window(const vram__hf_pen *w) {
+  return !vram__hf_static(w) || w->c.window <= vram__hf_room(w);
+}
+
+/* Tokens before a step from which on a window is full; 0: it never is. */
+static uint64_t vram__hf_full_at(const vram__hf_pen *w) {
+  if (!w->c.sliding_layers || !vram__hf_has_window(w))
+    return 0;
+  return vram__hf_static(w) ? w->c.window : w->c.window - 1;
+}
+
+/* Is there such a part? */
+VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part) {
+  const uint64_t full = vram__hf_full_at(w), prompt = w->size.tokens,
+                 last = prompt + w->size.new_tokens - 2; /* tokens before the last step */
+  if (part == VRAM__HF_PROMPT)
+    return 1;
+  if (w->size.new_tokens < 2)
+    return 0;
+  return part == VRAM__HF_TOKEN ? !full || prompt < full : full && last >= full;
+}
+
+/* ---- masks ---- */
+
+typedef struct vram__hf_mask {
+  int slides, is_made;
+  uint32_t looks; /* whether all of the mask is set */
+} vram__hf_mask;
+
+/* _ignore_causal_mask_sdpa: a mask whose tokens are all there is not made where the kernel can say
+   it; for one token of a static cache it always is. */
+static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_t part) {
+  vram__hf_mask m;
+  const uint64_t window = w->c.window;
+  const int is_long = part == VRAM__HF_PROMPT &&
+                      (vram__hf_static(w) ? vram__hf_has_window(w) : w->size.tokens >= window);
+  m.slides = slides;
+  m.is_made = w->size.is_padded;
+  m.looks = 0;
+  if (vram__hf_static(w) && part != VRAM__HF_PROMPT)
+    m.is_made = 1;
+  else if (slides && (is_long || part == VRAM__HF_FULL))
+    m.is_made = 1;
+  else if (part == VRAM__HF_PROMPT)
+    m.looks = vram__hf_static(w) == m.is_made ? 1 : 2;
+  else
+    m.looks = 1;
+  return m;
+}
+
+/* Columns of a mask: keys of such a layer. */
+static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t part) {
+  const int is_short = slides && vram__hf_has_window(w);
+  *vram__hf_number_of(w, 'W') = w->c.window - !vram__hf_static(w);
+  *vram__hf_number_of(w, 'w') = w->c.window;
+  if (!vram__hf_static(w))
+    vram__hf_set(w, name, part == VRAM__HF_FULL && slides ? "$w" : "T");
+  else if (is_short && part == VRAM__HF_PROMPT && w->size.tokens > w->c.window)
+    vram__hf_set(w, name, "S");
+  else
+    vram__hf_set(w, name, is_short ? "$w" : "M");
+}
+
+/* The lines of one mask. next: it is that of the step behind this one. */
+static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int next) {
+  const vram__hf_mask m = vram__hf_mask_of(w, slides, part);
+  const int is_cut = vram__hf_static(w) && slides &&
+                     (part == VRAM__HF_FULL || (part == VRAM__HF_PROMPT && vram__hf_has_window(w) &&
+                                                w->size.tokens > w->c.window));
+  vram__hf_columns(w, 'U', slides, part);
+  vram__hf_set(w, 'p',
+               next     ? slides ? "next.sliding_mask" : "next.mask"
+               : slides ? "sliding_mask"
+                        : "mask");
+  vram__hf_set(w, 'i', next ? "next.given" : "attention_mask_now");
+  vram__hf_set(w, 'Y', next ? "1" : "S");
+  *vram__hf_flag_of(w, 'a') = (uint8_t)slides;
+  *vram__hf_flag_of(w, 'A') = (uint8_t)!m.is_made;
+  *vram__hf_flag_of(w, '2') = m.looks > 0;
+  *vram__hf_flag_of(w, '3') = m.looks > 1;
+  *vram__hf_flag_of(w, 'j') = part == VRAM__HF_FULL && slides && !vram__hf_static(w);
+  *vram__hf_flag_of(w, 'p') = (uint8_t)(vram__hf_static(w) && !is_cut);
+  vram__hf_say(w, NULL, vram__hf_lines_sdpa_mask, "");
+}
+
+/* Which kinds of masks the model asks for: of full attention, of windows. */
+static int vram__hf_asks(vram__hf_pen *w, int slides) {
+  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+}
+
+/* The part of the step behind this one. */
+static uint32_t vram__hf_part_next(vram__hf_pen *w) {
+  return w->part == VRAM__HF_PROMPT && vram__hf_part_is(w, VRAM__HF_TOKEN) ? VRAM__HF_TOKEN
+         : w->part == VRAM__HF_TOKEN                                       ? VRAM__HF_TOKEN
+                                                                           : VRAM__HF_FULL;
+}
+
+/* ---- the parts ---- */
+
+/* Which of bos, eos and pad a family has where the file says nothing; behind the last: others. */
+static const struct {
+  const char *type;
+  uint8_t has[4];
+} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
+                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
+                         {"gemma3_text", {1, 1, 1, 0}}, {"", {1, 1, 0, 0}}};
+
+/* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
+static void vram__hf_special(vram__hf_pen *w) {
+  static const char line[] = "cache special_$# shape=[$s] dtype=i64\nstore special_$#\n";
+  static const char *const key[] = {"bos_token_id", "eos_token_id", "pad_token_id",
+                                    "decoder_start_token_id"};
+  uint32_t i, k = 0;
+  while (*vram__hf_specials[k].type &&
+         !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_specials[k].type))
+    k++;
+  for (i = 0; i < 4; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
+    const uint64_t many = v ? v->kind == VRAM_VALUE_ARRAY  ? v->count
+                              : v->kind == VRAM_VALUE_NULL ? 0
+                                                           : 1
+                            : vram__hf_specials[k].has[i];
+    if (i == 1)
+      *vram__hf_flag_of(w, 'E') = many != 0;
+    if (i == 1 || (i == 2 && many)) /* what pads; without pad it is the end */
+      *vram__hf_flag_of(w, 'B') = many && *vram__hf_number_of(w, 'N') > 1;
+    *vram__hf_number_of(w, 's') = many;
+    *vram__hf_number_of(w, '#') = i;
+    if (many)
+      vram__hf_say(w, NULL, line, "");
+  }
+}
+
+VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
+  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
+  const uint64_t full = vram__hf_full_at(w);
+  w->part = part;
+  *vram__hf_flag_of(w, 'G') = 1;
+  *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
+  *vram__hf_flag_of(w, 'D') = 0;
+  *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
+  *vram__hf_number_of(w, 'M') = vram__hf_room(w);
+  *vram__hf_number_of(w, 'F') = full;
+  if (part == VRAM__HF_FULL && vram__hf_part_is(w, VRAM__HF_TOKEN))
+    vram__hf_say(w, NULL, "decode P=$F\n", "");
+  else if (part)
+    vram__hf_say(w, NULL, "decode\n", "");
+  if (part)
+    vram__hf_say(w, NULL, "model %J dtype=%D\n", "");
+  vram__hf_say(w, NULL, dims, "");
+  vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
+  vram__hf_special(w);
+  vram__hf_say(w, NULL, vram__hf_lines_given, "");
+  vram__hf_set(w, 'I', "ids_now");
+  if (vram__hf_static(w))
+    vram__hf_part_masks(w);
+}
+
+/* The masks of a step: a static cache's are made before it. */
+VRAM__FN void vram__hf_part_masks(vram__hf_pen *w) {
+  int slides;
+  *vram__hf_name_of(w, 'Z') = 0;
+  for (slides = 0; slides < 2; slides++) {
+    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+    if (!vram__hf_asks(w, slides))
+      continue;
+    vram__hf_columns(w, 'U', slides, w->part);
+    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+    if (vram__hf_static(w) && w->part)
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+    else if (vram__hf_static(w))
+      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
+    if (!vram__hf_static(w) || !w->part)
+      vram__hf_say_mask(w, slides, w->part, 0);
+    if (m.is_made && !vram__hf_static(w))
+      vram__hf_set(w, 'Z',
+                   !slides                     ? " mask"
+                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                                               : " sliding_mask");
+  }
+}
+
+VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
+  const int is_static = vram__hf_static(w), is_one = w->part != VRAM__HF_PROMPT,
+            is_window = slides && vram__hf_has_window(w),
+            is_over = is_static && is_window && !is_one && w->size.tokens > w->c.window;
+  const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+  const int is_cut = is_static && !is_one && !m.is_made && !is_over;
+  vram__hf_columns(w, 'L', slides, w->part);
+  if (is_static)
+    vram__hf_set(w, 'P', is_window ? "$w" : "M");
+  else
+    vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
+  w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
+  vram__hf_set(w, 'K',
+               is_over     ? "@self_attn.add_1"
+               : is_cut    ? "@self_attn.k_cut"
+               : is_static ? "@self_attn.k_cache"
+                           : "@self_attn.k_all");
+  vram__hf_set(w, 'V',
+               is_over     ? "@self_attn.transpose_2"
+               : is_cut    ? "@self_attn.v_cut"
+               : is_static ? "@self_attn.v_cache"
+                           : "@self_attn.v_all");
+  vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
+  *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
+  *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
+  *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
+  *vram__hf_flag_of(w, 'z') = slides &&
+                              (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
+                              w->part != VRAM__HF_TOKEN;
+  *vram__hf_flag_of(w, 'r') = is_static && is_window && w->part == VRAM__HF_FULL;
+  *vram__hf_flag_of(w, 'x') = (uint8_t)is_over;
+  *vram__hf_flag_of(w, 'c') = (uint8_t)is_cut;
+}
+
+VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
+  const int is_static = vram__hf_static(w);
+  int slides;
+  vram__hf_say(w, NULL, vram__hf_lines_head, "");
+  vram__hf_say(w, NULL, "drop ids_now{1 position_now model.unsqueeze}\n", "");
+  for (slides = 0; is_static && !w->part && slides < 2; slides++)
+    if (vram__hf_asks(w, slides) && vram__hf_mask_of(w, slides, w->part).is_made)
+      vram__hf_say(w, NULL, slides ? "drop sliding_mask\n" : "drop mask\n", "");
+  vram__hf_say(w, NULL, vram__hf_lines_greedy, "");
+  for (slides = 0; is_static && slides < 2; slides++)
+    if (vram__hf_asks(w, slides)) {
+      vram__hf_say_mask(w, slides, vram__hf_part_next(w), 1);
+      vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+      vram__hf_say(w, NULL, "{1drop %p\n}store {1%p}{!1%p_later} next.%p\n", "");
+    }
+  vram__hf_say(w, NULL, vram__hf_lines_kept, "");
+}
+
 /* >>read/hf_text    config.json as a model in the text form: families of transformers as lines of
    the text form. What a module's forward pass calls, in its order, and where Python lets go of
    values (`drop`): as transformers 5.23 runs under torch 2.15 (models/TYPE/modeling_TYPE.py,
@@ -59389,10 +60762,10 @@ static const char vram__hf_lines_inputs[] =
   "input labels i64 [N,S]\n";
 
 static const char vram__hf_lines_embedding[] =
-  "embedding model.embed_tokens input_ids num_embeddings=$v embedding_dim=$h\n";
+  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n";
 
 static const char vram__hf_lines_scaled_embedding[] =
-  "embedding model.embed_tokens.embedding input_ids num_embeddings=$v embedding_dim=$h\n"
+  "embedding model.embed_tokens.embedding %I num_embeddings=$v embedding_dim=$h\n"
   "buffer model.embed_tokens.embed_scale shape=[]\n"
   "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
   "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
@@ -59517,41 +60890,46 @@ static const char vram__hf_lines_rotate[] =
   " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
   " @self_attn.unsqueeze @self_attn.unsqueeze_1\n";
 
-/* repeat_kv of keys and values, where there is a mask */
+/* Where a generation has a layer's cache: hf_generate.c has its lines. */
+static const char vram__hf_lines_cache[] = "";
+
+/* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
 static const char vram__hf_lines_repeat[] =
-  "{w{gslice @self_attn.slice_4 @self_attn.add_1 dim=0 colon=1\n"
+  "{w{g{1reshape @self_attn.packed @self_attn.add shape=[N,$k,$g,$d]\n}"
+  "{!1slice @self_attn.slice_4 %K dim=0 colon=1\n"
   "slice @self_attn.slice_5 @self_attn.slice_4 dim=1 colon=1\n"
   "unsqueeze @self_attn.unsqueeze_2 @self_attn.slice_5 dim=2\n"
   "slice @self_attn.slice_6 @self_attn.unsqueeze_2 dim=3 colon=1\n"
   "slice @self_attn.slice_7 @self_attn.slice_6 dim=4 colon=1\n"
-  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,S,$d]\n"
-  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,S,$d]\n"
+  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,%L,$d]\n"
+  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,%L,$d]\n"
   "drop @self_attn.slice_7\n"
-  "slice @self_attn.slice_8 @self_attn.transpose_2 dim=0 colon=1\n"
+  "slice @self_attn.slice_8 %V dim=0 colon=1\n"
   "slice @self_attn.slice_9 @self_attn.slice_8 dim=1 colon=1\n"
   "unsqueeze @self_attn.unsqueeze_3 @self_attn.slice_9 dim=2\n"
   "slice @self_attn.slice_10 @self_attn.unsqueeze_3 dim=3 colon=1\n"
   "slice @self_attn.slice_11 @self_attn.slice_10 dim=4 colon=1\n"
-  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,S,$d]\n"
-  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,S,$d]\n"
-  "drop @self_attn.slice_11\n}}";
+  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,%L,$d]\n"
+  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,%L,$d]\n"
+  "drop @self_attn.slice_11\n}}}";
 
 static const char vram__hf_lines_attend[] =
-  "scaled_dot_product_attention @self_attn.sdpa @self_attn.add "
-  "{w{g@self_attn.keys @self_attn.values}{!g@self_attn.add_1 @self_attn.transpose_2} %s}"
-  "{!w@self_attn.add_1 @self_attn.transpose_2}{D dropout_p=#a}{!w is_causal=1{g enable_gqa=1}}\n"
+  "scaled_dot_product_attention @self_attn.sdpa "
+  "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
+  "{!g@self_attn.add %K %V} %s}"
+  "{!w@self_attn.add %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
   "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
   "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
   "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
-  "drop{w{g @self_attn.keys @self_attn.values}} @self_attn.sdpa @self_attn.reshape\n"
+  "drop{w{g{!1 @self_attn.keys @self_attn.values}}} @self_attn.sdpa @self_attn.reshape\n"
   "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$Q]\n"
   "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
   "drop @self_attn.contiguous\n"
   "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
   "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
   "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "drop %n @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2 @self_attn.add"
-  " @self_attn.add_1\n";
+  "drop %n{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2} @self_attn.add"
+  "{!k @self_attn.add_1}\n";
 
 /* ---- what stands between, and behind ---- */
 
@@ -59660,9 +61038,44 @@ static const char vram__hf_lines_experts[] =
   "add @add_1 @add @mlp.reshape\n"
   "drop{l %x} @mlp.experts.to_3\n";
 
+/* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
+static const char vram__hf_lines_experts_one[] =
+  "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
+  "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
+  "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
+  "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
+  "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
+  "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
+  "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
+  "drop @mlp.experts.column\n"
+  "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
+  "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
+  "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
+  "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
+  "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
+  "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+  "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
+  "drop @mlp.experts.up\n"
+  "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
+  "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
+  "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
+  "drop @mlp.experts.mul @mlp.experts.column_1\n"
+  "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
+  "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
+  "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
+  "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
+  "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
+  "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
+  " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
+  "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
+  "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
+  "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
+  "add @add_1 @add @mlp.reshape\n"
+  "drop{l %x} @mlp.experts.to_3\n";
+
 static const char vram__hf_lines_norm[] =
-  "&model.norm|%x|n|h|+%e model.add model.unsqueeze{W model.sliding.logical_and_1 "
-  "model.sliding.mask} model.rotary_emb.to_2 model.rotary_emb.to_3"
+  "&model.norm|%x|n|h|+%e{!G model.add model.unsqueeze{W model.sliding.logical_and_1 "
+  "model.sliding.mask}}{G%Z} model.rotary_emb.to_2 model.rotary_emb.to_3"
   "{R model.rotary_emb_local.to_2 model.rotary_emb_local.to_3}\n";
 
 /* the head, and ForCausalLMLoss */
@@ -59691,8 +61104,8 @@ static const char vram__hf_lines_loss[] =
 /* ---- families ---- */
 
 #define VRAM__HF_ROTARY                                                                            \
-  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_repeat,                \
-      vram__hf_lines_attend
+  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_cache,            \
+      vram__hf_lines_repeat, vram__hf_lines_attend
 
 /* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
    where windows slide; L gelu means the default */
@@ -59720,29 +61133,6 @@ static const vram__hf_lines vram__hf_line_rows[] = {
 };
 /* clang-format on */
 
-enum { VRAM__HF_PATH = 96 };
-
-typedef struct vram__hf_pen {
-  vram__hf h;
-  vram_hf_config c;
-  const vram__hf_lines *row;
-  const vram_sink *sink;
-  uint64_t number[128];
-  char name[128][VRAM__HF_PATH];
-  char path[VRAM__HF_PATH];     /* of the layer */
-  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
-  uint8_t flag[128];
-  uint32_t used;
-  char text[1024]; /* what the sink has not got yet */
-} vram__hf_pen;
-
-/* What a letter stands for. */
-static uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
-  return w->number + ((uint8_t)c & 127);
-}
-static uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) { return w->flag + ((uint8_t)c & 127); }
-static char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
-
 /* ---- letters ---- */
 
 static void vram__hf_flush(vram__hf_pen *w) {
@@ -59759,12 +61149,6 @@ static void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
     w->text[w->used++] = s[i];
   }
 }
-
-/* A name of the lines: where the text goes, or into `to` of so many bytes. */
-typedef struct vram__hf_target {
-  char *to;
-  uint32_t cap, n;
-} vram__hf_target;
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   if (t)
@@ -59788,8 +61172,8 @@ static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
 static const char *vram__hf_call(vram__hf_pen *w, const char *s);
 
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
-static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
-                                const char *ends) {
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends) {
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -59826,7 +61210,7 @@ static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char 
   return s;
 }
 
-static void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
   vram__hf_target t;
   t.to = vram__hf_name_of(w, name);
   t.cap = VRAM__HF_PATH;
@@ -60012,24 +61396,18 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
 
 static void vram__hf_parts(vram__hf_pen *w, const char *const *part) {
   for (; *part; part++)
-    vram__hf_say(w, NULL, *part, "");
+    if (*part == vram__hf_lines_experts && *vram__hf_flag_of(w, '1'))
+      vram__hf_say(w, NULL, vram__hf_lines_experts_one, "");
+    else
+      vram__hf_say(w, NULL, *part == vram__hf_lines_cache && w->cache ? w->cache : *part, "");
 }
 
 /* Which masks there are (create_causal_mask and its kin make none where a window is no shorter than
    the sequence), and what says where tokens stand. */
-static void vram__hf_before(vram__hf_pen *w) {
+static void vram__hf_masks(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
   const int slides = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S'),
             both = c->sliding_layers && (c->full_layers || *vram__hf_flag_of(w, 'R'));
-  vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
-  vram__hf_say(w, NULL, w->row->embedding, "");
-  vram__hf_set(w, 'e',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.mul");
-  vram__hf_set(w, 't',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.embedding");
-  vram__hf_set(w, 'x', "%e");
   vram__hf_say(w, NULL, vram__hf_lines_positions, "");
   vram__hf_set(w, 'i', "model.unsqueeze");
   vram__hf_set(w, 'p', "model");
@@ -60042,6 +61420,27 @@ static void vram__hf_before(vram__hf_pen *w) {
     vram__hf_say(w, NULL, vram__hf_lines_mask, "");
   *vram__hf_flag_of(w, 'W') = (uint8_t)slides;
   vram__hf_set(w, 's', "model.sliding.mask");
+}
+
+/* What comes before the layers. */
+static void vram__hf_before(vram__hf_pen *w) {
+  const int is_generation = *vram__hf_flag_of(w, 'G');
+  if (!is_generation) {
+    vram__hf_set(w, 'I', "input_ids");
+    vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
+  }
+  vram__hf_say(w, NULL, w->row->embedding, "");
+  vram__hf_set(w, 'e',
+               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
+                                                             : "model.embed_tokens.mul");
+  vram__hf_set(w, 't',
+               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
+                                                             : "model.embed_tokens.embedding");
+  vram__hf_set(w, 'x', "%e");
+  if (!is_generation)
+    vram__hf_masks(w);
+  else if (w->size.cache == VRAM_HF_DYNAMIC)
+    vram__hf_part_masks(w);
   vram__hf_set(w, 'p', "model.rotary_emb");
   vram__hf_say(w, NULL, vram__hf_lines_rope, "");
   vram__hf_set(w, 'p', "model.rotary_emb_local");
@@ -60052,7 +61451,14 @@ static void vram__hf_before(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
-  *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
+  if (*vram__hf_flag_of(w, 'G'))
+    vram__hf_part_layer(w, slides);
+  else {
+    *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
+    vram__hf_set(w, 'L', "S");
+    vram__hf_set(w, 'K', "@self_attn.add_1");
+    vram__hf_set(w, 'V', "@self_attn.transpose_2");
+  }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r',
                slides && *vram__hf_flag_of(w, 'R') ? "model.rotary_emb_local" : "model.rotary_emb");
@@ -60087,9 +61493,53 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_activation(w);
   vram__hf_rope(w);
   vram__hf_no_dropout(w);
-  *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : 2;
+  w->size = *sizes;
+  *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
   *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  w->size.tokens = *vram__hf_number_of(w, 'S');
+  w->size.new_tokens += !w->size.new_tokens;
   vram__hf_numbers(w);
+}
+
+static int vram__hf_has_cache(const char *const *part) {
+  while (*part && *part != vram__hf_lines_cache)
+    part++;
+  return *part != NULL;
+}
+
+/* What no generation can be written of. */
+static void vram__hf_no_generation(vram__hf_pen *w) {
+  const uint64_t most = UINT64_C(1) << 40;
+  if (!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe))
+    vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
+  else if (w->c.sliding_layers && w->c.window < 2)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no model has so short a ", "sliding_window");
+}
+
+/* A generation: its parts one behind the other. */
+static void vram__hf_write_parts(vram__hf_pen *w) {
+  const char *const dtype =
+      vram_dtype_name(w->c.dtype == VRAM_BF16 || w->c.dtype == VRAM_F16 ? w->c.dtype : VRAM_F32);
+  uint32_t part;
+  uint64_t i;
+  vram__hf_set(w, 'J', w->c.family);
+  vram__hf_set(w, 'D', dtype);
+  vram__hf_say(w, NULL,
+               "# config.json of transformers, attention sdpa, generate(), greedy\n"
+               "model %J dtype=%D\n",
+               "");
+  for (part = 0; part < VRAM__HF_PARTS && !w->h.result; part++) {
+    if (!vram__hf_part_is(w, part))
+      continue;
+    vram__hf_part_begin(w, part);
+    vram__hf_before(w);
+    for (i = 0; i < w->c.layers && !w->h.result; i++)
+      vram__hf_write_layer(w, i);
+    vram__hf_say(w, NULL, vram__hf_lines_norm, "");
+    vram__hf_part_end(w);
+  }
 }
 
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
@@ -60104,6 +61554,13 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_open(w, f, sizes, e);
   if (w->h.result)
     return w->h.result;
+  if (sizes->cache) {
+    vram__hf_no_generation(w);
+    if (!w->h.result)
+      vram__hf_write_parts(w);
+    vram__hf_flush(w);
+    return w->h.result;
+  }
   vram__hf_set(w, 'e', w->c.family);
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
@@ -60340,6 +61797,8 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
     return vram__config_read(f, &r);
   case VRAM_FILE_ONNX:
     return vram__onnx_read(f, &r);
+  case VRAM_FILE_TFLITE:
+    return vram__tflite_read(f, &r);
   default:
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
                              "no GGUF, safetensors, config.json, ONNX or TFLite file");
@@ -60491,6 +61950,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
+VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report *r, vram_error *e);
 
 /* pattern.c */
@@ -60981,32 +62441,11 @@ static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type,
   return VRAM_OK;
 }
 
-/* Measured, not derived (jamba, nemotron_h, lfm2: 6 records): models that are in part recurrent
-   give up on flash attention by themselves where attention reads a cache on the host while its
-   results are wanted on a device. */
-static int vram__llama_is_torn(const vram__llama *l) {
-  uint32_t i, any = 0;
-  if (l->row->memory != VRAM__LLAMA_HYBRID || (l->row->flags & VRAM__LLAMA_ALL_KV))
-    return 0;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
-    if (l->layer[i].device < 0)
-      continue;
-    any = 1;
-    if (i && l->layer[i - 1].device < 0 && !l->layer[i - 1].is_recurrent &&
-        l->layer[i - 1].n_head_kv)
-      return 1;
-  }
-  return any && !l->offloads_kv;
-}
-
 static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
   const vram_llama_options *const o = l->options;
-  const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
   l->flash_attention =
       o->flash_attention != VRAM_LLAMA_OFF && !(l->row->flags & VRAM__LLAMA_NO_FLASH);
-  l->transposes_v = !l->flash_attention; /* the caches are made before what follows is known */
-  if (is_auto && vram__llama_is_torn(l))
-    l->flash_attention = 0;
+  l->transposes_v = !l->flash_attention; /* the caches are made before vram__llama_resolve */
   if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
     return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
   if (l->head_k_mla && l->k_type != l->v_type)
@@ -61645,6 +63084,20 @@ VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 
+/* ggml-cuda.cu, supports_op: scans and convolutions of which it has no kernel. The state of a scan
+   is 16 (mamba) or 96, 128 or 256 wide (mamba2), its heads come in 128s or are of 16s. */
+static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *t) {
+  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
+  if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
+    return rows % 128 == 0;
+  if (!vram__llama_holds(t, ".ssm_a"))
+    return 1;
+  if (columns == 1) /* mamba2 */
+    return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
+  return columns == 16 && rows % 128 == 0;
+}
+
 /* A weight of a product, not a norm, a bias or a table that rows are taken from. */
 static int vram__llama_is_matrix(const vram_file_tensor *t) {
   return t->ndim >= 2 && !vram__llama_is_input(t) && !vram__llama_holds(t, ".bias");
@@ -61661,10 +63114,21 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   return t->size[t->ndim - 2] % 8 == 0;
 }
 
+/* Has a device a kernel for what this weight is used in? */
+VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t) {
+  if (vram__llama_is_input(t))
+    return t->dtype != VRAM_IQ4_NL || !(t->size[t->ndim - 1] % 256);
+  return (!vram__llama_is_matrix(t) || vram__llama_is_multiplied(t->dtype)) &&
+         vram__llama_is_scanned(l, t);
+}
+
 static const char *vram__llama_host(const vram__llama *l, const vram_file_tensor *t,
                                     int is_matrix) {
   if (l->ndevice)
-    return is_matrix && !vram__llama_is_multiplied(t->dtype) ? "CPU" : "CUDA_Host";
+    return (is_matrix ? vram__llama_is_multiplied(t->dtype) : vram__llama_is_run(l, t)) &&
+                   vram__llama_is_scanned(l, t)
+               ? "CUDA_Host"
+               : "CPU";
   return is_matrix && l->options->repack != VRAM_LLAMA_OFF && vram__llama_is_repacked(t)
              ? "CPU_REPACK"
              : "CPU";
@@ -61749,7 +63213,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
     *device = l->layer[0].device;
   if (vram__llama_overridden(l, t, device, e))
     return VRAM_ERR_SYNTAX;
-  if (vram__llama_is_matrix(t) && !vram__llama_is_multiplied(t->dtype))
+  if (!vram__llama_is_input(t) && !vram__llama_is_run(l, t))
     *device = -1;
   return VRAM_OK;
 }
@@ -61804,6 +63268,8 @@ enum {
   VRAM__NODE_IS_PLACED = 16u,
   VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
+  VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
+  VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
                                   has all from `view` on */
 };
@@ -61820,6 +63286,7 @@ typedef struct vram__graph_node {
   uint16_t flags;
   uint8_t nsource, nvisited; /* the latter: of the sources */
   int8_t buffer;             /* -1: that of its neighbours */
+  int8_t home;
 } vram__graph_node;
 
 /* Free memory of one buffer, sorted by offset; the last block has no end. */
@@ -61848,6 +63315,7 @@ VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t byte
 VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
+VRAM__FN void vram__graph_spread(vram__graph *g);
 VRAM__FN void vram__graph_split(vram__graph *g);
 
 /* ---- the worst graph of an architecture ----
@@ -61855,7 +63323,10 @@ VRAM__FN void vram__graph_split(vram__graph *g);
    node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
    expands, it is done here. */
 
-enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+enum {
+  VRAM__BUILD_EXPERTS = 64, /* used for a token, at most */
+  VRAM__BUILD_REDUCED = 15  /* MOE_WEIGHTED_REDUCTION_MAX_EXPERTS of ggml-cuda */
+};
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
@@ -61878,6 +63349,8 @@ enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
 #define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
 #define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
 #define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_ROPE_OF_FOUR UINT32_C(2097152)   /* each fourth layer has no positions */
+#define VRAM__BUILD_FOUR_POSITIONS UINT32_C(4194304) /* of each token */
 #define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
 /* clang-format on */
 
@@ -61896,7 +63369,6 @@ typedef struct vram__build {
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
   int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
   uint8_t pins_attention;               /* to the host */
-  uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
 /* graph_node.c */
@@ -61938,10 +63410,11 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_known.c */
-VRAM__FN int vram__build_knows(const vram__llama *m);
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
+VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
                                   vram_llama_report *r);
 
@@ -62132,14 +63605,14 @@ typedef struct vram__split {
 
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
-static void vram__graph_spread(vram__graph *g) {
+VRAM__FN void vram__graph_spread(vram__graph *g) {
   int8_t host = (int8_t)(g->nbuffer - 1), at;
   for (int pass = 0; pass < 4; pass++) {
     at = -1;
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0)
+      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -62508,7 +63981,7 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
   if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
-      vram__llama_is_multiplied(t->dtype))
+      vram__llama_is_run(b->m, t))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
@@ -62566,7 +64039,8 @@ static int32_t vram__build_factors(vram__build *b) {
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
   int32_t i;
   if (b->positions < 0)
-    b->positions = vram__build_input(b, b->tokens * 4);
+    b->positions =
+        vram__build_input(b, b->tokens * (b->flags & VRAM__BUILD_FOUR_POSITIONS ? 16 : 4));
   i = vram__build_map(b, a, b->positions);
   vram__build_source(b, i, vram__build_factors(b));
   return i;
@@ -62582,7 +64056,7 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  if (b->flags & VRAM__BUILD_NO_ROPE)
+  if ((b->flags & VRAM__BUILD_NO_ROPE) || ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == 3))
     return 0;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
@@ -62614,6 +64088,13 @@ static int32_t vram__build_rotation(vram__build *b, vram_dtype type, uint64_t he
   return vram__build_input(b, n * n * 4);
 }
 
+/* A part of each row of what Q, K and V come from in one: it is copied before it is rotated. */
+static int vram__build_is_strided(const vram__build *b, int32_t a) {
+  const vram__graph_node *n = b->g->node + a, *of = n->view >= 0 ? b->g->node + n->view : n;
+  return b->tokens > 1 && n->view >= 0 &&
+         n->ne[0] * n->ne[1] * n->ne[2] != of->ne[0] * of->ne[1] * of->ne[2];
+}
+
 static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   uint64_t n, all;
   int32_t i, v;
@@ -62625,7 +64106,8 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__product_or_overflow(
       vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
       vram__build_at(b, a)->ne[2]);
-  v = vram__build_view(b, a, all, n / all, 1);
+  v = vram__build_is_strided(b, a) ? vram__build_node(b, all, n / all, 1, a)
+                                   : vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
   return vram__build_view(b, i, vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1],
@@ -62725,6 +64207,26 @@ static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   return i;
 }
 
+/* Has ggml-cuda a kernel for these heads and types (ggml_cuda_get_best_fattn_kernel)? */
+static int vram__build_has_flash(const vram__build *b, const vram__build_heads *h) {
+  static const uint16_t equal[] = {40, 64, 72, 80, 96, 112, 128, 256};
+  const vram__llama *m = b->m;
+  const uint64_t heads = m->layer[b->il].n_head_kv, shared = heads ? h->n_head / heads : 0;
+  const vram_dtype k = m->k_type, v = m->head_k_mla ? m->k_type : m->v_type;
+  if (k == VRAM_IQ4_NL || v == VRAM_IQ4_NL)
+    return 0;
+  for (uint32_t i = 0; i < sizeof equal / sizeof *equal; i++)
+    if (h->head_k == equal[i])
+      return h->head_v == h->head_k;
+  if (shared < 2 || h->cells % 256)
+    return 0;
+  if (h->head_k == 192)
+    return h->head_v == 128 && shared % 8 == 0;
+  if (h->head_k == 320)
+    return h->head_v == 256 && shared % 32 == 0;
+  return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
+}
+
 static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
@@ -62734,6 +64236,10 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
   vram__build_at(b, i)->room = room;
+  vram__build_at(b, i)->home = (int8_t)b->device;
+  vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
+  if (!vram__build_has_flash(b, h))
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
   if (h->decompress) {
     i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
     i = vram__build_decompress(b, i, h);
@@ -62960,14 +64466,14 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum;
+  int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
+  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
@@ -62976,7 +64482,16 @@ static void vram__build_live(vram__build *b, int32_t last, const vram__build_rou
     vram__build_source(b, i, r->biased);
   if (r->weights != last)
     vram__build_source(b, i, r->weights);
+  if (r->unscaled != last && r->unscaled != r->weights)
+    vram__build_source(b, i, r->unscaled);
   vram__build_source(b, i, r->sum);
+  vram__build_source(b, i, r->clamped);
+}
+
+/* Has the file a scale of the experts' weights? */
+static int vram__build_is_weighted(const vram__build *b) {
+  const double scale = vram__llama_real(b->m, "expert_weights_scale");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -62985,7 +64500,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
-  r.sum = -1;
+  r.sum = r.clamped = -1;
   r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
@@ -62999,9 +64514,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   } else if (b->flags & VRAM__BUILD_NORM_EXPERTS) {
     view = vram__build_view(b, i, used, rows, 1);
     r.sum = vram__build_node(b, 1, rows, 1, view);
-    i = vram__build_map(b, r.sum, -1);
-    i = vram__build_map(b, view, i);
+    r.clamped = vram__build_map(b, r.sum, -1);
+    i = vram__build_map(b, view, r.clamped);
   }
+  r.unscaled = i;
+  if (vram__build_is_weighted(b))
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -63057,7 +64575,8 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
+  if (b->m->n_expert_used > 1 &&
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }
@@ -63348,7 +64867,7 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m) {
+static int vram__known_keys(const vram__llama *m, uint32_t flags) {
   static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
                                      "ssm.dt_b_c_rms"};
   for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -63356,33 +64875,23 @@ static int vram__known_keys(const vram__llama *m) {
     if (x < 0 || x > 0)
       return 0;
   }
-  return !vram__llama_get(m, "rope.dimension_sections") && m->expert_gating <= 2;
+  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+         m->expert_gating <= 2 && m->n_expert_group <= 1;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
     if (!vram__known_tensor(m, t))
       return 0;
-  return vram__known_keys(m);
+  return vram__known_keys(m, flags);
 }
 
-/* Was ggml-cuda seen to fuse the router, or not to? Softmax, or sigmoid with a bias; a power of two
-   of experts, 2 to 8 of them used; no scale behind. */
+/* Numbers of experts for which ggml-cuda has a kernel of the whole router
+   (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
-  const vram__llama *m = b->m;
-  const double scale = vram__llama_real(m, "expert_weights_scale");
-  const int is_sigmoid =
-      m->expert_gating ? m->expert_gating == 2 : (b->flags & VRAM__BUILD_SIGMOID) != 0;
-  int has_bias = 0;
-  for (const vram_file_tensor *t = m->file->tensor_first; t && !has_bias; t = t->next)
-    has_bias = vram__known_ends(t->name, t->name_len, ".exp_probs_b.bias");
-  if (!m->n_expert || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
-    return 1;
-  if (m->n_expert > 512 || (m->n_expert & (m->n_expert - 1)) || m->n_expert_group > 1)
-    return 0;
-  return m->n_expert_used >= 2 && m->n_expert_used <= 8 && is_sigmoid == has_bias &&
-         (!(scale < 0 || scale > 0) || !(scale < 1 || scale > 1));
+  const uint32_t n = b->m->n_expert;
+  return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
 /* >>llama/graph_build    the worst graph of an architecture: its layers, from the embeddings to
@@ -63466,6 +64975,21 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   return vram__build_map(b, vram__build_map(b, norm, x), i);
 }
 
+/* gptneox: feed-forward on the layer's input, or one behind the other, as the file says. */
+static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) {
+  const vram_file_value *parallel = vram__llama_get(b->m, "use_parallel_residual");
+  int32_t i, forward;
+  if (!parallel || !parallel->number.u)
+    return vram__build_plain(b, x, is_last);
+  i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  return vram__build_map(b, vram__build_map(b, forward, x), i);
+}
+
 /* Attention, a state or a feed-forward, one of them a layer: mamba, nemotron_h. */
 static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
@@ -63533,6 +65057,41 @@ static const vram__build_row vram__build_rows[] = {
     {"falcon", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_ATTENTION_NEXT},
     {"cohere2", vram__build_parallel, NULL,
      VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_ROPE_SLIDING},
+    {"ernie4_5", vram__build_plain, NULL, 0},
+    {"internlm2", vram__build_plain, NULL, 0},
+    {"orion", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"seed_oss", vram__build_plain, NULL, 0},
+    {"arcee", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"nemotron", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"exaone", vram__build_plain, NULL, 0},
+    {"xverse", vram__build_plain, NULL, 0},
+    {"qwen", vram__build_plain, NULL, 0},
+    {"maincoder", vram__build_plain, NULL, 0},
+    {"pangu-embedded", vram__build_plain, NULL, 0},
+    {"deepseek", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"dots1", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"bailingmoe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minimax-m2", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_EXPERTS},
+    {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
+    {"chatglm", vram__build_plain, NULL, 0},
+    {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
+    {"qwen2vl", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen3vl", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen3vlmoe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_FOUR_POSITIONS},
+    {"minicpm", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"exaone4", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
+    {"baichuan", vram__build_plain, NULL, 0}, /* no positions but in that of 32 layers */
+    {"smollm3", vram__build_plain, NULL, VRAM__BUILD_ROPE_OF_FOUR},
+    {"lfm2moe", vram__build_plain, vram__build_shortconv,
+     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_EXPERTS},
+    {"granitehybrid", vram__build_plain, vram__build_mamba2,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -63553,6 +65112,19 @@ static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
   return i;
 }
 
+/* A norm behind the embeddings: bert, bloom. That of lfm2 is the output's. */
+static int32_t vram__build_norm_words(vram__build *b, int32_t x) {
+  const vram_file_tensor *weight = vram__build_global(b, "token_embd_norm.weight");
+  const vram_file_tensor *bias = vram__build_global(b, "token_embd_norm.bias");
+  if (!weight || (b->m->row->flags & VRAM__LLAMA_NORM_OUT))
+    return x;
+  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
+  x = vram__build_map(b, x, -1);
+  vram__build_at(b, x)->flags = 0;
+  x = vram__build_with(b, vram__build_map(b, x, -1), weight);
+  return bias ? vram__build_with(b, vram__build_map(b, x, -1), bias) : x;
+}
+
 /* bert: a norm behind the embeddings, which have a row of types. */
 static int32_t vram__build_typed(vram__build *b, int32_t x) {
   int32_t i;
@@ -63564,19 +65136,20 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
   }
   if (b->positions >= 0)
     x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
-  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
-  x = vram__build_map(b, x, -1);
-  vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1),
-                       vram__build_global(b, "token_embd_norm.weight"));
-  return vram__build_with(b, vram__build_map(b, x, -1),
-                          vram__build_global(b, "token_embd_norm.bias"));
+  return vram__build_norm_words(b, x);
+}
+
+/* Layers that take a part of an image's embeddings: qwen3vl. */
+static uint64_t vram__build_deep(const vram__build *b) {
+  const vram_file_value *n = vram__llama_get(b->m, "n_deepstack_layers");
+  return n ? n->number.u : 0;
 }
 
 /* Token embeddings are looked up on the host. */
 static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
-  int32_t instead = vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd));
+  int32_t instead = vram__build_input(
+      b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
   i = vram__build_look_up(b, tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
@@ -63588,7 +65161,7 @@ static int32_t vram__build_embed(vram__build *b) {
     return vram__build_typed(b, i);
   if (b->positions >= 0)
     i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
-  return i;
+  return vram__build_norm_words(b, i);
 }
 
 /* lfm2 calls it otherwise. */
@@ -63667,6 +65240,8 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   const double input = vram__llama_real(m, "embedding_scale");
   if ((flags & VRAM__BUILD_NORM_SAID) && vram__llama_real(m, "expert_weights_norm") > 0)
     flags |= VRAM__BUILD_NORM_EXPERTS;
+  if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
+    flags |= VRAM__BUILD_NO_ROPE;
   if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
     return flags;
   if (!(residual < 0 || residual > 0))
@@ -63683,17 +65258,16 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m))
+      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
       return 0;
   b->m = m;
   b->flags = vram__build_flags(m, row->flags);
-  b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
-  b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
+  b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
@@ -63710,17 +65284,14 @@ static uint8_t vram__build_is_pipeline(const vram__llama *m) {
          m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
 }
 
-/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
-                                          int pins_attention,
-                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
-  vram__build b;
+/* A graph without nodes in the memory. NULL: that is too small, or no rule builds the graph. */
+static vram__graph *vram__build_open(vram__build *b, const vram__llama *m, void *memory,
+                                     uint64_t bytes) {
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
-  vram__memory_zero(&b, sizeof b);
-  if (bytes < before || !vram__build_begin(&b, m))
-    return VRAM_LLAMA_UNKNOWN;
-  b.pins_attention = (uint8_t)pins_attention;
+  vram__memory_zero(b, sizeof *b);
+  if (bytes < before || !vram__build_begin(b, m))
+    return NULL;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
@@ -63728,7 +65299,42 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   g->is_pipeline = vram__build_is_pipeline(m);
-  b.g = g;
+  b->g = g;
+  return g;
+}
+
+/* llama_context::resolve_fused_ops: flash attention that was not asked for is given up where, in a
+   graph of one token for each sequence, it is not computed where its layer's weights are. */
+VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) {
+  vram__build b;
+  vram__graph *g;
+  if (m->options->flash_attention != VRAM_LLAMA_AUTO || !m->flash_attention || !m->ndevice ||
+      vram__llama_is_quantised(m->v_type)) /* needs it: switched on at once */
+    return;
+  g = vram__build_open(&b, m, memory, bytes);
+  if (!g)
+    return;
+  b.tokens = b.outputs = m->n_seq;
+  vram__build_all(&b);
+  if (g->is_full)
+    return;
+  vram__graph_spread(g);
+  for (uint32_t i = 0; i < g->norder; i++) {
+    const vram__graph_node *n = g->node + g->order[i];
+    if ((n->flags & VRAM__NODE_FLASH) && n->buffer != n->home)
+      m->flash_attention = 0;
+  }
+}
+
+/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  vram__build b;
+  vram__graph *g = vram__build_open(&b, m, memory, bytes);
+  if (!g)
+    return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;
@@ -63741,7 +65347,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the
@@ -63897,6 +65503,7 @@ static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
+  vram__llama_resolve(l, l + 1, bytes - sizeof *l);
   vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;

@@ -59,12 +59,13 @@ runs_static() { # runs_static COMPILER RUN_PREFIX: a program of that machine can
 }
 
 MAKE=${MAKE:-make}
-SANITIZE="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all"
+SANITIZE="-O1 -gline-tables-only -fno-omit-frame-pointer -fno-sanitize-recover=all"
 case $part in
 units) units plain "" "${CC:-cc}" -O2 ;;
 units-clang) units clang "" clang -O2 ;;
-units-gcc-sanitize) units gcc-sanitize "" gcc $SANITIZE -fsanitize=address,undefined ;;
+units-gcc-sanitize) units gcc-sanitize "" gcc -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=address,undefined ;;
 units-clang-sanitize)
+  if [ -z "$LONG" ]; then export SLOW=1; fi
   units clang-sanitize "" clang $SANITIZE \
     -fsanitize=address,undefined,integer,implicit-conversion,nullability \
     -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base ;;

@@ -289,3 +289,21 @@ if cp $gguf $work/sparse.gguf && truncate -s 4912916288 $work/sparse.gguf 2>$wor
   wrong 2 "$work/sparse.safetensors: offset 80: data of other bytes than the header has" ./vram estimate $work/sparse.safetensors
   rm $work/sparse.*
 else skip "no truncate: files of more than 4 GiB"; fi
+
+# H. generations of config.json, step by step, against what transformers' generate() took
+steps=tests/golden/generate_config.txt
+awk '!/^#/ { print $1, $2, $3, $4, $5, $6, $7, $8 }' $steps | uniq | while read -r name dtype batch prompt new cache padded room; do
+  [ $cache = static ] && room_dim="--dim M=$room" || room_dim=
+  # shellcheck disable=SC2086
+  ./vram estimate tests/golden/generate/$name.json --generate prompt=$prompt,new=$new,cache=$cache,padded=$padded \
+    --batch $batch --dtype $dtype $room_dim --csv 2>&1 |
+    awk -F, -v run="$name $dtype $batch $prompt $new $cache $padded $room" 'FNR > 1 { $1 = $1; print run, $0 }'
+done >$work/steps
+found=$(awk -f tests/golden/generate.awk $steps $work/steps)
+if [ -z "$found" ]; then ok; else
+  bad "generations of config.json:"
+  echo "$found" | head -20
+fi
+wrong 2 "not a generation 'prompt=4,new=2,cache=slow'" ./vram estimate tests/golden/generate/llama.json --generate prompt=4,new=2,cache=slow
+wrong 2 "cache= and padded= are for a config.json" ./vram estimate tests/golden/generate/llama_dynamic.vram --generate prompt=4,new=2,padded=1
+wrong 2 "a text without cache lines cannot generate" ./vram estimate gpt2 --generate prompt=4,new=2

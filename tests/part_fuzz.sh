@@ -16,14 +16,14 @@ tool() {
   rm -rf $work/tool $work/tool.a
   mkdir -p $work/tool
   for f in tests/impl.c $(ls tools/vram*.c | grep -v vram_impl); do
-    clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
+    clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
       -fsanitize=fuzzer-no-link,address,undefined -Dmain=tool_main -Ibuild -c "$f" -o "$work/tool/$(basename "$f" .c).o" || return
   done
   ar rc $work/tool.a $work/tool/*.o
 }
 build() { # build NAME
   name=$1
-  clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all -fsanitize=fuzzer,address,undefined \
+  clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all -fsanitize=fuzzer,address,undefined \
     -Ibuild "tests/fuzz/$name.c" $work/tool.a -o "$work/$name" -ldl >$work/log 2>&1 && return
   bad "fuzz/$name.c does not build"
   head -15 $work/log
@@ -52,14 +52,15 @@ fuzz() { # fuzz NAME OPTIONS...
 readers() {
   build read || return
   all=$seconds
-  seconds=$(((all + 4) / 5))
-  for format in gguf safetensors "safetensors index" config.json onnx; do
+  seconds=$(((all + 5) / 6))
+  for format in gguf safetensors "safetensors index" config.json onnx tflite; do
     seeds=$work/read-$(echo "$format" | tr ' ' -)
     mkdir -p "$seeds"
     more=
     case $format in
     gguf) more=tests/golden/gguf ;;
     onnx) more=tests/golden/onnx ;;
+    tflite) more=tests/golden/tflite ;;
     config.json) more=tests/golden/hf ;;
     esac
     FUZZ_FORMAT=$format

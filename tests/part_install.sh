@@ -198,6 +198,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
   ./vram estimate resnet50 --train adamw --json
   ./vram estimate tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --json
   ./vram estimate tests/fuzz/corpus/read/llama3 --json
+  ./vram estimate tests/golden/diffusers/tiny-sd --json
   ./vram estimate --embedded tests/embedded/kws.h --flash 64KiB --sram 64KiB --json
   ./vram estimate tests/golden/generate/llama_dynamic.vram --generate prompt=64,new=2 --json
   ./vram fit resnet50 --train adamw --budget 24GiB --json
@@ -228,7 +229,7 @@ vram estimate --flash-attn o: off on
 vram estimate --cache-k q8: q8_0
 vram estimate --infer --batch :
 vram estimate resnet5: resnet50
-vram fit --solve : batch lora segments
+vram fit --solve : batch ctx lora n-cpu-moe ngl segments slots
 vram fit --so: --solve
 vram plan --planner s: sequential sqrt stages
 vram arena --order t: tflm

@@ -67,12 +67,12 @@ if have g++; then
   cell 'inside extern "C"' g++ -std=c++11 $WARN -I. -fsyntax-only $work/externc.cc
 fi
 # at -O3 gcc 12 guesses at array bounds through several inlined calls: those warnings stay off there
-for build in gcc-O2 gcc-O3 clang-O2 ${LONG:+gcc-O1 gcc-Os clang-Os}; do
+for build in gcc-O2 clang-O2 ${LONG:+gcc-O1 gcc-O3 gcc-Os clang-Os}; do
   cc=${build%-*} guess=$once
   [ $build = gcc-O3 ] && guess="$once -Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized"
   have $cc && cell "$build" $cc -std=c99 -${build#*-} -ffreestanding -fno-pie $CWARN $guess -I. -c $src/impl.c -o $work/$build.o
 done
-have g++ && cell "g++-O2" g++ -std=c++11 -O2 $WARN -I. -x c++ -c $src/impl.c -o $work/g++.o
+[ -n "$LONG" ] && have g++ && cell "g++-O2" g++ -std=c++11 -O2 $WARN -I. -x c++ -c $src/impl.c -o $work/g++.o
 
 # C. symbols
 nm -g --defined-only $work/gcc-O2.o | awk '{ print $3 }' >$work/symbols

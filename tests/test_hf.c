@@ -455,9 +455,10 @@ static int text_add(void *user, const char *bytes, size_t n) {
 
 static vram_result write_text(const char *config, uint64_t tokens) {
   static char memory[VRAM_HF_WRITE_MEMORY];
-  vram_hf_sizes sizes = {0, 0};
+  vram_hf_sizes sizes;
   vram_sink sink;
   vram_result r = read_one(config, strlen(config), 0, MEMORY);
+  memset(&sizes, 0, sizeof sizes);
   sizes.tokens = tokens;
   sink.write = text_add;
   sink.user = NULL;
@@ -578,7 +579,7 @@ static void texts(void) {
 
 static void unwritten(void) {
   static char small[16];
-  const vram_hf_sizes sizes = {0, 0};
+  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0};
   vram_sink sink = {text_add, NULL};
   EQUAL(write_text("{\"model_type\":\"jamba\"}", 0), VRAM_ERR_UNSUPPORTED);
   TEXT(error.text, "no lines of the text form are known of model_type jamba");

@@ -480,9 +480,10 @@ static void model_files(void) {
     wrong(words, "", 0, rows[i].want);
   }
   wrong("estimate lenet5 --ctx 4", "", 0, "vram: an option of files of models: '--ctx'");
-  wrong("fit " GGUF " --budget 1GiB", "", 0,
+  wrong("plan " GGUF " --budget 1GiB", "", 0,
         "vram: '" GGUF "' is a file of a model (gguf), expected one in the text form");
   EQUAL(command("estimate " GGUF " --ctx 8192 --budget 1GiB", "", 0), TOO_LARGE);
+  EQUAL(command("fit " GGUF " --budget 1GiB", "", 0), TOO_LARGE);
   EQUAL(command("estimate " GGUF " --ctx 8192 --tensor-split 3,1 --devices 2 --json", "", 0), FITS);
   CHECK(strstr(out, "\"CUDA1\":{\"model\":"));
   EQUAL(command("estimate tests/golden/hf/qwen3-8b.json --ctx 32768 --slots 4 --json", "", 0),

@@ -2,40 +2,45 @@
 #include "vram_job.h"
 #include "vram_model.h"
 
-cmd_text help_convert = {"vram convert FILE [options]   the graph of a file of a model as text\n"
-                         "\n"
-                         "  -o FILE               the text (default: standard output)\n"
-                         "  --batch N             the first dim that the file leaves open\n"
-                         "  --dim NAME=N          any dim; may be given more than once\n",
-                         NULL};
+cmd_text help_convert = {
+    "vram convert FILE [options]   the graph of a file of a model as text\n"
+    "\n"
+    "  -o FILE               the text (default: standard output)\n"
+    "  --batch N             the first dim that the file leaves open\n"
+    "  --dim NAME=N          any dim; may be given more than once\n"
+    "  --generate prompt=S,new=N[,cache=static][,padded=1]\n"
+    "                        config.json: the steps of a generation, with caches\n",
+    NULL};
 
 /* ---- kinds of files ---- */
 
-typedef struct sizes { /* --batch and --dim */
-  const vram_dim *dim;
-  uint32_t count;
-} sizes;
-
 /* Writes the text of a file that is open, in mem where it takes any. VRAM_ERR_MEMORY: it takes
    more, and the sink was not called. */
-typedef vram_result (*kind_write)(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+typedef vram_result (*kind_write)(const vram_file *f, const job *j, void *mem, uint64_t bytes,
                                   const vram_sink *sink, vram_error *e);
 
-static vram_result write_onnx(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+static vram_result write_onnx(const vram_file *f, const job *j, void *mem, uint64_t bytes,
                               const vram_sink *sink, vram_error *e) {
-  return vram_onnx_write(f, set->dim, set->count, mem, bytes, sink, e);
+  return vram_onnx_write(f, j ? j->dims : NULL, j ? j->ndims : 0, mem, bytes, sink, e);
 }
 
 /* The decoder of a config.json: S decides which layers need a mask. */
-static vram_result write_config(const vram_file *f, const sizes *set, void *mem, uint64_t bytes,
+static vram_result write_config(const vram_file *f, const job *j, void *mem, uint64_t bytes,
                                 const vram_sink *sink, vram_error *e) {
-  vram_hf_sizes size = {0, 0};
+  vram_hf_sizes size;
   uint32_t i;
-  for (i = 0; i < set->count; i++)
-    if (!set->dim[i].name || !strcmp(set->dim[i].name, "N"))
-      size.batch = (uint64_t)set->dim[i].value;
-    else if (!strcmp(set->dim[i].name, "S"))
-      size.tokens = (uint64_t)set->dim[i].value;
+  memset(&size, 0, sizeof size);
+  for (i = 0; j && i < j->ndims; i++)
+    if (!j->dims[i].name || !strcmp(j->dims[i].name, "N"))
+      size.batch = (uint64_t)j->dims[i].value;
+    else if (!strcmp(j->dims[i].name, "S"))
+      size.tokens = (uint64_t)j->dims[i].value;
+  if (j && j->generate) {
+    size.tokens = (uint64_t)j->prompt;
+    size.new_tokens = (uint64_t)j->new_tokens;
+    size.cache = j->is_static ? VRAM_HF_STATIC : VRAM_HF_DYNAMIC;
+    size.is_padded = j->is_padded;
+  }
   return vram_hf_write(f, &size, mem, bytes, sink, e);
 }
 
@@ -87,7 +92,7 @@ static int text_write(void *user, const char *bytes, size_t n) {
 }
 
 /* The text of m in t. Not FITS: message printed. */
-static int file_text(const model_file *m, const sizes *set, text_out *t) {
+static int file_text(const model_file *m, const job *j, text_out *t) {
   const kind_write write = kinds[kind_of(m->f.format)].write;
   uint64_t bytes = (uint64_t)1 << 20;
   vram_result r = VRAM_ERR_MEMORY;
@@ -103,7 +108,7 @@ static int file_text(const model_file *m, const sizes *set, text_out *t) {
     void *const mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
     if (!mem)
       return cmd_no_memory();
-    r = write(&m->f, set, mem, bytes, &sink, &e);
+    r = write(&m->f, j, mem, bytes, &sink, &e);
     free(mem);
   }
   if (r == VRAM_ERR_WRITE)
@@ -115,8 +120,7 @@ static int file_text(const model_file *m, const sizes *set, text_out *t) {
   return r ? USAGE : FITS;
 }
 
-int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len) {
-  const sizes set = {dim, count};
+int model_text(const char *path, const job *j, char **text, size_t *len) {
   text_out t = {NULL, 0, 0};
   model_file m;
   int status = model_config_open(&m, path);
@@ -125,7 +129,7 @@ int model_text(const char *path, const vram_dim *dim, uint32_t count, char **tex
     status = model_file_open(&m, path);
   }
   if (!status)
-    status = file_text(&m, &set, &t);
+    status = file_text(&m, j, &t);
   model_file_close(&m);
   if (status) {
     free(t.text);
@@ -146,7 +150,7 @@ static int convert_argument(job *j, const char **out, const char *a, const char 
     j->model = a;
     return 1;
   }
-  if (!cmd_in(a, "-o --batch --dim"))
+  if (!cmd_in(a, "-o --batch --dim --generate"))
     return cmd_unknown_option(a, "convert", NULL, "");
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
@@ -174,7 +178,7 @@ int convert_command(int argc, char **argv) {
   }
   if (!j.model)
     return cmd_bad("no file", NULL, "vram convert FILE; vram convert -h");
-  status = model_text(j.model, j.dims, j.ndims, &text, &len);
+  status = model_text(j.model, &j, &text, &len);
   if (status)
     return status;
   status = cmd_output_open(&o, out);

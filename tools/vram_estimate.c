@@ -1,6 +1,7 @@
 /* vram estimate: the bytes of one step. */
 #include "vram_estimate.h"
 #include "vram_model.h"
+#include "vram_pipeline.h"
 #include "vram_serve.h"
 
 cmd_text help_estimate = {
@@ -8,6 +9,7 @@ cmd_text help_estimate = {
     "\n",
     HELP_STEP,
     HELP_MODEL,
+    HELP_PIPELINE,
     "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"
@@ -564,6 +566,8 @@ int estimate_command(int argc, char **argv) {
     else if (!strcmp(argv[i], "--engine"))
       return model && model_sniff(model) ? model_serve(model, argc, argv)
                                          : serve_command(argc, argv, NULL);
+  if (model && pipeline_is(model))
+    return pipeline_estimate(argc, argv);
   if (model) {
     const vram_file_format format = model_sniff(model);
     if (format && !model_is_graph(format) &&

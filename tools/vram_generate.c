@@ -1,5 +1,6 @@
 /* vram estimate --generate: a prompt, then one token a step, on one device. */
 #include "vram_estimate.h"
+#include "vram_model.h"
 
 typedef struct step_figures {
   uint64_t before, after, requested_peak, allocated_peak, reserved_peak, cache;
@@ -11,13 +12,17 @@ typedef struct part {
   size_t len;
   void *mem, *scratch; /* of graph and step; they grow */
   uint64_t mem_bytes, scratch_bytes;
+  int64_t from; /* tokens before its first step */
   vram_graph g;
 } part;
+
+enum { MAX_PARTS = 8 };
 
 typedef struct generated {
   job *j;
   char *text;
-  part part[2]; /* the prompt's, and that of each further token */
+  part part[MAX_PARTS]; /* the prompt's, and those of further tokens */
+  uint32_t parts;
   void *mem;
   vram_generation gen;
   step_figures *step;
@@ -82,7 +87,8 @@ static int part_dims(const generated *t, part *p, uint8_t *has) {
   for (i = 0; !status && i < 5; i++)
     has[i] = (uint8_t)has_dim(t->j, &p->g, name[i]);
   if (!status && !p->g.ncache)
-    return cmd_bad("a text without cache lines cannot generate:", t->j->model, NULL);
+    return cmd_bad("a text without cache lines cannot generate:", t->j->model,
+                   "one with them, or a config.json of transformers");
   if (!status && p == &t->part[0] && !has[0])
     return cmd_bad("a text that generates has no dim S, the tokens of a step:", t->j->model, NULL);
   return status;
@@ -126,15 +132,17 @@ static int play_step(generated *t, part *p, uint32_t k) {
 
 static int play(generated *t) {
   const uint32_t count = (uint32_t)t->j->new_tokens;
-  uint8_t has[2][5];
-  uint32_t k;
+  uint8_t has[MAX_PARTS][5];
+  uint32_t k, which = 0;
   uint64_t bytes;
-  int status = part_dims(t, &t->part[0], has[0]);
-  if (!status && t->part[1].text)
-    status = part_dims(t, &t->part[1], has[1]);
+  int status = FITS;
+  for (k = 0; k < t->parts && !status; k++)
+    status = part_dims(t, &t->part[k], has[k]);
   for (k = 0; k < count && !status; k++) {
-    const int which = k && t->part[1].text;
-    part *p = &t->part[which];
+    part *p;
+    while (k && which + 1 < t->parts && t->part[which + 1].from <= t->j->prompt + k - 1)
+      which++;
+    p = &t->part[which];
     cmd_progress("vram: token", count);
     status = part_load(t, p, k, has[which]);
     if (!status && !k) {
@@ -260,22 +268,42 @@ static void generate_summary(const generated *t, int fits) {
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
 }
 
+/* The parts of the text; `decode P=N`: the part of steps with N tokens before them, and more. */
+static int split(generated *t, const char *text, size_t len) {
+  uint64_t at = 0;
+  int64_t from = 0;
+  do {
+    part *p = &t->part[t->parts];
+    const char *line, *key;
+    if (t->parts++ == MAX_PARTS)
+      return cmd_bad("too many decode lines (at most 7):", t->j->model, NULL);
+    p->text = text;
+    p->len = len;
+    p->from = from;
+    at = vram_text_decode(text, len);
+    text += at;
+    len -= (size_t)at;
+    for (line = text - (at != 0); at && line[-1] != '\n' && line[-1] != 'e';)
+      line--;
+    key = at ? strstr(line, "P=") : NULL;
+    from = key && key < text ? strtoll(key + 2, NULL, 10) : 0;
+  } while (at);
+  return FITS;
+}
+
 int generate_command(job *j, char *text, size_t len) {
   generated t;
-  const uint64_t second = vram_text_decode(text, len);
-  int status = FITS, fits;
+  uint32_t k;
+  int status, fits;
   memset(&t, 0, sizeof t);
   t.j = j;
-  t.part[0].text = text;
-  t.part[0].len = len;
-  if (second) {
-    t.part[1].text = text + second;
-    t.part[1].len = len - (size_t)second;
-  }
+  status = split(&t, text, len);
   if (j->events || j->svg || j->html || j->snapshot || j->trace || j->table || j->live ||
       j->terms || j->explain || j->lora || j->quant || j->checkpoint)
     status =
         cmd_bad("--generate takes sizes, device, --dtype, --amp, --json and --csv", NULL, NULL);
+  if (!status && (j->is_static || j->is_padded) && !model_has_config(j->model))
+    status = cmd_bad("cache= and padded= are for a config.json, not", j->model, NULL);
   t.step = (step_figures *)calloc((size_t)j->new_tokens, sizeof *t.step);
   if (!status && !t.step)
     status = cmd_no_memory();
@@ -288,10 +316,10 @@ int generate_command(job *j, char *text, size_t len) {
     generate_csv(&t);
   else if (!status)
     generate_summary(&t, fits);
-  free(t.part[0].mem);
-  free(t.part[0].scratch);
-  free(t.part[1].mem);
-  free(t.part[1].scratch);
+  for (k = 0; k < MAX_PARTS; k++) {
+    free(t.part[k].mem);
+    free(t.part[k].scratch);
+  }
   free(t.mem);
   free(t.step);
   free(text);

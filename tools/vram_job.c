@@ -94,27 +94,38 @@ static int set_step(job *j, const char *a, const char *v) {
   return 1;
 }
 
-/* prompt=S,new=N */
+static const char generation[] = "prompt=S,new=N[,cache=dynamic|static][,padded=0|1]";
+
+/* prompt=S,new=N,cache=dynamic,padded=0 */
 static int set_generate(job *j, const char *a, const char *v) {
-  static const char *const name[] = {"prompt=", "new="};
-  int64_t *const to[] = {&j->prompt, &j->new_tokens};
-  char number[32];
+  static const char *const name[] = {"prompt=", "new=", "cache=", "padded="};
+  int64_t value[2] = {0, 0};
+  char word[32];
   size_t i, n;
+  int good = 1;
   (void)a;
   j->generate = v;
-  j->prompt = j->new_tokens = 0;
-  for (; *v; v += *v == ',') {
-    for (i = 0; i < 2 && strncmp(v, name[i], strlen(name[i]));)
+  j->is_static = j->is_padded = 0;
+  for (; *v && good; v += *v == ',') {
+    for (i = 0; i < 4 && strncmp(v, name[i], strlen(name[i])) != 0;)
       i++;
-    v += i < 2 ? strlen(name[i]) : 0;
+    v += i < 4 ? strlen(name[i]) : 0;
     n = strcspn(v, ",");
-    snprintf(number, sizeof number, "%.*s", (int)(n < 31 ? n : 31), v);
-    if (i == 2 || !cmd_parse_count(number, 1, INT32_MAX, to[i]))
-      return cmd_bad("not a generation", j->generate, "prompt=S,new=N"), 0;
+    snprintf(word, sizeof word, "%.*s", (int)(n < 31 ? n : 31), v);
+    if (i < 2)
+      good = cmd_parse_count(word, 1, INT32_MAX, &value[i]);
+    else if (i == 2)
+      good = (j->is_static = !strcmp(word, "static")) || !strcmp(word, "dynamic");
+    else if (i == 3)
+      good = (j->is_padded = !strcmp(word, "1")) || !strcmp(word, "0");
+    else
+      good = 0;
     v += n;
   }
-  return (j->prompt && j->new_tokens) ||
-         (cmd_bad("not a generation", j->generate, "prompt=S,new=N"), 0);
+  j->prompt = value[0];
+  j->new_tokens = value[1];
+  return (good && j->prompt && j->new_tokens) ||
+         (cmd_bad("not a generation", j->generate, generation), 0);
 }
 
 static int set_accumulate(job *j, const char *a, const char *v) {
@@ -459,13 +470,13 @@ int model_read(const char *model, job *j, char **text, size_t *len) {
   size_t i, n = 0;
   const vram_file_format format = model_sniff(model);
   if (model_is_graph(format)) {
-    const int status = model_text(model, j ? j->dims : NULL, j ? j->ndims : 0, text, len);
+    const int status = model_text(model, j, text, len);
     if (j)
       j->ndims = 0;
     return status;
   }
   if (format && model_has_config(model))
-    return model_text(model, j ? j->dims : NULL, j ? j->ndims : 0, text, len);
+    return model_text(model, j, text, len);
   if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
     cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
             vram_file_format_name(format));

@@ -45,8 +45,9 @@
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
-  "  --generate prompt=S,new=N\n"                                                                  \
+  "  --generate prompt=S,new=N[,cache=static][,padded=1]\n"                                        \
   "                        a generation: the prompt, then one token a step\n"                      \
+  "                        (a text with caches, or a config.json of transformers)\n"               \
   "sizes\n"                                                                                        \
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
@@ -71,7 +72,8 @@ typedef struct job {
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
   const char *lora, *quant, *generate;
   int64_t prompt, new_tokens; /* of --generate */
-  const char *training;       /* an option that means nothing without --train */
+  uint8_t is_static, is_padded;
+  const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_dtype own_dtype;   /* of the model, as its text names it */
   vram_pool_options pool; /* of the replay */

@@ -217,8 +217,7 @@ static int path_read(model_file *m, char *path, vram_result *r) {
   return status;
 }
 
-/* An index names files of its folder, and none elsewhere. */
-static int is_plain_name(const char *name, size_t n) {
+int model_is_plain_name(const char *name, size_t n) {
   size_t i;
   for (i = 0; i < n; i++)
     if (name[i] == '/' || name[i] == '\\' || !name[i])
@@ -232,7 +231,7 @@ static int shards_read(model_file *m, vram_result *r) {
   for (p = m->f.part_first; p && !status && !*r; p = p->next) {
     if (!p->name || p->is_read)
       continue;
-    if (!is_plain_name(p->name, p->name_len)) {
+    if (!model_is_plain_name(p->name, p->name_len)) {
       cmd_say("%s: a shard in another folder:%s", m->path, cmd_found(p->name, p->name_len));
       return USAGE;
     }

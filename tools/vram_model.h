@@ -64,16 +64,20 @@ vram_file_format model_sniff(const char *path);
 /* The file with all its parts. Not FITS: message printed; model_file_close() in any case. */
 int model_file_open(model_file *m, const char *path);
 void model_file_close(model_file *m);
-/* The same of a config.json of transformers, or of that in a folder; CMD_ABSENT: there is none. */
+/* An index names files of its folder, and none elsewhere. */
+int model_is_plain_name(const char *name, size_t n);
+/* The same as model_file_open of a config.json of transformers, or of that in a folder; CMD_ABSENT:
+ * there is none. */
 int model_config_open(model_file *m, const char *path);
 
 /* Files of this format are graphs: commands take them as they take a text. */
 int model_is_graph(vram_file_format format);
 /* A config.json of transformers, or a folder with one. */
 int model_has_config(const char *path);
-/* The graph of a file in the text form, with these dims, in *text, which is to be freed. Not
-   FITS: message printed. */
-int model_text(const char *path, const vram_dim *dim, uint32_t count, char **text, size_t *len);
+struct job; /* vram_job.h */
+/* The graph of a file in the text form, with the dims and the generation of j, which may be NULL,
+   in *text, which is to be freed. Not FITS: message printed. */
+int model_text(const char *path, const struct job *j, char **text, size_t *len);
 
 /* The first argument that is neither an option of the help text nor the value of one; NULL: there
    is none. */

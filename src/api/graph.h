@@ -138,12 +138,9 @@ typedef struct vram_graph {
   vram_checkpoint *checkpoint_open; /* the innermost that has not ended yet */
   uint32_t ncheckpoint;
   uint32_t checkpoint_depth, checkpoint_nested; /* inside one another: now, at most */
-  uint32_t nkept;                               /* values that `keep` lines name, */
-  uint32_t nmade;                               /* and `requires_grad` lines */
-  uint32_t ncache;                              /* `cache` lines */
-  uint32_t nbackward, nzero_grad, nstep;        /* lines of these names, */
-  uint32_t nfrozen;                             /* and of `freeze` and `unfreeze`; */
-  uint32_t nscaled, nupdate;                    /* of GradScaler */
+  /* lines of these names: nkept counts the values of `keep` lines, nmade those of `requires_grad`,
+     nscaled and nupdate are GradScaler's */
+  uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
   uint8_t autocast_own; /* some node has a dtype of its own there */
@@ -296,9 +293,9 @@ VRAM_API uint64_t vram_graph_adapted_bytes(const char *text, uint64_t len, const
 VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
                                       const vram_dim *set, uint32_t nset, vram_error *err);
 
-/* A text may have two parts with a `decode` line between: vram_graph_parse reads the first, the
-   step of a generation that reads the prompt; the second is a text of its own, the step of each
-   further token. Returns where it begins, 0: there is none. text: `len` bytes, NULL only where len
-   is 0. */
+/* A text may have parts with a `decode` line between: vram_graph_parse reads the first, the step of
+   a generation that reads the prompt; the next is a text of its own, the step of each further
+   token, and one behind `decode P=N` that of tokens with N or more before them. Returns where the
+   next part begins, 0: there is none. text: `len` bytes, NULL only where len is 0. */
 VRAM_API uint64_t vram_text_decode(const char *text, uint64_t len);
 #endif

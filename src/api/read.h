@@ -48,12 +48,12 @@ struct vram_file_tensor {
   uint64_t bytes;         /* without padding */
   uint64_t numel;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t name_len;
-  uint32_t part; /* 0, 1, ... in the order in which parts were read */
+  uint32_t name_len, scales; /* scales: of TFLite's quantisation, 0: none, 1: per tensor */
+  uint32_t part;             /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
   uint8_t ndim;
-  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX: integers and
-                          bools, at most 64: a shape, axes); NULL elsewhere */
+  const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX and TFLite:
+                          integers and bools, at most 64: a shape, axes); NULL elsewhere */
   const double *reals; /* the same of ONNX's f32, at most 64: scales, bounds */
 };
 
@@ -99,7 +99,7 @@ typedef struct vram_file_part vram_file_part;
 struct vram_file_part {
   vram_file_part *next;
   const char *name;        /* that an index or an ONNX model gives it, not terminated; NULL: none */
-  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX all but raw data */
+  uint64_t header_bytes;   /* up to where the tensors' data begins; of ONNX and TFLite all but data */
   uint64_t expected_bytes; /* of the whole file, as its header has it */
   uint64_t present_bytes;  /* that the source has: fewer where the data is missing */
   uint64_t ntensor;
@@ -107,7 +107,7 @@ struct vram_file_part {
   uint8_t is_read; /* not only named by an index */
 };
 
-/* ---- graphs: of ONNX ---- */
+/* ---- graphs: of ONNX and TFLite ---- */
 
 typedef struct vram_file_name vram_file_name;
 struct vram_file_name {
@@ -152,7 +152,8 @@ struct vram_file_node {
 typedef enum vram_operand_role {
   VRAM_OPERAND_INPUT,
   VRAM_OPERAND_OUTPUT,
-  VRAM_OPERAND_BETWEEN
+  VRAM_OPERAND_BETWEEN,
+  VRAM_OPERAND_STATE /* TFLite's is_variable: kept from one run to the next */
 } vram_operand_role;
 
 /* What a file says of a value that is computed or given: its dtype and its shape. */
@@ -162,8 +163,8 @@ struct vram_file_operand {
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
-  uint32_t symbol_len[VRAM_MAX_AXES], name_len;
-  vram_dtype dtype; /* VRAM_NONE: not said */
+  uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
+  vram_dtype dtype;                                     /* VRAM_NONE: not said */
   uint8_t ndim, has_shape;
   uint8_t role; /* vram_operand_role */
 };
@@ -176,9 +177,9 @@ typedef struct vram_file {
   vram_file_value *value_first, *value_last;
   vram_file_part *part_first, *part_last;
   uint64_t ntensor, nvalue;
-  uint64_t tensor_bytes;               /* sum over tensors, without padding */
-  uint64_t numel;                      /* elements of all tensors */
-  uint64_t alignment;                  /* of data; 1 where the format has none */
+  uint64_t tensor_bytes; /* sum over tensors, without padding; of TFLite a buffer counts once */
+  uint64_t numel;        /* elements of all tensors */
+  uint64_t alignment;    /* of data; 1 where the format has none */
   uint64_t split_count, split_tensors; /* of a GGUF file in parts, as its keys say; 0: not said */
   uint32_t npart, version;
   struct vram__names *names;  /* of tensors, for vram_file_find */
@@ -254,13 +255,19 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
 
 /* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
    transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
-   decides which layers need the mask of a sliding window. The memory is only used while it works.
+   decides which layers need the mask of a sliding window. With a cache it is what generate() runs,
+   greedy, in parts behind `decode` lines, in the dtype that the file names. Dims: N, and those
+   that vram_text_decode() tells of. The memory is only used while it works.
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
+  uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
+  vram_hf_cache cache; /* DynamicCache, StaticCache */
+  uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);

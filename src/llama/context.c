@@ -38,32 +38,11 @@ static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type,
   return VRAM_OK;
 }
 
-/* Measured, not derived (jamba, nemotron_h, lfm2: 6 records): models that are in part recurrent
-   give up on flash attention by themselves where attention reads a cache on the host while its
-   results are wanted on a device. */
-static int vram__llama_is_torn(const vram__llama *l) {
-  uint32_t i, any = 0;
-  if (l->row->memory != VRAM__LLAMA_HYBRID || (l->row->flags & VRAM__LLAMA_ALL_KV))
-    return 0;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
-    if (l->layer[i].device < 0)
-      continue;
-    any = 1;
-    if (i && l->layer[i - 1].device < 0 && !l->layer[i - 1].is_recurrent &&
-        l->layer[i - 1].n_head_kv)
-      return 1;
-  }
-  return any && !l->offloads_kv;
-}
-
 static vram_result vram__llama_flash(vram__llama *l, vram_error *e) {
   const vram_llama_options *const o = l->options;
-  const int is_auto = o->flash_attention == VRAM_LLAMA_AUTO;
   l->flash_attention =
       o->flash_attention != VRAM_LLAMA_OFF && !(l->row->flags & VRAM__LLAMA_NO_FLASH);
-  l->transposes_v = !l->flash_attention; /* the caches are made before what follows is known */
-  if (is_auto && vram__llama_is_torn(l))
-    l->flash_attention = 0;
+  l->transposes_v = !l->flash_attention; /* the caches are made before vram__llama_resolve */
   if (!l->flash_attention && vram__llama_is_quantised(l->v_type))
     return vram__llama_unsupported(e, "a quantised cache of V needs flash attention");
   if (l->head_k_mla && l->k_type != l->v_type)

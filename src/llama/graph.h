@@ -19,6 +19,8 @@ enum {
   VRAM__NODE_IS_PLACED = 16u,
   VRAM__NODE_IS_VISITED = 32u, /* is in the order, or on the way to it */
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
+  VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
+  VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
                                   has all from `view` on */
 };
@@ -35,6 +37,7 @@ typedef struct vram__graph_node {
   uint16_t flags;
   uint8_t nsource, nvisited; /* the latter: of the sources */
   int8_t buffer;             /* -1: that of its neighbours */
+  int8_t home;
 } vram__graph_node;
 
 /* Free memory of one buffer, sorted by offset; the last block has no end. */
@@ -63,6 +66,7 @@ VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t byte
 VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
+VRAM__FN void vram__graph_spread(vram__graph *g);
 VRAM__FN void vram__graph_split(vram__graph *g);
 
 /* ---- the worst graph of an architecture ----
@@ -70,7 +74,10 @@ VRAM__FN void vram__graph_split(vram__graph *g);
    node behind all that it is computed from, as ggml_build_forward_expand does. Where llama.cpp
    expands, it is done here. */
 
-enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
+enum {
+  VRAM__BUILD_EXPERTS = 64, /* used for a token, at most */
+  VRAM__BUILD_REDUCED = 15  /* MOE_WEIGHTED_REDUCTION_MAX_EXPERTS of ggml-cuda */
+};
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
@@ -93,6 +100,8 @@ enum { VRAM__BUILD_EXPERTS = 64 }; /* used for a token, at most */
 #define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
 #define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
 #define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_ROPE_OF_FOUR UINT32_C(2097152)   /* each fourth layer has no positions */
+#define VRAM__BUILD_FOUR_POSITIONS UINT32_C(4194304) /* of each token */
 #define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
 /* clang-format on */
 
@@ -111,7 +120,6 @@ typedef struct vram__build {
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
   int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
   uint8_t pins_attention;               /* to the host */
-  uint8_t is_doubtful; /* nobody has seen how long ggml-cuda keeps what it fuses here */
 } vram__build;
 
 /* graph_node.c */
@@ -153,9 +161,10 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_known.c */
-VRAM__FN int vram__build_knows(const vram__llama *m);
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
+VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
                                   vram_llama_report *r);

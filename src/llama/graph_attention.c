@@ -9,7 +9,7 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  if (b->flags & VRAM__BUILD_NO_ROPE)
+  if ((b->flags & VRAM__BUILD_NO_ROPE) || ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == 3))
     return 0;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
@@ -41,6 +41,13 @@ static int32_t vram__build_rotation(vram__build *b, vram_dtype type, uint64_t he
   return vram__build_input(b, n * n * 4);
 }
 
+/* A part of each row of what Q, K and V come from in one: it is copied before it is rotated. */
+static int vram__build_is_strided(const vram__build *b, int32_t a) {
+  const vram__graph_node *n = b->g->node + a, *of = n->view >= 0 ? b->g->node + n->view : n;
+  return b->tokens > 1 && n->view >= 0 &&
+         n->ne[0] * n->ne[1] * n->ne[2] != of->ne[0] * of->ne[1] * of->ne[2];
+}
+
 static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   uint64_t n, all;
   int32_t i, v;
@@ -52,7 +59,8 @@ static int32_t vram__build_rotate(vram__build *b, int32_t a, int32_t rotation) {
   n = vram__product_or_overflow(
       vram__product_or_overflow(vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1]),
       vram__build_at(b, a)->ne[2]);
-  v = vram__build_view(b, a, all, n / all, 1);
+  v = vram__build_is_strided(b, a) ? vram__build_node(b, all, n / all, 1, a)
+                                   : vram__build_view(b, a, all, n / all, 1);
   i = vram__build_node(b, all, n / all, 1, rotation);
   vram__build_source(b, i, v);
   return vram__build_view(b, i, vram__build_at(b, a)->ne[0], vram__build_at(b, a)->ne[1],
@@ -152,6 +160,26 @@ static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   return i;
 }
 
+/* Has ggml-cuda a kernel for these heads and types (ggml_cuda_get_best_fattn_kernel)? */
+static int vram__build_has_flash(const vram__build *b, const vram__build_heads *h) {
+  static const uint16_t equal[] = {40, 64, 72, 80, 96, 112, 128, 256};
+  const vram__llama *m = b->m;
+  const uint64_t heads = m->layer[b->il].n_head_kv, shared = heads ? h->n_head / heads : 0;
+  const vram_dtype k = m->k_type, v = m->head_k_mla ? m->k_type : m->v_type;
+  if (k == VRAM_IQ4_NL || v == VRAM_IQ4_NL)
+    return 0;
+  for (uint32_t i = 0; i < sizeof equal / sizeof *equal; i++)
+    if (h->head_k == equal[i])
+      return h->head_v == h->head_k;
+  if (shared < 2 || h->cells % 256)
+    return 0;
+  if (h->head_k == 192)
+    return h->head_v == 128 && shared % 8 == 0;
+  if (h->head_k == 320)
+    return h->head_v == 256 && shared % 32 == 0;
+  return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
+}
+
 static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
@@ -161,6 +189,10 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
   vram__build_at(b, i)->room = room;
+  vram__build_at(b, i)->home = (int8_t)b->device;
+  vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
+  if (!vram__build_has_flash(b, h))
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
   if (h->decompress) {
     i = vram__build_view(b, i, h->head_v, b->tokens, h->n_head);
     i = vram__build_decompress(b, i, h);

@@ -80,6 +80,21 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   return vram__build_map(b, vram__build_map(b, norm, x), i);
 }
 
+/* gptneox: feed-forward on the layer's input, or one behind the other, as the file says. */
+static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) {
+  const vram_file_value *parallel = vram__llama_get(b->m, "use_parallel_residual");
+  int32_t i, forward;
+  if (!parallel || !parallel->number.u)
+    return vram__build_plain(b, x, is_last);
+  i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  return vram__build_map(b, vram__build_map(b, forward, x), i);
+}
+
 /* Attention, a state or a feed-forward, one of them a layer: mamba, nemotron_h. */
 static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
@@ -147,6 +162,41 @@ static const vram__build_row vram__build_rows[] = {
     {"falcon", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_ATTENTION_NEXT},
     {"cohere2", vram__build_parallel, NULL,
      VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_ROPE_SLIDING},
+    {"ernie4_5", vram__build_plain, NULL, 0},
+    {"internlm2", vram__build_plain, NULL, 0},
+    {"orion", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"seed_oss", vram__build_plain, NULL, 0},
+    {"arcee", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"nemotron", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"exaone", vram__build_plain, NULL, 0},
+    {"xverse", vram__build_plain, NULL, 0},
+    {"qwen", vram__build_plain, NULL, 0},
+    {"maincoder", vram__build_plain, NULL, 0},
+    {"pangu-embedded", vram__build_plain, NULL, 0},
+    {"deepseek", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"dots1", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"bailingmoe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minimax-m2", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_EXPERTS},
+    {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
+    {"chatglm", vram__build_plain, NULL, 0},
+    {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
+    {"qwen2vl", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen3vl", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen3vlmoe", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_FOUR_POSITIONS},
+    {"minicpm", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"exaone4", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
+    {"baichuan", vram__build_plain, NULL, 0}, /* no positions but in that of 32 layers */
+    {"smollm3", vram__build_plain, NULL, VRAM__BUILD_ROPE_OF_FOUR},
+    {"lfm2moe", vram__build_plain, vram__build_shortconv,
+     VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_EXPERTS},
+    {"granitehybrid", vram__build_plain, vram__build_mamba2,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -167,6 +217,19 @@ static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
   return i;
 }
 
+/* A norm behind the embeddings: bert, bloom. That of lfm2 is the output's. */
+static int32_t vram__build_norm_words(vram__build *b, int32_t x) {
+  const vram_file_tensor *weight = vram__build_global(b, "token_embd_norm.weight");
+  const vram_file_tensor *bias = vram__build_global(b, "token_embd_norm.bias");
+  if (!weight || (b->m->row->flags & VRAM__LLAMA_NORM_OUT))
+    return x;
+  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
+  x = vram__build_map(b, x, -1);
+  vram__build_at(b, x)->flags = 0;
+  x = vram__build_with(b, vram__build_map(b, x, -1), weight);
+  return bias ? vram__build_with(b, vram__build_map(b, x, -1), bias) : x;
+}
+
 /* bert: a norm behind the embeddings, which have a row of types. */
 static int32_t vram__build_typed(vram__build *b, int32_t x) {
   int32_t i;
@@ -178,19 +241,20 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
   }
   if (b->positions >= 0)
     x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
-  b->device = b->m->layer[0].device < 0 ? b->host : b->m->layer[0].device;
-  x = vram__build_map(b, x, -1);
-  vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1),
-                       vram__build_global(b, "token_embd_norm.weight"));
-  return vram__build_with(b, vram__build_map(b, x, -1),
-                          vram__build_global(b, "token_embd_norm.bias"));
+  return vram__build_norm_words(b, x);
+}
+
+/* Layers that take a part of an image's embeddings: qwen3vl. */
+static uint64_t vram__build_deep(const vram__build *b) {
+  const vram_file_value *n = vram__llama_get(b->m, "n_deepstack_layers");
+  return n ? n->number.u : 0;
 }
 
 /* Token embeddings are looked up on the host. */
 static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
-  int32_t instead = vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd));
+  int32_t instead = vram__build_input(
+      b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
   i = vram__build_look_up(b, tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
@@ -202,7 +266,7 @@ static int32_t vram__build_embed(vram__build *b) {
     return vram__build_typed(b, i);
   if (b->positions >= 0)
     i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
-  return i;
+  return vram__build_norm_words(b, i);
 }
 
 /* lfm2 calls it otherwise. */
@@ -281,6 +345,8 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   const double input = vram__llama_real(m, "embedding_scale");
   if ((flags & VRAM__BUILD_NORM_SAID) && vram__llama_real(m, "expert_weights_norm") > 0)
     flags |= VRAM__BUILD_NORM_EXPERTS;
+  if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
+    flags |= VRAM__BUILD_NO_ROPE;
   if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
     return flags;
   if (!(residual < 0 || residual > 0))
@@ -297,17 +363,16 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m))
+      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
       return 0;
   b->m = m;
   b->flags = vram__build_flags(m, row->flags);
-  b->is_doubtful = m->ndevice && !vram__build_is_fused(b);
   b->tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
-  b->tokens = vram__round_up_u64(b->tokens, m->n_seq);
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
+  b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
@@ -324,17 +389,14 @@ static uint8_t vram__build_is_pipeline(const vram__llama *m) {
          m->offloads_kv && !o->noverride_tensor && !o->n_cpu_moe;
 }
 
-/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
-static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
-                                          int pins_attention,
-                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
-  vram__build b;
+/* A graph without nodes in the memory. NULL: that is too small, or no rule builds the graph. */
+static vram__graph *vram__build_open(vram__build *b, const vram__llama *m, void *memory,
+                                     uint64_t bytes) {
   vram__graph *g = (vram__graph *)memory;
   const uint64_t before = sizeof *g + (m->ndevice + 1u) * (uint64_t)sizeof *g->heap;
-  vram__memory_zero(&b, sizeof b);
-  if (bytes < before || !vram__build_begin(&b, m))
-    return VRAM_LLAMA_UNKNOWN;
-  b.pins_attention = (uint8_t)pins_attention;
+  vram__memory_zero(b, sizeof *b);
+  if (bytes < before || !vram__build_begin(b, m))
+    return NULL;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
   g->heap = (vram__graph_heap *)(void *)(g + 1);
@@ -342,7 +404,42 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
   g->order = (int32_t *)(void *)(g->node + g->cap);
   g->nbuffer = m->ndevice + 1;
   g->is_pipeline = vram__build_is_pipeline(m);
-  b.g = g;
+  b->g = g;
+  return g;
+}
+
+/* llama_context::resolve_fused_ops: flash attention that was not asked for is given up where, in a
+   graph of one token for each sequence, it is not computed where its layer's weights are. */
+VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) {
+  vram__build b;
+  vram__graph *g;
+  if (m->options->flash_attention != VRAM_LLAMA_AUTO || !m->flash_attention || !m->ndevice ||
+      vram__llama_is_quantised(m->v_type)) /* needs it: switched on at once */
+    return;
+  g = vram__build_open(&b, m, memory, bytes);
+  if (!g)
+    return;
+  b.tokens = b.outputs = m->n_seq;
+  vram__build_all(&b);
+  if (g->is_full)
+    return;
+  vram__graph_spread(g);
+  for (uint32_t i = 0; i < g->norder; i++) {
+    const vram__graph_node *n = g->node + g->order[i];
+    if ((n->flags & VRAM__NODE_FLASH) && n->buffer != n->home)
+      m->flash_attention = 0;
+  }
+}
+
+/* Bytes of the compute buffers: devices, then the host. Unknown: no rule builds this graph. */
+static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, uint64_t bytes,
+                                          int pins_attention,
+                                          uint64_t compute[VRAM__GRAPH_BUFFERS]) {
+  vram__build b;
+  vram__graph *g = vram__build_open(&b, m, memory, bytes);
+  if (!g)
+    return VRAM_LLAMA_UNKNOWN;
+  b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
   if (g->is_full)
     return VRAM_LLAMA_UNKNOWN;
@@ -355,7 +452,7 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     compute[i] = g->heap[i].peak;
-  return b.is_doubtful ? VRAM_LLAMA_FLOOR : VRAM_LLAMA_EXACT;
+  return VRAM_LLAMA_EXACT;
 }
 
 /* Attention without its cache on a device and without flash attention: llama.cpp pins it to the

@@ -29,14 +29,14 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
 }
 
 typedef struct vram__build_router {
-  int32_t logits, probs, biased, chosen, weights, sum;
+  int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
 /* ggml-cuda fuses the router's ops: what they make lives until the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || b->is_doubtful)
+  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   if (r->probs != r->logits)
@@ -45,7 +45,16 @@ static void vram__build_live(vram__build *b, int32_t last, const vram__build_rou
     vram__build_source(b, i, r->biased);
   if (r->weights != last)
     vram__build_source(b, i, r->weights);
+  if (r->unscaled != last && r->unscaled != r->weights)
+    vram__build_source(b, i, r->unscaled);
   vram__build_source(b, i, r->sum);
+  vram__build_source(b, i, r->clamped);
+}
+
+/* Has the file a scale of the experts' weights? */
+static int vram__build_is_weighted(const vram__build *b) {
+  const double scale = vram__llama_real(b->m, "expert_weights_scale");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
 /* Weights of the chosen experts, [1, used, rows]. */
@@ -54,7 +63,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
-  r.sum = -1;
+  r.sum = r.clamped = -1;
   r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
@@ -68,9 +77,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   } else if (b->flags & VRAM__BUILD_NORM_EXPERTS) {
     view = vram__build_view(b, i, used, rows, 1);
     r.sum = vram__build_node(b, 1, rows, 1, view);
-    i = vram__build_map(b, r.sum, -1);
-    i = vram__build_map(b, view, i);
+    r.clamped = vram__build_map(b, r.sum, -1);
+    i = vram__build_map(b, view, r.clamped);
   }
+  r.unscaled = i;
+  if (vram__build_is_weighted(b))
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -126,7 +138,8 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
-  if (b->m->n_expert_used > 1 && !b->is_doubtful) /* fused as well: both live until the last sum */
+  if (b->m->n_expert_used > 1 &&
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
 }

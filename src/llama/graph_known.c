@@ -100,7 +100,7 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m) {
+static int vram__known_keys(const vram__llama *m, uint32_t flags) {
   static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
                                      "ssm.dt_b_c_rms"};
   for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -108,31 +108,21 @@ static int vram__known_keys(const vram__llama *m) {
     if (x < 0 || x > 0)
       return 0;
   }
-  return !vram__llama_get(m, "rope.dimension_sections") && m->expert_gating <= 2;
+  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+         m->expert_gating <= 2 && m->n_expert_group <= 1;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
     if (!vram__known_tensor(m, t))
       return 0;
-  return vram__known_keys(m);
+  return vram__known_keys(m, flags);
 }
 
-/* Was ggml-cuda seen to fuse the router, or not to? Softmax, or sigmoid with a bias; a power of two
-   of experts, 2 to 8 of them used; no scale behind. */
+/* Numbers of experts for which ggml-cuda has a kernel of the whole router
+   (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
-  const vram__llama *m = b->m;
-  const double scale = vram__llama_real(m, "expert_weights_scale");
-  const int is_sigmoid =
-      m->expert_gating ? m->expert_gating == 2 : (b->flags & VRAM__BUILD_SIGMOID) != 0;
-  int has_bias = 0;
-  for (const vram_file_tensor *t = m->file->tensor_first; t && !has_bias; t = t->next)
-    has_bias = vram__known_ends(t->name, t->name_len, ".exp_probs_b.bias");
-  if (!m->n_expert || (b->flags & VRAM__BUILD_LATE_SOFTMAX))
-    return 1;
-  if (m->n_expert > 512 || (m->n_expert & (m->n_expert - 1)) || m->n_expert_group > 1)
-    return 0;
-  return m->n_expert_used >= 2 && m->n_expert_used <= 8 && is_sigmoid == has_bias &&
-         (!(scale < 0 || scale > 0) || !(scale < 1 || scale > 1));
+  const uint32_t n = b->m->n_expert;
+  return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }

@@ -210,7 +210,7 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
   if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
-      vram__llama_is_multiplied(t->dtype))
+      vram__llama_is_run(b->m, t))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
@@ -268,7 +268,8 @@ static int32_t vram__build_factors(vram__build *b) {
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
   int32_t i;
   if (b->positions < 0)
-    b->positions = vram__build_input(b, b->tokens * 4);
+    b->positions =
+        vram__build_input(b, b->tokens * (b->flags & VRAM__BUILD_FOUR_POSITIONS ? 16 : 4));
   i = vram__build_map(b, a, b->positions);
   vram__build_source(b, i, vram__build_factors(b));
   return i;

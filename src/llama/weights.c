@@ -91,6 +91,20 @@ VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
   return type != VRAM_TQ1_0 && type != VRAM_TQ2_0;
 }
 
+/* ggml-cuda.cu, supports_op: scans and convolutions of which it has no kernel. The state of a scan
+   is 16 (mamba) or 96, 128 or 256 wide (mamba2), its heads come in 128s or are of 16s. */
+static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *t) {
+  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
+  if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
+    return rows % 128 == 0;
+  if (!vram__llama_holds(t, ".ssm_a"))
+    return 1;
+  if (columns == 1) /* mamba2 */
+    return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
+  return columns == 16 && rows % 128 == 0;
+}
+
 /* A weight of a product, not a norm, a bias or a table that rows are taken from. */
 static int vram__llama_is_matrix(const vram_file_tensor *t) {
   return t->ndim >= 2 && !vram__llama_is_input(t) && !vram__llama_holds(t, ".bias");
@@ -107,10 +121,21 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   return t->size[t->ndim - 2] % 8 == 0;
 }
 
+/* Has a device a kernel for what this weight is used in? */
+VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t) {
+  if (vram__llama_is_input(t))
+    return t->dtype != VRAM_IQ4_NL || !(t->size[t->ndim - 1] % 256);
+  return (!vram__llama_is_matrix(t) || vram__llama_is_multiplied(t->dtype)) &&
+         vram__llama_is_scanned(l, t);
+}
+
 static const char *vram__llama_host(const vram__llama *l, const vram_file_tensor *t,
                                     int is_matrix) {
   if (l->ndevice)
-    return is_matrix && !vram__llama_is_multiplied(t->dtype) ? "CPU" : "CUDA_Host";
+    return (is_matrix ? vram__llama_is_multiplied(t->dtype) : vram__llama_is_run(l, t)) &&
+                   vram__llama_is_scanned(l, t)
+               ? "CUDA_Host"
+               : "CPU";
   return is_matrix && l->options->repack != VRAM_LLAMA_OFF && vram__llama_is_repacked(t)
              ? "CPU_REPACK"
              : "CPU";
@@ -195,7 +220,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
     *device = l->layer[0].device;
   if (vram__llama_overridden(l, t, device, e))
     return VRAM_ERR_SYNTAX;
-  if (vram__llama_is_matrix(t) && !vram__llama_is_multiplied(t->dtype))
+  if (!vram__llama_is_input(t) && !vram__llama_is_run(l, t))
     *device = -1;
   return VRAM_OK;
 }

@@ -220,6 +220,8 @@ VRAM_API vram_result vram_file_read(vram_file *f, const vram_file_source *s, vra
     return vram__config_read(f, &r);
   case VRAM_FILE_ONNX:
     return vram__onnx_read(f, &r);
+  case VRAM_FILE_TFLITE:
+    return vram__tflite_read(f, &r);
   default:
     return vram__reader_fail(&r, VRAM_ERR_UNSUPPORTED, 0,
                              "no GGUF, safetensors, config.json, ONNX or TFLite file");

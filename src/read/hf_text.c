@@ -54,10 +54,10 @@ static const char vram__hf_lines_inputs[] =
   "input labels i64 [N,S]\n";
 
 static const char vram__hf_lines_embedding[] =
-  "embedding model.embed_tokens input_ids num_embeddings=$v embedding_dim=$h\n";
+  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n";
 
 static const char vram__hf_lines_scaled_embedding[] =
-  "embedding model.embed_tokens.embedding input_ids num_embeddings=$v embedding_dim=$h\n"
+  "embedding model.embed_tokens.embedding %I num_embeddings=$v embedding_dim=$h\n"
   "buffer model.embed_tokens.embed_scale shape=[]\n"
   "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
   "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
@@ -182,41 +182,46 @@ static const char vram__hf_lines_rotate[] =
   " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
   " @self_attn.unsqueeze @self_attn.unsqueeze_1\n";
 
-/* repeat_kv of keys and values, where there is a mask */
+/* Where a generation has a layer's cache: hf_generate.c has its lines. */
+static const char vram__hf_lines_cache[] = "";
+
+/* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
 static const char vram__hf_lines_repeat[] =
-  "{w{gslice @self_attn.slice_4 @self_attn.add_1 dim=0 colon=1\n"
+  "{w{g{1reshape @self_attn.packed @self_attn.add shape=[N,$k,$g,$d]\n}"
+  "{!1slice @self_attn.slice_4 %K dim=0 colon=1\n"
   "slice @self_attn.slice_5 @self_attn.slice_4 dim=1 colon=1\n"
   "unsqueeze @self_attn.unsqueeze_2 @self_attn.slice_5 dim=2\n"
   "slice @self_attn.slice_6 @self_attn.unsqueeze_2 dim=3 colon=1\n"
   "slice @self_attn.slice_7 @self_attn.slice_6 dim=4 colon=1\n"
-  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,S,$d]\n"
-  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,S,$d]\n"
+  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,%L,$d]\n"
+  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,%L,$d]\n"
   "drop @self_attn.slice_7\n"
-  "slice @self_attn.slice_8 @self_attn.transpose_2 dim=0 colon=1\n"
+  "slice @self_attn.slice_8 %V dim=0 colon=1\n"
   "slice @self_attn.slice_9 @self_attn.slice_8 dim=1 colon=1\n"
   "unsqueeze @self_attn.unsqueeze_3 @self_attn.slice_9 dim=2\n"
   "slice @self_attn.slice_10 @self_attn.unsqueeze_3 dim=3 colon=1\n"
   "slice @self_attn.slice_11 @self_attn.slice_10 dim=4 colon=1\n"
-  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,S,$d]\n"
-  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,S,$d]\n"
-  "drop @self_attn.slice_11\n}}";
+  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,%L,$d]\n"
+  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,%L,$d]\n"
+  "drop @self_attn.slice_11\n}}}";
 
 static const char vram__hf_lines_attend[] =
-  "scaled_dot_product_attention @self_attn.sdpa @self_attn.add "
-  "{w{g@self_attn.keys @self_attn.values}{!g@self_attn.add_1 @self_attn.transpose_2} %s}"
-  "{!w@self_attn.add_1 @self_attn.transpose_2}{D dropout_p=#a}{!w is_causal=1{g enable_gqa=1}}\n"
+  "scaled_dot_product_attention @self_attn.sdpa "
+  "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
+  "{!g@self_attn.add %K %V} %s}"
+  "{!w@self_attn.add %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
   "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
   "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
   "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
-  "drop{w{g @self_attn.keys @self_attn.values}} @self_attn.sdpa @self_attn.reshape\n"
+  "drop{w{g{!1 @self_attn.keys @self_attn.values}}} @self_attn.sdpa @self_attn.reshape\n"
   "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$Q]\n"
   "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
   "drop @self_attn.contiguous\n"
   "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
   "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
   "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "drop %n @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2 @self_attn.add"
-  " @self_attn.add_1\n";
+  "drop %n{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2} @self_attn.add"
+  "{!k @self_attn.add_1}\n";
 
 /* ---- what stands between, and behind ---- */
 
@@ -325,9 +330,44 @@ static const char vram__hf_lines_experts[] =
   "add @add_1 @add @mlp.reshape\n"
   "drop{l %x} @mlp.experts.to_3\n";
 
+/* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
+static const char vram__hf_lines_experts_one[] =
+  "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
+  "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
+  "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
+  "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
+  "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
+  "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
+  "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
+  "drop @mlp.experts.column\n"
+  "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
+  "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
+  "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
+  "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
+  "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
+  "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+  "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
+  "drop @mlp.experts.up\n"
+  "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
+  "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
+  "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
+  "drop @mlp.experts.mul @mlp.experts.column_1\n"
+  "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
+  "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
+  "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
+  "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
+  "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
+  "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
+  " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
+  "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
+  "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
+  "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
+  "add @add_1 @add @mlp.reshape\n"
+  "drop{l %x} @mlp.experts.to_3\n";
+
 static const char vram__hf_lines_norm[] =
-  "&model.norm|%x|n|h|+%e model.add model.unsqueeze{W model.sliding.logical_and_1 "
-  "model.sliding.mask} model.rotary_emb.to_2 model.rotary_emb.to_3"
+  "&model.norm|%x|n|h|+%e{!G model.add model.unsqueeze{W model.sliding.logical_and_1 "
+  "model.sliding.mask}}{G%Z} model.rotary_emb.to_2 model.rotary_emb.to_3"
   "{R model.rotary_emb_local.to_2 model.rotary_emb_local.to_3}\n";
 
 /* the head, and ForCausalLMLoss */
@@ -356,8 +396,8 @@ static const char vram__hf_lines_loss[] =
 /* ---- families ---- */
 
 #define VRAM__HF_ROTARY                                                                            \
-  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_repeat,                \
-      vram__hf_lines_attend
+  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_cache,            \
+      vram__hf_lines_repeat, vram__hf_lines_attend
 
 /* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
    where windows slide; L gelu means the default */
@@ -385,29 +425,6 @@ static const vram__hf_lines vram__hf_line_rows[] = {
 };
 /* clang-format on */
 
-enum { VRAM__HF_PATH = 96 };
-
-typedef struct vram__hf_pen {
-  vram__hf h;
-  vram_hf_config c;
-  const vram__hf_lines *row;
-  const vram_sink *sink;
-  uint64_t number[128];
-  char name[128][VRAM__HF_PATH];
-  char path[VRAM__HF_PATH];     /* of the layer */
-  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
-  uint8_t flag[128];
-  uint32_t used;
-  char text[1024]; /* what the sink has not got yet */
-} vram__hf_pen;
-
-/* What a letter stands for. */
-static uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
-  return w->number + ((uint8_t)c & 127);
-}
-static uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) { return w->flag + ((uint8_t)c & 127); }
-static char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
-
 /* ---- letters ---- */
 
 static void vram__hf_flush(vram__hf_pen *w) {
@@ -424,12 +441,6 @@ static void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
     w->text[w->used++] = s[i];
   }
 }
-
-/* A name of the lines: where the text goes, or into `to` of so many bytes. */
-typedef struct vram__hf_target {
-  char *to;
-  uint32_t cap, n;
-} vram__hf_target;
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   if (t)
@@ -453,8 +464,8 @@ static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
 static const char *vram__hf_call(vram__hf_pen *w, const char *s);
 
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
-static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
-                                const char *ends) {
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends) {
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -491,7 +502,7 @@ static const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char 
   return s;
 }
 
-static void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
   vram__hf_target t;
   t.to = vram__hf_name_of(w, name);
   t.cap = VRAM__HF_PATH;
@@ -677,24 +688,18 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
 
 static void vram__hf_parts(vram__hf_pen *w, const char *const *part) {
   for (; *part; part++)
-    vram__hf_say(w, NULL, *part, "");
+    if (*part == vram__hf_lines_experts && *vram__hf_flag_of(w, '1'))
+      vram__hf_say(w, NULL, vram__hf_lines_experts_one, "");
+    else
+      vram__hf_say(w, NULL, *part == vram__hf_lines_cache && w->cache ? w->cache : *part, "");
 }
 
 /* Which masks there are (create_causal_mask and its kin make none where a window is no shorter than
    the sequence), and what says where tokens stand. */
-static void vram__hf_before(vram__hf_pen *w) {
+static void vram__hf_masks(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
   const int slides = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S'),
             both = c->sliding_layers && (c->full_layers || *vram__hf_flag_of(w, 'R'));
-  vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
-  vram__hf_say(w, NULL, w->row->embedding, "");
-  vram__hf_set(w, 'e',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.mul");
-  vram__hf_set(w, 't',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-                                                             : "model.embed_tokens.embedding");
-  vram__hf_set(w, 'x', "%e");
   vram__hf_say(w, NULL, vram__hf_lines_positions, "");
   vram__hf_set(w, 'i', "model.unsqueeze");
   vram__hf_set(w, 'p', "model");
@@ -707,6 +712,27 @@ static void vram__hf_before(vram__hf_pen *w) {
     vram__hf_say(w, NULL, vram__hf_lines_mask, "");
   *vram__hf_flag_of(w, 'W') = (uint8_t)slides;
   vram__hf_set(w, 's', "model.sliding.mask");
+}
+
+/* What comes before the layers. */
+static void vram__hf_before(vram__hf_pen *w) {
+  const int is_generation = *vram__hf_flag_of(w, 'G');
+  if (!is_generation) {
+    vram__hf_set(w, 'I', "input_ids");
+    vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
+  }
+  vram__hf_say(w, NULL, w->row->embedding, "");
+  vram__hf_set(w, 'e',
+               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
+                                                             : "model.embed_tokens.mul");
+  vram__hf_set(w, 't',
+               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
+                                                             : "model.embed_tokens.embedding");
+  vram__hf_set(w, 'x', "%e");
+  if (!is_generation)
+    vram__hf_masks(w);
+  else if (w->size.cache == VRAM_HF_DYNAMIC)
+    vram__hf_part_masks(w);
   vram__hf_set(w, 'p', "model.rotary_emb");
   vram__hf_say(w, NULL, vram__hf_lines_rope, "");
   vram__hf_set(w, 'p', "model.rotary_emb_local");
@@ -717,7 +743,14 @@ static void vram__hf_before(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
-  *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
+  if (*vram__hf_flag_of(w, 'G'))
+    vram__hf_part_layer(w, slides);
+  else {
+    *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
+    vram__hf_set(w, 'L', "S");
+    vram__hf_set(w, 'K', "@self_attn.add_1");
+    vram__hf_set(w, 'V', "@self_attn.transpose_2");
+  }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r',
                slides && *vram__hf_flag_of(w, 'R') ? "model.rotary_emb_local" : "model.rotary_emb");
@@ -752,9 +785,53 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_activation(w);
   vram__hf_rope(w);
   vram__hf_no_dropout(w);
-  *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : 2;
+  w->size = *sizes;
+  *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
   *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  w->size.tokens = *vram__hf_number_of(w, 'S');
+  w->size.new_tokens += !w->size.new_tokens;
   vram__hf_numbers(w);
+}
+
+static int vram__hf_has_cache(const char *const *part) {
+  while (*part && *part != vram__hf_lines_cache)
+    part++;
+  return *part != NULL;
+}
+
+/* What no generation can be written of. */
+static void vram__hf_no_generation(vram__hf_pen *w) {
+  const uint64_t most = UINT64_C(1) << 40;
+  if (!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe))
+    vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
+  else if (w->c.sliding_layers && w->c.window < 2)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no model has so short a ", "sliding_window");
+}
+
+/* A generation: its parts one behind the other. */
+static void vram__hf_write_parts(vram__hf_pen *w) {
+  const char *const dtype =
+      vram_dtype_name(w->c.dtype == VRAM_BF16 || w->c.dtype == VRAM_F16 ? w->c.dtype : VRAM_F32);
+  uint32_t part;
+  uint64_t i;
+  vram__hf_set(w, 'J', w->c.family);
+  vram__hf_set(w, 'D', dtype);
+  vram__hf_say(w, NULL,
+               "# config.json of transformers, attention sdpa, generate(), greedy\n"
+               "model %J dtype=%D\n",
+               "");
+  for (part = 0; part < VRAM__HF_PARTS && !w->h.result; part++) {
+    if (!vram__hf_part_is(w, part))
+      continue;
+    vram__hf_part_begin(w, part);
+    vram__hf_before(w);
+    for (i = 0; i < w->c.layers && !w->h.result; i++)
+      vram__hf_write_layer(w, i);
+    vram__hf_say(w, NULL, vram__hf_lines_norm, "");
+    vram__hf_part_end(w);
+  }
 }
 
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
@@ -769,6 +846,13 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_open(w, f, sizes, e);
   if (w->h.result)
     return w->h.result;
+  if (sizes->cache) {
+    vram__hf_no_generation(w);
+    if (!w->h.result)
+      vram__hf_write_parts(w);
+    vram__hf_flush(w);
+    return w->h.result;
+  }
   vram__hf_set(w, 'e', w->c.family);
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"

@@ -31,6 +31,7 @@ typedef struct vram__names {
 VRAM__FN vram_result vram__reader_begin(vram__reader *r, vram_file *f, const vram_file_source *s,
                                         vram_error *e);
 VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const char *what);
+VRAM__FN void vram__reader_seek(vram__reader *r, uint64_t offset);
 VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what);
 VRAM__FN vram_result vram__reader_copy(vram__reader *r, void *to, uint64_t bytes, const char *what);
 VRAM__COLD VRAM__FN vram_result vram__reader_fail(vram__reader *r, vram_result code,
@@ -188,6 +189,58 @@ VRAM__FN const int64_t *vram__onnx_ints_keep(const vram__onnx_ints *n, vram_file
 VRAM__FN float vram__onnx_float(uint64_t bits);
 VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t end,
                                        vram_file_tensor *t);
+
+/* flat.c: tables of a flatbuffer. */
+enum { VRAM__FLAT_FIELDS = 14, VRAM__FLAT_SEEN = 16 };
+
+/* A vtable: where the first fields of a table are. */
+typedef struct vram__flat_fields {
+  uint64_t offset;
+  uint32_t bytes, table_bytes; /* bytes 0: none */
+  uint16_t field[VRAM__FLAT_FIELDS];
+} vram__flat_fields;
+
+typedef struct vram__flat {
+  vram_file *f;
+  vram__reader *r;
+  uint64_t left; /* bytes that may yet be copied or gone over */
+  vram__flat_fields seen[VRAM__FLAT_SEEN];
+} vram__flat;
+
+typedef struct vram__flat_at { /* a table */
+  uint64_t offset;
+  vram__flat_fields fields;
+} vram__flat_at;
+
+typedef struct vram__flat_list { /* a vector: its first element */
+  uint64_t offset, count;
+} vram__flat_list;
+
+VRAM__FN void vram__flat_begin(vram__flat *b, vram_file *f, vram__reader *r);
+VRAM__FN int vram__flat_spend(vram__flat *b, uint64_t offset, uint64_t bytes);
+VRAM__FN int vram__flat_table(vram__flat *b, uint64_t offset, vram__flat_at *t);
+VRAM__FN uint64_t vram__flat_number(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                    uint32_t bytes, uint64_t none);
+VRAM__FN int vram__flat_vector(vram__flat *b, const vram__flat_at *t, uint32_t i, uint32_t bytes,
+                               vram__flat_list *v);
+VRAM__FN int vram__flat_inner(vram__flat *b, const vram__flat_at *t, uint32_t i, vram__flat_at *to);
+VRAM__FN int vram__flat_element(vram__flat *b, const vram__flat_list *v, uint64_t i,
+                                vram__flat_at *to);
+VRAM__FN int32_t vram__flat_int(vram__flat *b, const vram__flat_list *v, uint64_t i);
+VRAM__FN const char *vram__flat_text(vram__flat *b, const vram__flat_at *t, uint32_t i,
+                                     uint32_t *len);
+
+/* tflite_ops.c: NULL: a number that is no operator's. */
+typedef struct vram__tflite_op {
+  const char *name;
+  const char *options; /* names of the fields of its options; NULL: none that are read */
+} vram__tflite_op;
+
+VRAM__FN const vram__tflite_op *vram__tflite_op_of(uint32_t code);
+
+/* tflite.c */
+VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
+
 /* hf_family.c: a row for each model_type. */
 #define VRAM__HF_QKV_BIAS UINT32_C(0x1) /* q, k, v always have a bias */
 #define VRAM__HF_O_BIAS UINT32_C(0x2)   /* so has what follows attention */
@@ -285,3 +338,50 @@ typedef struct vram__hf_lines {
   const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
   uint32_t experts_used;           /* where the key is missing */
 } vram__hf_lines;
+
+/* What writes lines, with the letters that they put in (hf_text.c says which there are). */
+enum { VRAM__HF_PATH = 96 };
+
+typedef struct vram__hf_pen {
+  vram__hf h;
+  vram_hf_config c;
+  const vram__hf_lines *row;
+  const vram_sink *sink;
+  vram_hf_sizes size;
+  uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
+  uint64_t number[128];
+  char name[128][VRAM__HF_PATH];
+  const char *cache;            /* lines of a layer's cache */
+  char path[VRAM__HF_PATH];     /* of the layer */
+  char drop[8 * VRAM__HF_PATH]; /* what goes with a norm's input */
+  uint8_t flag[128];
+  uint32_t used;
+  char text[1024]; /* what the sink has not got yet */
+} vram__hf_pen;
+
+static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
+  return w->number + ((uint8_t)c & 127);
+}
+static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
+  return w->flag + ((uint8_t)c & 127);
+}
+static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
+
+/* A name of the lines: where the text goes, or into `to` of so many bytes. */
+typedef struct vram__hf_target {
+  char *to;
+  uint32_t cap, n;
+} vram__hf_target;
+
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends);
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines);
+
+/* hf_generate.c. A generation is written in parts: the prompt's, that of tokens, and that of
+   tokens from the one on with which a window is full. */
+enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
+VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
+VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
+VRAM__FN void vram__hf_part_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
+VRAM__FN void vram__hf_part_end(vram__hf_pen *w);

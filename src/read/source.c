@@ -77,6 +77,20 @@ VRAM__FN vram_result vram__reader_fill(vram__reader *r, uint64_t bytes, const ch
   return VRAM_OK;
 }
 
+/* The next bytes are those from an offset within the file on. */
+VRAM__FN void vram__reader_seek(vram__reader *r, uint64_t offset) {
+  const uint8_t *const begin = r->window ? r->window : (const uint8_t *)r->source->data;
+  const uint64_t first = r->end_offset - (uint64_t)(r->end - begin);
+  if (r->result)
+    return;
+  if (offset >= first && offset <= r->end_offset)
+    r->at = begin + (offset - first);
+  else { /* not in the window */
+    r->end_offset = offset;
+    r->at = r->end = r->window;
+  }
+}
+
 VRAM__FN vram_result vram__reader_skip(vram__reader *r, uint64_t bytes, const char *what) {
   const uint64_t here = (uint64_t)(r->end - r->at);
   if (r->result)

@@ -1,0 +1,414 @@
+/* >>read/hf_generate    config.json as a generation in the text form: the parts of
+   transformers' generate() and its caches, as transformers 5.23 runs it with greedy search and
+   attention sdpa (generation/utils.py, cache_utils.py, masking_utils.py, integrations/moe.py).
+   Letters of hf_text.c, and
+     %I %K %V   the tokens, a layer's keys and values
+     %L %P      tokens that a layer's keys have; those of its cache before the step
+     %Z         masks that go with the model, each behind a space
+     $W         what a sliding layer keeps: its window, or one less
+     {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
+ */
+#include "read/read.h"
+
+/* clang-format off */
+
+/* what generate() has made before the first forward pass, and holds from then on */
+static const char vram__hf_lines_given[] =
+  "cache mask_given shape=[N,Q] dtype=i64\n"
+  "store mask_given\n"
+  "cache positions_given shape=[N,Q] dtype=i64\n"
+  "store positions_given\n"
+  "{Bcache right_padded shape=[1] dtype=bool\n"
+  "store right_padded\n}"
+  "cache unfinished shape=[N] dtype=i64\n"
+  "cache ids shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache attention_mask shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache position_ids shape=[N,{1T}{!10}] dtype=i64\n"
+  "cache next_logits shape=[N,{1$v}{!10}] dtype=f32\n"
+  "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
+  "cache ids_now shape=[N,S] dtype=i64\n"
+  "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
+  "slice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n"
+  "slice model.unsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+
+/* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
+   looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
+   is made */
+static const char vram__hf_lines_sdpa_mask[] =
+  "to %p.padding %i dtype=bool\n"
+  "{pzeros %p.padded shape=[N,%U] dtype=bool\n}"
+  "{jarange %p.part shape=[%U] dtype=i64\n"
+  "add %p.places %p.part scalar=1\n"
+  "drop %p.part\n"
+  "zeros %p.shown shape=[N,%U] dtype=bool\n"
+  "drop %p.places %p.shown\n}"
+  "{2zeros %p.one shape=[] dtype=i64\n"
+  "zeros %p.ranks shape=[N,T] dtype=i64\n"
+  "drop %p.ranks\n"
+  "zeros %p.all shape=[] dtype=bool\n"
+  "drop %p.one %p.all\n}"
+  "{3zeros %p.one_1 shape=[] dtype=i64\n"
+  "zeros %p.ranks_1 shape=[N,T] dtype=i64\n"
+  "drop %p.ranks_1\n"
+  "zeros %p.all_1 shape=[] dtype=bool\n"
+  "drop %p.one_1 %p.all_1\n}"
+  "{!Aarange %p.batch shape=[N] dtype=i64\n"
+  "arange %p.head shape=[1] dtype=i64\n"
+  "arange %p.q0 shape=[%Y] dtype=i64\n"
+  "add %p.q %p.q0 scalar=1\n"
+  "arange %p.kv0 shape=[%U] dtype=i64\n"
+  "add %p.kv %p.kv0 scalar=1\n"
+  "ones %p.ones shape=[] dtype=bool\n"
+  "{aones %p.ones_1 shape=[] dtype=bool\n"
+  "zeros %p.first shape=[%Y] dtype=i64\n"
+  "zeros %p.window shape=[%Y,%U] dtype=bool\n"
+  "drop %p.first\n"
+  "zeros %p.and_1 shape=[%Y,%U] dtype=bool\n"
+  "drop %p.window %p.ones_1\n}"
+  "zeros %p.causal shape=[%Y,%U] dtype=bool\n"
+  "{azeros %p.and_2 shape=[%Y,%U] dtype=bool\n"
+  "drop %p.causal %p.and_1\n}"
+  "zeros %p.and shape=[%Y,%U] dtype=bool\n"
+  "drop {!a%p.causal}{a%p.and_2} %p.ones\n"
+  "zeros %p.index shape=[%U] dtype=i64\n"
+  "zeros %p.gathered shape=[N,%U] dtype=bool\n"
+  "drop %p.index\n"
+  "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
+  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
+  "drop %p.padding{p %p.padded}\n";
+
+/* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
+static const char vram__hf_lines_dynamic[] =
+  "{ycache @self_attn.window shape=[] dtype=i64\n"
+  "store @self_attn.window\n}"
+  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat @self_attn.k_all @self_attn.k_cache @self_attn.add_1 dim=2\n"
+  "{!ystore @self_attn.k_cache @self_attn.k_all\n}"
+  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat @self_attn.v_all @self_attn.v_cache @self_attn.transpose_2 dim=2\n"
+  "{!ystore @self_attn.v_cache @self_attn.v_all\n}"
+  "{zslice @self_attn.k_kept @self_attn.k_all dim=2 start=-$W\n"
+  "slice @self_attn.v_kept @self_attn.v_all dim=2 start=-$W\n}"
+  "{ystore @self_attn.k_cache {z@self_attn.k_kept}{!z@self_attn.k_all}\n"
+  "store @self_attn.v_cache {z@self_attn.v_kept}{!z@self_attn.v_all}\n}"
+  "drop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n";
+
+/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
+   of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
+static const char vram__hf_lines_static[] =
+  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store @self_attn.k_cache\n"
+  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store @self_attn.v_cache\n"
+  "cache @self_attn.length shape=[] dtype=i64\n"
+  "store @self_attn.length\n"
+  "{!r{!xarange @self_attn.range shape=[S] dtype=i64\n"
+  "add @self_attn.position @self_attn.range scalar=1\n"
+  "drop @self_attn.range\n"
+  "drop @self_attn.position\n}}"
+  "{rempty @self_attn.k_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty @self_attn.v_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty @self_attn.last shape=[1] dtype=i64\n"
+  "drop @self_attn.k_new @self_attn.v_new @self_attn.last\n}"
+  "{!xdrop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n}"
+  "{cslice @self_attn.k_cut @self_attn.k_cache dim=2 end=S\n"
+  "slice @self_attn.v_cut @self_attn.v_cache dim=2 end=S\n}";
+
+/* the head: logits of the last token */
+static const char vram__hf_lines_head[] =
+  "slice head.last %n dim=1 start=-1\n"
+  "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
+  "{Mmul logits lm_head scalar=1\n}"
+  "drop %n head.last{M lm_head}\n"
+  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
+  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+
+/* the next token, and what the next forward pass gets; E: there is an end of sequences */
+static const char vram__hf_lines_greedy[] =
+  "slice next.last {1position_ids}{!1positions_given} dim=1 start=-1\n"
+  "add next.at next.last scalar=1\n"
+  "add next.at_1 next.at scalar=1\n"
+  "drop next.at\n"
+  "add next.at_2 next.at_1 scalar=1\n"
+  "drop next.at_1\n"
+  "cat next.position {1position_ids}{!1positions_given} next.at_2 dim=-1\n"
+  "drop next.at_2\n"
+  "ones next.one shape=[N,1] dtype=i64\n"
+  "cat next.given {1attention_mask}{!1mask_given} next.one dim=-1\n"
+  "drop next.one attention_mask attention_mask_now position_ids\n"
+  "select next.row {M logits}{!M lm_head} dim=1 index=-1\n"
+  "empty next.logits shape=[N,$v] dtype=f32\n"
+  "drop next_logits\n"
+  "argmax next.token0 next.logits dim=-1\n"
+  "{Emul next.token1 next.token0 unfinished\n"
+  "sub next.left unfinished scalar=1\n"
+  "clone next.padded next.left\n"
+  "drop next.left\n"
+  "add next.token next.token1 next.padded\n"
+  "drop next.token1 next.padded next.token0 next_tokens\n}"
+  "{!Edrop next_tokens\n}"
+  "unsqueeze next.column {Enext.token}{!Enext.token0} dim=1\n"
+  "cat next.ids {1ids}{!1input_ids} next.column dim=-1\n"
+  "drop next.column ids\n"
+  "zeros next.done shape=[N] dtype=bool\n"
+  "mul next.unfinished unfinished next.done\n"
+  "drop next.done unfinished\n"
+  "drop {M logits}{!M lm_head} next.row\n"
+  "arange next.now shape=[N,1] dtype=i64\n"
+  "arange next.position_now shape=[N,1] dtype=i64\n";
+
+static const char vram__hf_lines_kept[] =
+  "store unfinished next.unfinished\n"
+  "store ids next.ids\n"
+  "store attention_mask next.given\n"
+  "store position_ids next.position\n"
+  "store next_logits next.logits\n"
+  "store next_tokens {Enext.token}{!Enext.token0}\n"
+  "store ids_now next.now\n"
+  "store position_now next.position_now\n"
+  "output next.now\n";
+/* clang-format on */
+
+/* ---- sizes ---- */
+
+static int vram__hf_static(const vram__hf_pen *w) { return w->size.cache == VRAM_HF_STATIC; }
+
+/* Tokens that a static cache has room for. */
+static uint64_t vram__hf_room(const vram__hf_pen *w) {
+  return w->size.tokens + w->size.new_tokens - 1;
+}
+
+/* Does the whole window fit into a cache that is as long as the generation? */
+static int vram__hf_has_window(const vram__hf_pen *w) {
+  return !vram__hf_static(w) || w->c.window <= vram__hf_room(w);
+}
+
+/* Tokens before a step from which on a window is full; 0: it never is. */
+static uint64_t vram__hf_full_at(const vram__hf_pen *w) {
+  if (!w->c.sliding_layers || !vram__hf_has_window(w))
+    return 0;
+  return vram__hf_static(w) ? w->c.window : w->c.window - 1;
+}
+
+/* Is there such a part? */
+VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part) {
+  const uint64_t full = vram__hf_full_at(w), prompt = w->size.tokens,
+                 last = prompt + w->size.new_tokens - 2; /* tokens before the last step */
+  if (part == VRAM__HF_PROMPT)
+    return 1;
+  if (w->size.new_tokens < 2)
+    return 0;
+  return part == VRAM__HF_TOKEN ? !full || prompt < full : full && last >= full;
+}
+
+/* ---- masks ---- */
+
+typedef struct vram__hf_mask {
+  int slides, is_made;
+  uint32_t looks; /* whether all of the mask is set */
+} vram__hf_mask;
+
+/* _ignore_causal_mask_sdpa: a mask whose tokens are all there is not made where the kernel can say
+   it; for one token of a static cache it always is. */
+static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_t part) {
+  vram__hf_mask m;
+  const uint64_t window = w->c.window;
+  const int is_long = part == VRAM__HF_PROMPT &&
+                      (vram__hf_static(w) ? vram__hf_has_window(w) : w->size.tokens >= window);
+  m.slides = slides;
+  m.is_made = w->size.is_padded;
+  m.looks = 0;
+  if (vram__hf_static(w) && part != VRAM__HF_PROMPT)
+    m.is_made = 1;
+  else if (slides && (is_long || part == VRAM__HF_FULL))
+    m.is_made = 1;
+  else if (part == VRAM__HF_PROMPT)
+    m.looks = vram__hf_static(w) == m.is_made ? 1 : 2;
+  else
+    m.looks = 1;
+  return m;
+}
+
+/* Columns of a mask: keys of such a layer. */
+static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t part) {
+  const int is_short = slides && vram__hf_has_window(w);
+  *vram__hf_number_of(w, 'W') = w->c.window - !vram__hf_static(w);
+  *vram__hf_number_of(w, 'w') = w->c.window;
+  if (!vram__hf_static(w))
+    vram__hf_set(w, name, part == VRAM__HF_FULL && slides ? "$w" : "T");
+  else if (is_short && part == VRAM__HF_PROMPT && w->size.tokens > w->c.window)
+    vram__hf_set(w, name, "S");
+  else
+    vram__hf_set(w, name, is_short ? "$w" : "M");
+}
+
+/* The lines of one mask. next: it is that of the step behind this one. */
+static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int next) {
+  const vram__hf_mask m = vram__hf_mask_of(w, slides, part);
+  const int is_cut = vram__hf_static(w) && slides &&
+                     (part == VRAM__HF_FULL || (part == VRAM__HF_PROMPT && vram__hf_has_window(w) &&
+                                                w->size.tokens > w->c.window));
+  vram__hf_columns(w, 'U', slides, part);
+  vram__hf_set(w, 'p',
+               next     ? slides ? "next.sliding_mask" : "next.mask"
+               : slides ? "sliding_mask"
+                        : "mask");
+  vram__hf_set(w, 'i', next ? "next.given" : "attention_mask_now");
+  vram__hf_set(w, 'Y', next ? "1" : "S");
+  *vram__hf_flag_of(w, 'a') = (uint8_t)slides;
+  *vram__hf_flag_of(w, 'A') = (uint8_t)!m.is_made;
+  *vram__hf_flag_of(w, '2') = m.looks > 0;
+  *vram__hf_flag_of(w, '3') = m.looks > 1;
+  *vram__hf_flag_of(w, 'j') = part == VRAM__HF_FULL && slides && !vram__hf_static(w);
+  *vram__hf_flag_of(w, 'p') = (uint8_t)(vram__hf_static(w) && !is_cut);
+  vram__hf_say(w, NULL, vram__hf_lines_sdpa_mask, "");
+}
+
+/* Which kinds of masks the model asks for: of full attention, of windows. */
+static int vram__hf_asks(vram__hf_pen *w, int slides) {
+  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+}
+
+/* The part of the step behind this one. */
+static uint32_t vram__hf_part_next(vram__hf_pen *w) {
+  return w->part == VRAM__HF_PROMPT && vram__hf_part_is(w, VRAM__HF_TOKEN) ? VRAM__HF_TOKEN
+         : w->part == VRAM__HF_TOKEN                                       ? VRAM__HF_TOKEN
+                                                                           : VRAM__HF_FULL;
+}
+
+/* ---- the parts ---- */
+
+/* Which of bos, eos and pad a family has where the file says nothing; behind the last: others. */
+static const struct {
+  const char *type;
+  uint8_t has[4];
+} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
+                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
+                         {"gemma3_text", {1, 1, 1, 0}}, {"", {1, 1, 0, 0}}};
+
+/* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
+static void vram__hf_special(vram__hf_pen *w) {
+  static const char line[] = "cache special_$# shape=[$s] dtype=i64\nstore special_$#\n";
+  static const char *const key[] = {"bos_token_id", "eos_token_id", "pad_token_id",
+                                    "decoder_start_token_id"};
+  uint32_t i, k = 0;
+  while (*vram__hf_specials[k].type &&
+         !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_specials[k].type))
+    k++;
+  for (i = 0; i < 4; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
+    const uint64_t many = v ? v->kind == VRAM_VALUE_ARRAY  ? v->count
+                              : v->kind == VRAM_VALUE_NULL ? 0
+                                                           : 1
+                            : vram__hf_specials[k].has[i];
+    if (i == 1)
+      *vram__hf_flag_of(w, 'E') = many != 0;
+    if (i == 1 || (i == 2 && many)) /* what pads; without pad it is the end */
+      *vram__hf_flag_of(w, 'B') = many && *vram__hf_number_of(w, 'N') > 1;
+    *vram__hf_number_of(w, 's') = many;
+    *vram__hf_number_of(w, '#') = i;
+    if (many)
+      vram__hf_say(w, NULL, line, "");
+  }
+}
+
+VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
+  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
+  const uint64_t full = vram__hf_full_at(w);
+  w->part = part;
+  *vram__hf_flag_of(w, 'G') = 1;
+  *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
+  *vram__hf_flag_of(w, 'D') = 0;
+  *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
+  *vram__hf_number_of(w, 'M') = vram__hf_room(w);
+  *vram__hf_number_of(w, 'F') = full;
+  if (part == VRAM__HF_FULL && vram__hf_part_is(w, VRAM__HF_TOKEN))
+    vram__hf_say(w, NULL, "decode P=$F\n", "");
+  else if (part)
+    vram__hf_say(w, NULL, "decode\n", "");
+  if (part)
+    vram__hf_say(w, NULL, "model %J dtype=%D\n", "");
+  vram__hf_say(w, NULL, dims, "");
+  vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
+  vram__hf_special(w);
+  vram__hf_say(w, NULL, vram__hf_lines_given, "");
+  vram__hf_set(w, 'I', "ids_now");
+  if (vram__hf_static(w))
+    vram__hf_part_masks(w);
+}
+
+/* The masks of a step: a static cache's are made before it. */
+VRAM__FN void vram__hf_part_masks(vram__hf_pen *w) {
+  int slides;
+  *vram__hf_name_of(w, 'Z') = 0;
+  for (slides = 0; slides < 2; slides++) {
+    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+    if (!vram__hf_asks(w, slides))
+      continue;
+    vram__hf_columns(w, 'U', slides, w->part);
+    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+    if (vram__hf_static(w) && w->part)
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+    else if (vram__hf_static(w))
+      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
+    if (!vram__hf_static(w) || !w->part)
+      vram__hf_say_mask(w, slides, w->part, 0);
+    if (m.is_made && !vram__hf_static(w))
+      vram__hf_set(w, 'Z',
+                   !slides                     ? " mask"
+                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                                               : " sliding_mask");
+  }
+}
+
+VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
+  const int is_static = vram__hf_static(w), is_one = w->part != VRAM__HF_PROMPT,
+            is_window = slides && vram__hf_has_window(w),
+            is_over = is_static && is_window && !is_one && w->size.tokens > w->c.window;
+  const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+  const int is_cut = is_static && !is_one && !m.is_made && !is_over;
+  vram__hf_columns(w, 'L', slides, w->part);
+  if (is_static)
+    vram__hf_set(w, 'P', is_window ? "$w" : "M");
+  else
+    vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
+  w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
+  vram__hf_set(w, 'K',
+               is_over     ? "@self_attn.add_1"
+               : is_cut    ? "@self_attn.k_cut"
+               : is_static ? "@self_attn.k_cache"
+                           : "@self_attn.k_all");
+  vram__hf_set(w, 'V',
+               is_over     ? "@self_attn.transpose_2"
+               : is_cut    ? "@self_attn.v_cut"
+               : is_static ? "@self_attn.v_cache"
+                           : "@self_attn.v_all");
+  vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
+  *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
+  *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
+  *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
+  *vram__hf_flag_of(w, 'z') = slides &&
+                              (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
+                              w->part != VRAM__HF_TOKEN;
+  *vram__hf_flag_of(w, 'r') = is_static && is_window && w->part == VRAM__HF_FULL;
+  *vram__hf_flag_of(w, 'x') = (uint8_t)is_over;
+  *vram__hf_flag_of(w, 'c') = (uint8_t)is_cut;
+}
+
+VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
+  const int is_static = vram__hf_static(w);
+  int slides;
+  vram__hf_say(w, NULL, vram__hf_lines_head, "");
+  vram__hf_say(w, NULL, "drop ids_now{1 position_now model.unsqueeze}\n", "");
+  for (slides = 0; is_static && !w->part && slides < 2; slides++)
+    if (vram__hf_asks(w, slides) && vram__hf_mask_of(w, slides, w->part).is_made)
+      vram__hf_say(w, NULL, slides ? "drop sliding_mask\n" : "drop mask\n", "");
+  vram__hf_say(w, NULL, vram__hf_lines_greedy, "");
+  for (slides = 0; is_static && slides < 2; slides++)
+    if (vram__hf_asks(w, slides)) {
+      vram__hf_say_mask(w, slides, vram__hf_part_next(w), 1);
+      vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+      vram__hf_say(w, NULL, "{1drop %p\n}store {1%p}{!1%p_later} next.%p\n", "");
+    }
+  vram__hf_say(w, NULL, vram__hf_lines_kept, "");
+}

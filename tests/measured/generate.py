@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""What transformers' generate() takes on a pretended GPU, step by step, as a line of JSON for each run.
+
+    NULLGPU_PYTHON=python py generate.py CONFIG.json dtype=bfloat16,batch=1,prompt=128,new=4,cache=dynamic,padded=0 ...
+
+`steps`: of each forward pass the requested bytes before and behind it, and the peaks of requested, allocated and reserved bytes.
+Weights are put on the device one after the other in the order of parameters(), tied ones once. A pretended GPU says of every
+test of values that it fails: with padded=1 so it stays, and masks are made; with padded=0 the attention mask is taken as one in
+which all tokens are there (what fast_all() takes for it is taken).
+"""
+
+import contextlib, inspect, json, os, sys
+
+import torch, transformers
+from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
+
+
+def requested():
+    return torch.cuda.memory_stats()["requested_bytes.all.current"]
+
+
+def on_device(model):
+    """parameters and buffers as from_pretrained leaves them: each made once, buffers of f32 as they are"""
+    made = {}
+
+    def moved(t):
+        if id(t) not in made:
+            made[id(t)] = (torch.empty_like(t, device="cuda"), t)
+        return made[id(t)][0]
+
+    for p in model.parameters():
+        moved(p)
+    for m in model.modules():
+        for name, p in m._parameters.items():
+            if p is not None:
+                m._parameters[name] = torch.nn.Parameter(moved(p), requires_grad=False)
+        for name, b in m._buffers.items():
+            if b is not None:
+                m._buffers[name] = moved(b)
+                if name.endswith("inv_freq") and "original_" + name not in m._buffers:
+                    # the attribute that rotary modules have beside the buffer
+                    if getattr(m, "original_" + name, None) is b:
+                        setattr(m, "original_" + name, m._buffers[name])
+    return model.eval()
+
+
+def built(path, dtype):
+    config = AutoConfig.for_model(**json.load(open(path)))
+    torch.set_default_dtype(dtype)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
+    torch.set_default_dtype(torch.float32)
+    for m in model.modules():
+        for name, b in m._buffers.items():
+            if b is not None and "inv_freq" in name:
+                m._buffers[name] = b.float()
+    return on_device(model)
+
+
+def all_of(tensor):
+    """fast_all, which takes what it takes, and says that all is there"""
+    (tensor.sum() == tensor.numel())
+    return True
+
+
+def run(path, o):
+    dtype = getattr(torch, o["dtype"])
+    fast_all = masking_utils.fast_all
+    if not o["padded"]:
+        masking_utils.fast_all = all_of
+    model = built(path, dtype)
+    weights, steps, forward = requested(), [], model.forward
+
+    def seen(*args, **kwargs):
+        if len(steps) == o["new"]:
+            raise StopIteration  # nothing that it could read tells generate() that it is done
+        before = requested()
+        torch.cuda.reset_peak_memory_stats()
+        out = forward(*args, **kwargs)
+        s = torch.cuda.memory_stats()
+        peaks = [s[f"{k}_bytes.all.peak"] for k in ("requested", "allocated", "reserved")]
+        steps.append([before, requested(), *peaks])
+        return out
+
+    seen.__signature__ = inspect.signature(forward)
+    model.forward = seen
+    ids = torch.ones(o["batch"], o["prompt"], dtype=torch.long, device="cuda")
+    more = {} if o["cache"] == "dynamic" else {"cache_implementation": o["cache"], "disable_compile": True}
+    with contextlib.suppress(StopIteration):
+        model.generate(ids, max_new_tokens=o["new"], do_sample=False, **more)
+    masking_utils.fast_all = fast_all
+    name = os.path.basename(path).removesuffix(".json")
+    return {"model": name, **o, "weights": weights, "steps": steps}
+
+
+def main():
+    path = sys.argv[1]
+    for text in sys.argv[2:]:
+        o = {"dtype": "bfloat16", "batch": 1, "prompt": 128, "new": 4, "cache": "dynamic", "padded": 0}
+        for word in text.split(","):
+            k, _, v = word.partition("=")
+            o[k] = int(v) if v.isdigit() else v
+        child = os.fork()  # each in a process of its own, whose allocator is empty
+        if not child:
+            print(json.dumps(run(path, o)), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+transformers.logging.set_verbosity_error()
+main()

@@ -1,0 +1,323 @@
+/* vram estimate of a folder of a diffusers pipeline: a table of its parts, and what has to be on
+   the device with and without offloading to the host. */
+#include "vram_pipeline.h"
+
+static const char index_name[] = "/model_index.json";
+
+/* ---- model_index.json ---- */
+
+/* A copy of a text of the file, with what a terminal must not see shown as \xHH; cut at the room.
+ */
+static void word_of(char *to, const char *text, uint64_t n) {
+  snprintf(to, PIPELINE_WORD, "%s", cmd_shown(text, (size_t)n));
+}
+
+/* Those that diffusers and transformers make without weights: by their classes' names. */
+static int is_weightless(const char *kind) {
+  static const char *const end[] = {"Scheduler", "Tokenizer",          "TokenizerFast",
+                                    "Processor", "ImageProcessorFast", "FeatureExtractor"};
+  const size_t n = strlen(kind);
+  size_t i;
+  for (i = 0; i < sizeof end / sizeof *end; i++)
+    if (n >= strlen(end[i]) && !strcmp(kind + n - strlen(end[i]), end[i]))
+      return 1;
+  return 0;
+}
+
+/* A value of the index that names a part: ["diffusers", "UNet2DConditionModel"]. */
+static int is_part(const vram_file_value *v) {
+  const vram_file_text *const text = (const vram_file_text *)v->array;
+  return v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_TEXT && v->count == 2 && text &&
+         v->name_len && v->name[0] != '_';
+}
+
+static int part_add(pipeline *p, const vram_file_value *v) {
+  const vram_file_text *const text = (const vram_file_text *)v->array;
+  pipeline_part *part = p->part + p->nparts;
+  if (!model_is_plain_name(v->name, v->name_len) || v->name_len >= PIPELINE_WORD / 2) {
+    cmd_say("%s: a part in another folder:%s", p->model, cmd_found(v->name, v->name_len));
+    return USAGE;
+  }
+  if (p->nparts == PIPELINE_PARTS) {
+    cmd_say("%s: more than %d parts", p->model, (int)PIPELINE_PARTS);
+    return USAGE;
+  }
+  memcpy(part->name, v->name, v->name_len);
+  word_of(part->library, text[0].text, text[0].count);
+  word_of(part->kind, text[1].text, text[1].count);
+  p->nparts++;
+  return FITS;
+}
+
+/* The parts that the index names, in its order. */
+static int index_read(pipeline *p, const char *path) {
+  const vram_file_value *v;
+  model_file m;
+  int status = model_file_open(&m, path);
+  const vram_file_value *const kind = status ? NULL : vram_file_get(&m.f, "_class_name", 11);
+  if (!status && (m.f.format != VRAM_FILE_CONFIG || !kind)) {
+    cmd_say("%s: no model_index.json of diffusers (no _class_name)", path);
+    status = USAGE;
+  }
+  if (kind && kind->kind == VRAM_VALUE_TEXT)
+    word_of(p->kind, kind->text, kind->count);
+  for (v = status ? NULL : m.f.value_first; v && !status; v = v->next)
+    if (is_part(v))
+      status = part_add(p, v);
+  if (!status && !p->nparts) {
+    cmd_say("%s: a pipeline without parts, expected \"unet\": [\"diffusers\", \"...\"]", path);
+    status = USAGE;
+  }
+  model_file_close(&m);
+  return status;
+}
+
+/* The index of a folder, or path itself where it is one; NULL: neither, or no memory. */
+static char *index_path(const char *path) {
+  const size_t n = strlen(path), most = sizeof index_name - 1;
+  const int is_file = n >= most - 1 && !strcmp(path + n - (most - 1), index_name + 1);
+  char *to = (char *)malloc(n + sizeof index_name);
+  if (!to)
+    return NULL;
+  snprintf(to, n + sizeof index_name, "%s%s", path, is_file ? "" : index_name);
+  if (model_sniff(to))
+    return to;
+  free(to);
+  return NULL;
+}
+
+int pipeline_is(const char *path) {
+  char *const at = index_path(path);
+  const int is = at != NULL;
+  free(at);
+  return is;
+}
+
+/* ---- parts ---- */
+
+/* Has the part's folder a config.json? */
+static int has_config(const pipeline *p, const pipeline_part *part, char **path) {
+  const size_t cap = strlen(p->folder) + strlen(part->name) + sizeof "/config.json";
+  *path = (char *)malloc(cap);
+  if (!*path)
+    return 0;
+  snprintf(*path, cap, "%s%s/config.json", p->folder, part->name);
+  return model_sniff(*path) == VRAM_FILE_CONFIG;
+}
+
+/* from_pretrained without a dtype: diffusers loads in f32, transformers as the files are. */
+static int part_read(pipeline *p, pipeline_part *part) {
+  char *path;
+  int status;
+  part->is_model = has_config(p, part, &path);
+  if (!path)
+    return cmd_no_memory();
+  part->loaded = p->j.o.dtype                            ? (vram_dtype)p->j.o.dtype
+                 : strcmp(part->library, "transformers") ? VRAM_F32
+                                                         : VRAM_DTYPE_NONE;
+  status = is_weightless(part->kind) ? CMD_ABSENT : pipeline_weights(p, part);
+  if (status == CMD_ABSENT && !part->is_model && !is_weightless(part->kind)) {
+    cmd_say("%s: part '%s' (%s) has neither weights nor a config.json", p->model, part->name,
+            part->kind);
+    status = USAGE;
+  }
+  free(path);
+  return status == CMD_ABSENT ? FITS : status;
+}
+
+/* Does it take room on the device that is not known? */
+static int is_unknown(const pipeline_part *part) {
+  return !part->has_weights && !is_weightless(part->kind);
+}
+
+/* ---- the whole ---- */
+
+/* Does it stay on the device where others are offloaded? model_cpu_offload_seq of the pipelines has
+   encoders, denoiser and VAE: each of them goes when the next one comes. Others stay from their
+   first call on (a ControlNet), the safety checker from the beginning (_exclude_from_cpu_offload).
+ */
+static int stays(const pipeline_part *part, int offload) {
+  if (offload == OFFLOAD_SEQUENTIAL)
+    return cmd_in(part->name, "safety_checker");
+  return offload == OFFLOAD_NONE ||
+         !cmd_in(part->name, "text_encoder text_encoder_2 text_encoder_3 image_encoder unet "
+                             "transformer vae");
+}
+
+/* Weights that have to be on the device at once: at least, for those whose files are there. */
+static uint64_t weights_of(const pipeline *p, int offload) {
+  uint64_t sum = 0, most = 0;
+  uint32_t i;
+  for (i = 0; i < p->nparts; i++) {
+    const pipeline_part *const part = p->part + i;
+    const uint64_t one = offload == OFFLOAD_SEQUENTIAL ? part->largest_bytes : part->loaded_bytes;
+    if (stays(part, offload))
+      sum += part->loaded_bytes;
+    else if (one > most)
+      most = one;
+  }
+  return sum + most;
+}
+
+/* ---- output ---- */
+
+static const char *const offload_name[OFFLOADS] = {"none", "model", "sequential"};
+
+static void print_parts(const pipeline *p) {
+  char params[32];
+  uint32_t i;
+  printf("%s%-18s %-30s %18s %-6s %11s %-6s %11s%s\n", cmd_bold, "part", "class", "params",
+         "stored", "bytes", "loaded", "bytes", cmd_plain);
+  for (i = 0; i < p->nparts; i++) {
+    const pipeline_part *const part = p->part + i;
+    printf("%-18s %-30s ", part->name, part->kind);
+    if (part->has_weights)
+      printf("%18s %-6s %11s %-6s %11s\n", cmd_grouped(part->params, params),
+             vram_dtype_name(part->stored), cmd_human(part->stored_bytes),
+             vram_dtype_name(part->loaded), cmd_human(part->loaded_bytes));
+    else
+      printf("%18s\n", is_unknown(part) ? "?" : "-");
+  }
+}
+
+static void print_text(const pipeline *p) {
+  static const char *const what[OFFLOADS] = {"all parts on the device",
+                                             "enable_model_cpu_offload(): the largest part",
+                                             "enable_sequential_cpu_offload(): the largest module"};
+  int k;
+  uint32_t i;
+  printf("%s%s%s  diffusers  %s\n\n", cmd_bold, p->model, cmd_plain, p->kind);
+  print_parts(p);
+  printf("\n%sweights on the device%s\n", cmd_bold, cmd_plain);
+  for (k = 0; k < OFFLOADS; k++)
+    printf("%-12s %11s  %s\n", offload_name[k], cmd_human(weights_of(p, k)), what[k]);
+  for (i = 0; i < p->nparts; i++)
+    if (is_unknown(p->part + i))
+      printf("note: %s: no safetensors are there; the sums are at least this\n", p->part[i].name);
+}
+
+static void json_part(const pipeline_part *part) {
+  printf("{\"name\":");
+  cmd_json_text(stdout, part->name);
+  printf(",\"library\":");
+  cmd_json_text(stdout, part->library);
+  printf(",\"class\":");
+  cmd_json_text(stdout, part->kind);
+  if (is_unknown(part))
+    printf(",\"params\":null,\"params_bytes\":null");
+  else
+    printf(",\"params\":%" PRIu64 ",\"params_bytes\":%" PRIu64, part->params, part->loaded_bytes);
+  if (part->has_weights)
+    printf(",\"tensors\":%" PRIu64 ",\"stored_dtype\":\"%s\",\"stored_bytes\":%" PRIu64
+           ",\"dtype\":\"%s\",\"largest_module_bytes\":%" PRIu64,
+           part->tensors, vram_dtype_name(part->stored), part->stored_bytes,
+           vram_dtype_name(part->loaded), part->largest_bytes);
+  printf("}");
+}
+
+static void print_json(const pipeline *p, int fits) {
+  uint64_t params = 0;
+  uint32_t i;
+  int k;
+  printf("{\"model\":");
+  cmd_json_text(stdout, p->model);
+  printf(",\"format\":\"diffusers\",\"class\":");
+  cmd_json_text(stdout, p->kind);
+  printf(",\"parts\":[");
+  for (i = 0; i < p->nparts; i++) {
+    printf("%s", i ? "," : "");
+    json_part(p->part + i);
+    params += p->part[i].params;
+  }
+  printf("],\"params\":%" PRIu64 ",\"params_bytes\":%" PRIu64 ",\"weights_on_device\":{", params,
+         weights_of(p, OFFLOAD_NONE));
+  for (k = 0; k < OFFLOADS; k++)
+    printf("%s\"%s\":%" PRIu64, k ? "," : "", offload_name[k], weights_of(p, k));
+  printf("},\"offload\":\"%s\",\"fits\":%s,\"budget_bytes\":", offload_name[p->offload],
+         p->j.has_budget ? fits ? "true" : "false" : "null");
+  if (p->j.has_budget)
+    printf("%" PRIu64 "}\n", p->j.budget);
+  else
+    printf("null}\n");
+}
+
+/* ---- arguments ---- */
+
+/* One option; how many arguments it took, 0: error printed. */
+static int pipeline_option(pipeline *p, const char *a, const char *v) {
+  int k = 0;
+  if (!cmd_in(a, "--variant --offload"))
+    return cmd_in(a, "--dtype --gpu --budget --cc --json --units")
+               ? job_option(&p->j, a, v)
+               : (cmd_bad("not an option of a pipeline of diffusers:", a, "vram estimate -h"), 0);
+  if (!v || !strncmp(v, "--", 2))
+    return cmd_bad("no value behind", a, NULL), 0;
+  if (!strcmp(a, "--variant")) {
+    p->variant = v;
+    return model_is_plain_name(v, strlen(v)) ? 2 : (cmd_bad("not a variant:", v, "fp16"), 0);
+  }
+  while (k < OFFLOADS && strcmp(v, offload_name[k]) != 0)
+    k++;
+  p->offload = k;
+  return k < OFFLOADS ? 2 : (cmd_bad("unknown --offload", v, "none, model or sequential"), 0);
+}
+
+/* Not FITS: message printed; p->model is NULL where help was. */
+static int pipeline_arguments(pipeline *p, int argc, char **argv) {
+  int i, n;
+  for (i = 0; i < argc; i += n) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+      p->model = NULL;
+      return cmd_help(help_estimate, stdout), FITS;
+    }
+    n = 1;
+    if (argv[i][0] == '-' && argv[i][1])
+      n = pipeline_option(p, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+    else if (p->model)
+      return cmd_bad("a second model", argv[i], "one");
+    else
+      p->model = argv[i];
+    if (!n)
+      return USAGE;
+  }
+  return job_check(&p->j);
+}
+
+/* The folder of the index at `path`, with the slash. */
+static int folder_of(pipeline *p, const char *path) {
+  const size_t n = strlen(path) - (sizeof index_name - 2);
+  p->folder = (char *)malloc(n + 1);
+  if (!p->folder)
+    return cmd_no_memory();
+  memcpy(p->folder, path, n);
+  p->folder[n] = 0;
+  return FITS;
+}
+
+int pipeline_estimate(int argc, char **argv) {
+  static pipeline p;
+  char *path = NULL;
+  int status, fits;
+  uint32_t i;
+  memset(&p, 0, sizeof p);
+  p.j.command = "estimate";
+  status = pipeline_arguments(&p, argc, argv);
+  if (status || !p.model)
+    return status;
+  path = index_path(p.model);
+  status = path ? folder_of(&p, path) : cmd_no_memory();
+  if (!status)
+    status = index_read(&p, path);
+  for (i = 0; i < p.nparts && !status; i++)
+    status = part_read(&p, p.part + i);
+  free(path);
+  free(p.folder);
+  if (status)
+    return status;
+  fits = !p.j.has_budget || weights_of(&p, p.offload) <= p.j.budget;
+  if (p.j.json)
+    print_json(&p, fits);
+  else
+    print_text(&p);
+  return fits ? FITS : TOO_LARGE;
+}
