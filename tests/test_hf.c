@@ -289,6 +289,9 @@ static void json(void) {
     EQUAL(read_one(text, (uint64_t)(6 + 2 * i), 0, MEMORY) == VRAM_OK, i <= 127);
   }
   CHECK(read_one("{\"a\":\"\\uD800\"}", 14, 0, MEMORY) == VRAM_ERR_SYNTAX); /* half a letter */
+  CHECK(read_one("{\"a\":1}\0\0", 9, 0, MEMORY) == VRAM_ERR_SYNTAX);        /* bytes 0 are no end */
+  CHECK(read_one("{\"a\":1}\0{", 9, 1, MEMORY) == VRAM_ERR_SYNTAX);
+  CHECK(read_one("{\"a\":\0001}", 8, 0, MEMORY) == VRAM_ERR_SYNTAX);
   CHECK(read_one("{\"a\":1,\"a\":2}", 13, 0, MEMORY) == VRAM_ERR_NAME);
 }
 

@@ -303,7 +303,7 @@ static void external(void) {
   EQUAL(read_external("a/b..c/..w", "4096", "16"), VRAM_OK);
   EQUAL(file.part_last->expected_bytes, 4112);
   for (i = 0; i < sizeof outside / sizeof *outside; i++) {
-    snprintf(test_where, sizeof test_where, "%s", outside[i]);
+    snprintf(test_where, sizeof test_where, "CVE-2022-25882, CVE-2024-27318: %s", outside[i]);
     EQUAL(read_external(outside[i], NULL, NULL), VRAM_ERR_VALUE);
   }
   *test_where = 0;

@@ -360,10 +360,12 @@ static void attacks(void) {
     put(1, 8);
   }
   refused("recursion");
-  /* CVE-2026-7482: a shape larger than the file; the values are missing, and nobody reads them */
+  /* the values are missing, and nobody reads them */
+  snprintf(test_where, sizeof test_where, "CVE-2026-7482: a shape larger than the file");
   i = (size_t)verdict_of("bad_data_short")->bytes;
   EQUAL(read_one(content, i, 0, MEMORY), VRAM_OK);
   CHECK(file.part_first->expected_bytes > file.part_first->present_bytes);
+  *test_where = 0;
 }
 
 /* ---- headers of models ---- */
@@ -397,6 +399,40 @@ static void header(const char *path, const uint64_t want[5]) {
           vram_file_get(&file, "general.architecture", 20));
     check_sums(bytes);
   }
+  free(data);
+  *test_where = 0;
+}
+
+/* CVE-2025-0317: numbers of layers, heads and experts that nobody may divide by, count to or take
+   memory for, one key of a header after the other. */
+static void numbers(const char *path) {
+  static const uint64_t tried[] = {0, 1, 3, 513, UINT32_MAX, UINT64_MAX};
+  uint64_t bytes;
+  char *data = slurp(path, &bytes);
+  void *const work = test_scratch(VRAM_LLAMA_MEMORY);
+  vram_llama_options o;
+  vram_llama_report r;
+  vram_file_value *v;
+  size_t i;
+  memset(&o, 0, sizeof o);
+  o.n_ctx = 512;
+  EQUAL(read_one(data, bytes, 0, MEMORY), VRAM_OK);
+  for (v = file.value_first; v; v = v->next) {
+    const uint64_t was = v->number.u;
+    if (v->kind != VRAM_VALUE_UINT)
+      continue;
+    for (i = 0; i < sizeof tried / sizeof *tried; i++) {
+      snprintf(test_where, sizeof test_where, "CVE-2025-0317: %.*s = %lu", (int)v->name_len,
+               v->name, (unsigned long)tried[i]);
+      v->number.u = tried[i];
+      if (vram_llama(&file, &o, work, VRAM_LLAMA_MEMORY, &r, &error))
+        CHECK(*error.text);
+      else
+        EQUAL(r.total_bytes, r.host_bytes + r.device_bytes[0]);
+    }
+    v->number.u = was;
+  }
+  free(work);
   free(data);
   *test_where = 0;
 }
@@ -466,6 +502,8 @@ int main(int argc, char **argv) {
   calls();
   attacks();
   header("tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf", llama);
+  numbers("tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf");
+  numbers("tests/golden/gguf/experts.gguf");
   if (argc > 1)
     folder(argv[1]);
   free(mem);

@@ -18,12 +18,14 @@ static vram__json_kind vram__json_bad(vram__json *j, const char *text) {
   return VRAM__JSON_END;
 }
 
-/* The next letter that is no blank; 0: there is none. */
+/* The next letter that is no blank; 0: there is none, or an error: it is a byte 0. */
 static uint8_t vram__json_letter(vram__json *j) {
   vram__reader *const r = j->r;
   for (;; r->at++) {
     if (r->at == r->end && (!vram__reader_left(r) || vram__reader_fill(r, 1, "JSON")))
       return 0;
+    if (!*r->at)
+      return vram__json_bad(j, "no JSON: a byte 0"), 0;
     if (*r->at != ' ' && *r->at != '\n' && *r->at != '\r' && *r->at != '\t')
       return *r->at;
   }
