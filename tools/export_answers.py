@@ -15,9 +15,11 @@ class Answers(TorchFunctionMode):
 
     given = False  # one was given to any program
 
-    def __init__(self, some=False):
+    def __init__(self, some=False, every=True, rest=None):
+        """every: all of a mask is set; rest: the answer to all else (None: there is none)"""
         super().__init__()
         self.notes, self.some, self.asked = [], some, False  # asked: whether some of it is set
+        self.every, self.rest = every, rest
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
@@ -36,6 +38,8 @@ class Answers(TorchFunctionMode):
             Answers.given = True
             self.asked |= hasattr(args[0], "vram_some")
             return args[0].vram_answer
+        if name == "__bool__" and self.rest is not None and isinstance(args[0], FakeTensor):
+            return self.rest
         if name == "__format__" and isinstance(args[0], FakeTensor):
             return "?"  # in the message of a check
         if name in SIZES and any(isinstance(a, FakeTensor) for a in args):
@@ -49,7 +53,7 @@ class Answers(TorchFunctionMode):
         if r is None:
             r = func(*args, **(kwargs or {}))
         if name in ("all", "any", "_is_all_true") and isinstance(r, FakeTensor):
-            r.vram_answer = name != "any" or self.some
+            r.vram_answer = self.every if name != "any" else self.some
             if name == "any":
                 r.vram_some = True
         if name == "rand" and isinstance(r, FakeTensor) and r.numel() == 1:

@@ -29,6 +29,8 @@ class Loaded:
     dtypes: typing.Callable = None  # dtype -> {name: dtype} of the module loaded in that one; None: all of it
     keep: bool = False  # the loop around the module keeps all that it returns until the next step
     count: int = None  # how many are found where shapes depend on data; None: that is refused
+    generation: object = None  # what --generate says; then forward(new) gives the program that generates so many tokens
+    packed: bool = False  # prompts of several lengths: masks are made
     ones: tuple = ()  # dims that were asked to be 1, where a module may run other operations
 
 
@@ -221,7 +223,7 @@ def hf_class(tf, config, path, names):
     raise Problem(f"{path}: transformers {version(tf)} has no model for model_type {config.model_type!r}")
 
 
-def hf_config(tf, path, options):
+def hf_config(tf, path, options, generates=False):
     path = os.path.join(path, "config.json") if os.path.isdir(path) else path
     try:
         with open(path) as f:
@@ -247,7 +249,7 @@ def hf_config(tf, path, options):
         elsewhere(path, e)
         raise Problem(f"{path}: {one_line(e)}")
     for key, value in HF_SETTINGS.items():
-        if hasattr(config, key) and key not in options:
+        if hasattr(config, key) and key not in options and not (generates and key == "use_cache"):
             setattr(config, key, value)
     return config, fields
 
@@ -271,7 +273,7 @@ def from_hf(path, o):
 
 def from_config(path, o):
     tf = package("transformers", f"hf:{path}")
-    config, fields = hf_config(tf, path, o.options)
+    config, fields = hf_config(tf, path, o.options, bool(o.generate))
     names = fields.get("architectures")
     cls = hf_class(tf, config, path, names)
     if o.train and cls.__name__.endswith(HF_DETECTION):
@@ -307,8 +309,10 @@ def from_config(path, o):
         )
         return first.float().mean() if o.train else first  # a model without a loss of its own
 
-    inputs.settle(forward)
     module.vram_dtypes = lambda dtype: hf_dtypes(cls, config, dtype)
+    if o.generate:
+        return hf_generation(path, module, config, o), f"transformers.{cls.__name__}, attention {attention}, generate()", "transformers"
+    inputs.settle(forward)
     return (
         (module, inputs.make, forward, inputs.dims),
         f"transformers.{cls.__name__}, attention {attention}",
@@ -316,6 +320,20 @@ def from_config(path, o):
         *hf_defaults(path, config, fields),
         *inputs.notes,
     )
+
+
+def hf_generation(path, module, config, o):
+    """generate() of a model, and its prompt"""
+    if not module.can_generate():
+        raise Problem(f"{path}: {type(module).__name__} has no generate()")
+
+    def inputs(N=2, S=None):
+        return {"input_ids": torch.zeros(N, S or o.generate.prompt, dtype=torch.long)}
+
+    def forward(new):
+        return lambda **given: module.generate(**given, **o.generate.arguments(new))
+
+    return module, inputs, forward, {"N": 2}
 
 
 def without_values(masks, packed):
@@ -449,6 +467,7 @@ def load(
     keep=False,
     count=None,
     packed=False,
+    generate=None,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -463,6 +482,7 @@ def load(
         options=options,
         keep=keep,
         count=count,
+        generate=generate,
     )
     kind, _, rest = source.partition(":")
     path, _, function = source.rpartition(":")
@@ -489,6 +509,7 @@ def load(
     asked = {"N": batch, "S": seq, "T": target_seq or seq}
     by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
     mode = "train" if train else "eval"
+    more = {"generation": generate, "packed": packed} if generate else {}
     return Loaded(
         module,
         inputs,
@@ -500,5 +521,6 @@ def load(
         getattr(module, "vram_dtypes", None),
         keep,
         getattr(module, "vram_count", count),
-        tuple(n for n in dims if asked.get(n) == 1),
+        ones=tuple(n for n in dims if asked.get(n) == 1),
+        **more,
     )

@@ -5,8 +5,9 @@
 
 `steps`: of each forward pass the requested bytes before and behind it, and the peaks of requested, allocated and reserved bytes.
 Weights are put on the device one after the other in the order of parameters(), tied ones once. A pretended GPU says of every
-test of values that it fails: with padded=1 so it stays, and masks are made; with padded=0 the attention mask is taken as one in
-which all tokens are there (what fast_all() takes for it is taken).
+test of values that it fails: with padded=1 so it stays, and masks are made; with padded=0 whether all of a mask is set is answered
+with yes, as it is where all tokens are there (what the question takes is taken). attn=eager; what else is named is an argument of
+generate().
 """
 
 import contextlib, inspect, json, os, sys
@@ -44,11 +45,11 @@ def on_device(model):
     return model.eval()
 
 
-def built(path, dtype):
+def built(path, dtype, attention):
     config = AutoConfig.for_model(**json.load(open(path)))
     torch.set_default_dtype(dtype)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention)
     torch.set_default_dtype(torch.float32)
     for m in model.modules():
         for name, b in m._buffers.items():
@@ -63,12 +64,33 @@ def all_of(tensor):
     return True
 
 
+class Yes:
+    """the answer to whether all is set, which lives as long as PyTorch's own"""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __bool__(self):
+        return True
+
+
+@contextlib.contextmanager
+def nothing_padded():
+    kept = masking_utils.fast_all, torch.Tensor.all
+    masking_utils.fast_all = all_of
+    torch.Tensor.all = lambda t, *args, **kwargs: kept[1](t, *args) if args or kwargs else Yes(kept[1](t))
+    try:
+        yield
+    finally:
+        masking_utils.fast_all, torch.Tensor.all = kept
+
+
+OWN = "dtype", "batch", "prompt", "new", "cache", "padded", "attn"
+
+
 def run(path, o):
     dtype = getattr(torch, o["dtype"])
-    fast_all = masking_utils.fast_all
-    if not o["padded"]:
-        masking_utils.fast_all = all_of
-    model = built(path, dtype)
+    model = built(path, dtype, o["attn"])
     weights, steps, forward = requested(), [], model.forward
 
     def seen(*args, **kwargs):
@@ -86,9 +108,9 @@ def run(path, o):
     model.forward = seen
     ids = torch.ones(o["batch"], o["prompt"], dtype=torch.long, device="cuda")
     more = {} if o["cache"] == "dynamic" else {"cache_implementation": o["cache"], "disable_compile": True}
-    with contextlib.suppress(StopIteration):
-        model.generate(ids, max_new_tokens=o["new"], do_sample=False, **more)
-    masking_utils.fast_all = fast_all
+    more |= {"do_sample": False, **{k: v for k, v in o.items() if k not in OWN}}
+    with contextlib.nullcontext() if o["padded"] else nothing_padded(), contextlib.suppress(StopIteration):
+        model.generate(ids, max_new_tokens=o["new"], **more)
     name = os.path.basename(path).removesuffix(".json")
     return {"model": name, **o, "weights": weights, "steps": steps}
 
@@ -96,10 +118,10 @@ def run(path, o):
 def main():
     path = sys.argv[1]
     for text in sys.argv[2:]:
-        o = {"dtype": "bfloat16", "batch": 1, "prompt": 128, "new": 4, "cache": "dynamic", "padded": 0}
+        o = {"dtype": "bfloat16", "batch": 1, "prompt": 128, "new": 4, "cache": "dynamic", "padded": 0, "attn": "sdpa"}
         for word in text.split(","):
             k, _, v = word.partition("=")
-            o[k] = int(v) if v.isdigit() else v
+            o[k] = int(v) if v.isdigit() else float(v) if v.replace(".", "").isdigit() else v
         child = os.fork()  # each in a process of its own, whose allocator is empty
         if not child:
             print(json.dumps(run(path, o)), flush=True)

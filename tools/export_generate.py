@@ -1,0 +1,448 @@
+"""A generation as text: the prompt's step and further ones, and what lives from one to the next as `cache` and `store` lines.
+
+The program runs its own loop, transformers' generate() or another one; each call of the module begins a step. A tensor that is
+alive where a step begins, and was made before, is what a cache line gives; what takes its place is known by its use: in the next
+step the same lines read it. Steps of the same lines are one part of the text. Sizes that follow the prompt, the step or the batch
+are found by comparing steps, and a second run of other sizes.
+"""
+
+import contextlib, copy, fractions, itertools, re
+
+import torch
+
+import export_device
+from export_answers import Answers
+from export_device import to_fake_device
+from export_dtypes import dtypes_in, forget, in_dtype, inputs_in, joined, as_it_was, model_dtype
+from export_run import run
+from export_rows import DTYPES, Node, Problem, Ref, one_line, place, progress, shape_text
+from export_text import condensed, write
+
+STEPS = 5  # that are run: the prompt's, the first with one token, and those that must be alike
+DIMS = "N", "S", "P", "T", "M", "Q", "G"  # in the order in which a size takes them
+
+
+class Generation:
+    """what --generate says: prompt=S,new=N, and arguments of generate()"""
+
+    OWN = {"prompt", "new", "cache"}
+
+    def __init__(self, text):
+        self.prompt, self.new, self.cache, self.options = None, None, "dynamic", {}
+        for word in text.split(","):
+            name, equal, value = word.partition("=")
+            if not equal or not name.isidentifier():
+                raise Problem(f"--generate takes prompt=S,new=N and NAME=VALUE of generate(), found {word!r}")
+            if name in ("prompt", "new"):
+                if not value.isdigit() or not 0 < int(value) < 1 << 31:
+                    raise Problem(f"--generate: {name} must be a whole number from 1, found {value!r}")
+                setattr(self, name, int(value))
+            elif name == "cache":
+                self.cache = value
+            else:
+                self.options[name] = plain(value)
+        if self.prompt is None or self.new is None:
+            raise Problem("--generate needs prompt=S and new=N")
+        if self.cache not in ("dynamic", "static", "offloaded"):
+            why = ", which is packed by another package" if self.cache == "quantized" else ""
+            raise Problem(f"--generate: cache must be dynamic, static or offloaded, found {self.cache!r}{why}")
+        for name in ("assistant_model", "prompt_lookup_num_tokens"):
+            if name in self.options:
+                raise Problem(f"--generate: {name} (assisted generation) has steps of sizes that depend on data")
+
+    def arguments(self, new):
+        """of transformers' generate()"""
+        cache = {} if self.cache == "dynamic" else {"cache_implementation": self.cache, "disable_compile": True}
+        return {"max_new_tokens": new, "do_sample": False, **cache, **self.options}
+
+
+def plain(value):
+    """a number or a string, as an argument is given"""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    return {"True": True, "False": False}.get(value, value)
+
+
+# ---- a recording as steps
+
+
+class Group:
+    """a tensor that has one or more names; shape, dtype and order of axes are those of the last name before a step"""
+
+    def __init__(self, names):
+        self.names = names
+
+
+class Steps:
+    """a recording, cut where steps begin"""
+
+    def __init__(self, runs, rec, dtypes):
+        self.rec, self.dtypes = rec, dtypes
+        self.marks = [k for k, n in enumerate(rec.nodes) if n.op == "decode"] + [len(rec.nodes)]
+        self.made = {o: k for k, n in enumerate(rec.nodes) for o in n.outs}
+        self.kinds, members = {}, {}
+        for p in runs.passages:
+            for own, name in p.text.items():
+                if own not in p.rec.kinds:
+                    continue
+                self.kinds.setdefault(name, {})[id(p)] = p.rec.kinds[own][:3]
+                if p is runs.passages[0]:
+                    members.setdefault(id(p.rec.kinds[own][3]), []).append(name)
+        self.passages = [id(p) for p in runs.passages]
+        self.groups = [
+            Group(sorted(names, key=self.made.get)) for names in members.values() if names[0] in self.made
+        ]
+        self.groups.sort(key=lambda g: self.made[g.names[0]])
+
+    def nodes(self, k):
+        """of step k; the first has what was made before it, too"""
+        begin, end = self.marks[k], self.marks[k + 1]
+        return self.rec.nodes[begin + 1 : end] if k else self.rec.nodes[:begin] + self.rec.nodes[begin + 1 : end]
+
+    def dies(self, g):
+        return self.rec.dead.get(g.names[-1], len(self.rec.nodes) + 1)
+
+    def alive(self, k):
+        """what is there when step k begins"""
+        at = self.marks[k]
+        return [g for g in self.groups if self.made[g.names[0]] < at < self.dies(g)]
+
+    def last_name(self, g, k):
+        """what it is called when step k begins"""
+        return [n for n in g.names if self.made[n] < self.marks[k]][-1]
+
+    def kind(self, name):
+        """shape, dtype as the text has it, and order of axes"""
+        kinds = [self.kinds[name].get(p) for p in self.passages]
+        shape, dtype, order = next(k for k in kinds if k)
+        found = [k and DTYPES[k[1]] for k in kinds]
+        if all(f in (None, own) for f, own in zip(found, self.dtypes)) and len(found) > 1:
+            return shape, "model", order
+        return shape, DTYPES[dtype], order
+
+    def shape_of_steps(self, k):
+        """what tells steps apart: their lines without sizes"""
+        return [(n.op, len(n.outs), len(n.ins), sorted(n.keys)) for n in self.nodes(k)]
+
+    def uses(self, g, k):
+        """how step k uses a tensor that was there: which lines, counted from the step's begin, and where it goes"""
+        names = {n for n in g.names if self.made[n] < self.marks[k]}
+        found = [
+            (at, j) for at, n in enumerate(self.nodes(k)) for j, i in enumerate(n.ins) if i.name in names
+        ]
+        end = self.dies(g) - self.marks[k]
+        return tuple(found), end if end < self.marks[k + 1] - self.marks[k] else None
+
+    def role(self, g, k):
+        """the same, by the names of lines, where steps differ"""
+        names, count = {n for n in g.names if self.made[n] < self.marks[k]}, {}
+        for n in self.nodes(k):
+            base = (n.op, base_of(n.outs[0])) if n.outs else (n.op, "")
+            count[base] = count.get(base, 0) + 1
+            for j, i in enumerate(n.ins):
+                if i.name in names:
+                    return (*base, count[base], j)
+        return (base_of(g.names[0]),)
+
+
+def base_of(name):
+    return re.sub(r"_\d+(?=$|\.(i|inverse|\d+)$)", "", name)
+
+
+# ---- slots: what takes whose place
+
+
+class Slot:
+    def __init__(self, name):
+        self.name, self.of = name, {}  # by step: the group that it is when the step begins
+
+
+def slots_of(steps, count):
+    """the slots that the steps up to `count` have, with what is in each when a step begins"""
+    slots, taken = [], set()
+
+    def opened(g, k):
+        base = base_of(g.names[0]) + ".kept"
+        name = next(n for n in itertools.chain([base], (f"{base}_{i}" for i in itertools.count(1))) if n not in taken)
+        taken.add(name)
+        slots.append(Slot(name))
+        slots[-1].of[k] = g
+
+    for g in steps.alive(1):
+        opened(g, 1)
+    for k in range(1, count):
+        there = {id(s.of[k]): s for s in slots if k in s.of}
+        now = steps.alive(k + 1)
+        free = [s for s in slots if k in s.of and s.of[k] not in now]
+        fresh = []
+        for g in now:
+            if id(g) in there:
+                there[id(g)].of[k + 1] = g
+            else:
+                fresh.append(g)
+        for key in (steps.uses, steps.role):
+            if k + 1 > count - (key is steps.uses) and key is steps.uses:
+                continue
+            waiting = {}
+            for s in free:
+                waiting.setdefault(key(s.of[k], k), []).append(s)
+            for g in list(fresh):
+                same = waiting.get(key(g, k + 1))
+                if same:
+                    s = same.pop(0)
+                    s.of[k + 1] = g
+                    free.remove(s)
+                    fresh.remove(g)
+        for g in fresh:
+            opened(g, k + 1)
+    return slots
+
+
+# ---- a part of the text
+
+
+def part(steps, slots, k):
+    """the recording of step k alone, with its caches"""
+    rec = copy.copy(steps.rec)
+    begin, end = steps.marks[k], steps.marks[k + 1]
+    names, nodes, dead, forced = {}, [], {}, set()
+    taken = {s.name for s in slots} | set(rec.inputs)
+    gone = len(steps.rec.nodes) + len(slots) * 4 + 9
+
+    def fresh(name):
+        m = re.match(r"(.*?)(?:_\d+)?((?:\.(?:i|inverse|\d+))?)$", name)
+        for i in itertools.count():
+            n = m[1] + (f"_{i}" if i else "") + m[2]
+            if n not in taken:
+                taken.add(n)
+                return n
+
+    for s in slots:
+        g = s.of.get(k) if k else None
+        if g is None:
+            nodes.append(Node("cache", [s.name], [], {"shape": "[0]", "dtype": "i64"}))
+            continue
+        last = steps.last_name(g, k)
+        shape, dtype, order = steps.kind(last)
+        nodes.append(Node("cache", [s.name], [], {"shape": shape_text(shape), "dtype": dtype}))
+        value = s.name
+        if order:
+            nodes[-1].keys["shape"] = shape_text([shape[i] for i in order])
+            value = fresh(s.name + ".permute")
+            dims = ",".join(str(order.index(i)) for i in range(len(shape)))
+            nodes.append(Node("permute", [value], [Ref(s.name)], {"dims": dims}))
+        for n in g.names:
+            if steps.made[n] < begin:
+                names[n] = value
+        forced |= {s.name, value}
+    head = len(nodes)
+    mine = steps.nodes(k)
+    for n in mine:
+        m = copy.copy(n)
+        m.outs = [names.setdefault(o, fresh(o)) for o in n.outs]
+        m.ins = [Ref(names.get(i.name, i.name), i.own) for i in n.ins]
+        if "weights" in m.keys:
+            m.keys = {**m.keys, "weights": names.get(m.keys["weights"], m.keys["weights"])}
+        nodes.append(m)
+    shift = head - (begin + 1 if k else 0)
+    stays = {n for g in steps.alive(k + 1) for n in g.names}
+    for n, name in names.items():
+        d = steps.rec.dead.get(n)
+        if d is None or n in stays:
+            dead[name] = gone
+        else:
+            d = d - (not k and d > begin)  # the mark itself is no line
+            dead[name] = max(dead.get(name, 0), max(head, d + shift))
+    for s in slots:
+        if s.of.get(k) is not None and k:
+            last = steps.last_name(s.of[k], k)
+            dead[s.name] = dead[names[last]]
+    stored = None
+    for s in slots:
+        g = s.of.get(k + 1)
+        if g is None:
+            continue
+        value = names[steps.last_name(g, k + 1)]
+        same = k and s.of.get(k) is g and value in forced
+        nodes.append(Node("store", [], [Ref(s.name)] + ([] if same else [Ref(value)]), {}))
+        stored = stored if same else value
+    rec.nodes, rec.dead, rec.taken, rec.cached = nodes, dead, set(taken), forced
+    rec.kept, rec.assigned, rec.instead = set(), {}, {}
+    rec.outputs = [stored] if stored else [next(o for n in reversed(mine) for o in n.outs)]
+    return rec
+
+
+def parts_of(runs, rec, dtypes, sizes):
+    """[(the step that it begins with, [(dims, recording) of each step of the part])]"""
+    steps = Steps(runs, rec, dtypes)
+    count = len(steps.marks) - 2  # whole steps
+    if count < 2:
+        raise Problem("the program calls the module less often than it should: no generation")
+    slots = slots_of(steps, count)
+    kinds = [steps.shape_of_steps(k) for k in range(count)]
+    parts = [(0, [])]
+    for k in range(count):
+        if k and (k == 1 or kinds[k] != kinds[k - 1]):
+            parts.append((k, []))
+        parts[-1][1].append((dims_of(sizes, k), part(steps, slots, k)))
+    if len(parts[-1][1]) > 1 and any(min(s.of) == count for s in slots):
+        names = ", ".join(s.name for s in slots if min(s.of) == count)
+        raise Problem(f"what it keeps grows by a tensor each step ({names})")
+    return parts
+
+
+def dims_of(sizes, k):
+    s, new = sizes["S"], sizes["new"]
+    past = s + k - 1 if k else 0
+    tokens = 1 if k else s
+    dims = {"N": sizes["N"], "S": tokens, "P": past, "T": past + tokens, "M": s + new - 1, "Q": s, "G": k}
+    return {n: v for n, v in dims.items() if v}
+
+
+# ---- several steps of a kind as one text
+
+NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
+
+
+class NoSize(Exception):
+    pass
+
+
+def products(names, most):
+    for degree in range(1, most + 1):
+        yield from itertools.combinations_with_replacement(names, degree)
+
+
+def size(values, dims, names):
+    """a number as a product: the one of fewest dims that is right in every step"""
+    if len(set(values)) == 1:
+        return str(values[0])
+    for chosen in products(names, 4):
+        if not values[0]:
+            break
+        rest = set()
+        for v, d in zip(values, dims):
+            of = 1
+            for n in chosen:
+                of *= d[n]
+            rest.add(fractions.Fraction(v, of))
+            if len(rest) > 1:
+                break
+        if len(rest) == 1:
+            rest = rest.pop()
+            sign, rest = ("-", -rest) if rest < 0 else ("", rest)
+            text = "*".join(chosen) + (f"*{rest.numerator}" if rest.numerator != 1 else "")
+            return sign + text + (f"/{rest.denominator}" if rest.denominator != 1 else "")
+    raise NoSize
+
+
+def one_part(samples, note):
+    """the lines of a part. samples: (dims, text) of each of its steps"""
+    dims = [d for d, _ in samples]
+    names = [n for n in DIMS if all(n in d for d in dims) and len({d[n] for d in dims}) > 1]
+    lines = [t.split("\n") for _, t in samples]
+    if len({len(l) for l in lines}) > 1:
+        raise Problem("steps of a kind have other numbers of lines with other sizes")
+    out, loose = [], []
+    for row in zip(*lines):
+        parts = [NUMBER.split(r) for r in row]
+        if row[0].startswith("#") or len(set(row)) == 1:
+            out.append(row[0])
+            continue
+        if any(p != parts[0] for p in parts[1:]):
+            at = next(p for p in row if p != row[0])
+            raise Problem(f"with other sizes the program does something else: {row[0]!r} and {at!r}")
+        words = []
+        for values in zip(*[[int(v) for v in NUMBER.findall(r)] for r in row]):
+            try:
+                words.append(size(values, dims, names))
+            except NoSize:
+                loose.append((row[0].split()[:2], values))
+                words.append(str(values[0]))
+        out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
+    for (op, *name), values in loose[:1]:
+        note(
+            f"{op} {' '.join(name)}{f' and {len(loose) - 1} more' if len(loose) > 1 else ''}: a size that follows the prompt otherwise "
+            f"than as a product stays a number ({', '.join(map(str, dict.fromkeys(values)))})"
+        )
+    used = [n for n in DIMS if n in dims[0]]
+    at = 1 + max(i for i, l in enumerate(out) if l.startswith(("model ", "rules ")))
+    return out, at, used
+
+
+def text_of(parts, default, note):
+    """parts: [(first step, samples)]; default: the sizes that dims have in the text"""
+    text = []
+    for which, (first, samples) in enumerate(parts):
+        out, at, used = one_part(samples, note)
+        d = dims_of(default, first)
+        out.insert(at, "dim " + " ".join(f"{n}={d.get(n, 0)}" for n in DIMS if n in used or n in ("S", "P")))
+        if which:
+            out = [l for l in out if not l.startswith(("#", "rules "))]
+            out.insert(0, "decode" + (f" P=Q*1+{first - 1}" if which > 1 else ""))
+        text += [l for l in out if l]
+    return "\n".join(text) + "\n"
+
+
+# ---- the program
+
+
+def recorded(loaded, sizes):
+    """the runs of the program with these sizes as one, in its own dtype and in another"""
+    module, inputs = loaded.module, loaded.make_inputs(N=sizes["N"], S=sizes["S"])
+    forward = loaded.forward(sizes["new"])
+    if export_device.fake_device:
+        inputs = to_fake_device(module, inputs)
+    own = model_dtype(module, inputs)
+    other = torch.bfloat16 if own == torch.float32 else torch.float32
+    changed, second = dtypes_in(loaded, other), None
+    answers = Answers(every=not loaded.packed, rest=False)
+    with torch.no_grad(), answers, torch.backends.cudnn.flags(enabled=not export_device.fake_device):
+        forget(module)
+        with as_it_was(module):
+            rec = run(module, forward, inputs, steps=STEPS)
+        rec.dtype = own
+        forget(module)
+        try:
+            with as_it_was(module), in_dtype(module, changed):
+                second = run(module, forward, inputs_in(inputs, own, other), steps=STEPS)
+        except Exception as e:
+            rec.note(f"in {DTYPES[other]} the program fails: {one_line(e)}{place(e)}; dtypes are as they are in {DTYPES[own]}")
+        runs, dtypes = joined([rec, second, None], changed, own, other)
+    return parts_of(runs, runs.written(), dtypes or [DTYPES[own]], sizes), rec
+
+
+def written(loaded, sizes, notes):
+    """[(first step, [(dims, text) of each step])]"""
+    progress(f"{loaded.name}: running it with N={sizes['N']}, prompt={sizes['S']}, new={sizes['new']}")
+    parts, rec = recorded(loaded, sizes)
+    texts = []
+    for first, samples in parts:
+        found = []
+        for dims, r in samples:
+            r.notes = list(r.notes)
+            found.append((dims, write(r, loaded.name, loaded.comment)))
+            notes.extend(r.notes)
+        texts.append((first, found))
+    return texts
+
+
+def export(loaded):
+    """the text of a generation, and notes"""
+    g, notes = loaded.generation, []
+    N = dict(loaded.dims)["N"]
+    default = {"N": N, "S": g.prompt, "new": g.new}
+    runs = [
+        {"N": N, "S": g.prompt, "new": max(g.new, STEPS + 1)},
+        {"N": N + (N > 1), "S": g.prompt + 3, "new": max(g.new, STEPS + 1) + 2},
+    ]
+    texts = [written(loaded, sizes, notes) for sizes in runs]
+    if [f for f, _ in texts[0]] != [f for f, _ in texts[1]]:
+        raise Problem("with another prompt the steps are others")
+    parts = [(f, a + b) for (f, a), (_, b) in zip(*texts)]
+    if N == 1:
+        notes.append("N=1 stays a number: with one sequence generate() runs other operations; --batch 2 gives a text for any number above")
+    return text_of(parts, default, notes.append), [*loaded.notes, *condensed(dict.fromkeys(notes))]
