@@ -38,8 +38,10 @@ class Answers(TorchFunctionMode):
             Answers.given = True
             self.asked |= hasattr(args[0], "vram_some")
             return args[0].vram_answer
-        if name == "__bool__" and self.rest is not None and isinstance(args[0], FakeTensor):
-            return self.rest
+        if self.rest is not None and name in NUMBERS and args and isinstance(args[0], FakeTensor):
+            return NUMBERS[name](self.rest)
+        if self.rest is not None and name in FILLED:
+            args, kwargs = filled(args, kwargs or {}, int(self.rest))
         if name == "__format__" and isinstance(args[0], FakeTensor):
             return "?"  # in the message of a check
         if name in SIZES and any(isinstance(a, FakeTensor) for a in args):
@@ -61,6 +63,16 @@ class Answers(TorchFunctionMode):
         if name in ("lt", "le", "__lt__", "__le__") and getattr(args[0], "vram_answer", None) == 1.0:
             r.vram_answer = False
         return r
+
+
+NUMBERS = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": int, "item": int}
+FILLED = {"full", "new_full", "full_like"}  # with what may be a tensor of one element
+
+
+def filled(args, kwargs, value):
+    """a value that would be read from a tensor is a number"""
+    number = lambda v: value if isinstance(v, FakeTensor) and not v.dim() else v
+    return [*args[:1], *map(number, args[1:])], {k: number(v) for k, v in kwargs.items()}
 
 
 def all_selected(input, mask):

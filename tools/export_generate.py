@@ -12,14 +12,14 @@ import torch
 
 import export_device
 from export_answers import Answers
-from export_device import to_fake_device
+from export_device import side_streams, to_fake_device
 from export_dtypes import dtypes_in, forget, in_dtype, inputs_in, joined, as_it_was, model_dtype
 from export_run import run
 from export_rows import DTYPES, Node, Problem, Ref, one_line, place, progress, shape_text
 from export_text import condensed, write
 
 STEPS = 5  # that are run: the prompt's, the first with one token, and those that must be alike
-DIMS = "N", "S", "P", "T", "M", "Q", "G"  # in the order in which a size takes them
+DIMS = "N", "S", "P", "T", "M", "Q", "G", "K", "L"  # in the order in which a size takes them
 
 
 class Generation:
@@ -29,6 +29,8 @@ class Generation:
 
     def __init__(self, text):
         self.prompt, self.new, self.cache, self.options = None, None, "dynamic", {}
+        self.longest = 1 << 30  # tokens of the longest prompt
+        self.full = ()  # tokens before a step with which a window is full
         for word in text.split(","):
             name, equal, value = word.partition("=")
             if not equal or not name.isidentifier():
@@ -83,13 +85,14 @@ class Steps:
         self.rec, self.dtypes = rec, dtypes
         self.marks = [k for k, n in enumerate(rec.nodes) if n.op == "decode"] + [len(rec.nodes)]
         self.made = {o: k for k, n in enumerate(rec.nodes) for o in n.outs}
-        self.kinds, members = {}, {}
+        self.kinds, self.storage, members = {}, {}, {}
         for p in runs.passages:
             for own, name in p.text.items():
                 if own not in p.rec.kinds:
                     continue
                 self.kinds.setdefault(name, {})[id(p)] = p.rec.kinds[own][:3]
                 if p is runs.passages[0]:
+                    self.storage[name] = p.rec.kinds[own][4]
                     members.setdefault(id(p.rec.kinds[own][3]), []).append(name)
         self.passages = [id(p) for p in runs.passages]
         self.groups = [
@@ -106,9 +109,17 @@ class Steps:
         return self.rec.dead.get(g.names[-1], len(self.rec.nodes) + 1)
 
     def alive(self, k):
-        """what is there when step k begins"""
+        """what is there when step k begins, without those that no line uses from there on and whose storage another one has"""
         at = self.marks[k]
-        return [g for g in self.groups if self.made[g.names[0]] < at < self.dies(g)]
+        there = [g for g in self.groups if self.made[g.names[0]] < at < self.dies(g)]
+        read = {i.name for n in self.rec.nodes[at:] for i in n.ins}
+        used = lambda g: not read.isdisjoint(g.names)
+        storages = {}
+        for g in there:
+            storages.setdefault(self.storage[g.names[0]], []).append(g)
+        idle = {id(g) for s in storages.values() if any(map(used, s)) for g in s if not used(g)}
+        idle |= {id(g) for s in storages.values() if not any(map(used, s)) for g in s[:-1]}
+        return [g for g in there if id(g) not in idle]
 
     def last_name(self, g, k):
         """what it is called when step k begins"""
@@ -183,9 +194,8 @@ def slots_of(steps, count):
                 there[id(g)].of[k + 1] = g
             else:
                 fresh.append(g)
-        for key in (steps.uses, steps.role):
-            if k + 1 > count - (key is steps.uses) and key is steps.uses:
-                continue
+        alike = steps.shape_of_steps(k) == steps.shape_of_steps(k + 1)
+        for key in (steps.uses, steps.role) if alike else (steps.role,):
             waiting = {}
             for s in free:
                 waiting.setdefault(key(s.of[k], k), []).append(s)
@@ -275,22 +285,23 @@ def part(steps, slots, k):
     return rec
 
 
-def parts_of(runs, rec, dtypes, sizes):
-    """[(the step that it begins with, [(dims, recording) of each step of the part])]"""
+def parts_of(runs, rec, dtypes, sizes, full):
+    """[(the step that it begins with, [(dims, recording) of each step of the part])]; full: tokens before steps that may be others"""
     steps = Steps(runs, rec, dtypes)
-    count = len(steps.marks) - 2  # whole steps
+    count = len(steps.marks) - 2  # steps behind which there is another one
     if count < 2:
         raise Problem("the program calls the module less often than it should: no generation")
     slots = slots_of(steps, count)
     kinds = [steps.shape_of_steps(k) for k in range(count)]
-    parts = [(0, [])]
+    parts = []
     for k in range(count):
-        if k and (k == 1 or kinds[k] != kinds[k - 1]):
+        dims = dims_of(sizes, k)
+        if k < 2 or kinds[k] != kinds[k - 1] or dims["P"] in full:
             parts.append((k, []))
-        parts[-1][1].append((dims_of(sizes, k), part(steps, slots, k)))
-    if len(parts[-1][1]) > 1 and any(min(s.of) == count for s in slots):
-        names = ", ".join(s.name for s in slots if min(s.of) == count)
-        raise Problem(f"what it keeps grows by a tensor each step ({names})")
+        parts[-1][1].append((dims, part(steps, slots, k)))
+    late = [s.name for s in slots if min(s.of) == count]
+    if len(parts[-1][1]) > 1 and late:
+        raise Problem(f"what it keeps grows by a tensor each step ({', '.join(late)})")
     return parts
 
 
@@ -299,7 +310,7 @@ def dims_of(sizes, k):
     past = s + k - 1 if k else 0
     tokens = 1 if k else s
     dims = {"N": sizes["N"], "S": tokens, "P": past, "T": past + tokens, "M": s + new - 1, "Q": s, "G": k}
-    return {n: v for n, v in dims.items() if v}
+    return dims | {"K": new, "L": s + new}
 
 
 # ---- several steps of a kind as one text
@@ -308,7 +319,11 @@ NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
 
 
 class NoSize(Exception):
-    pass
+    """a number that is no product of dims"""
+
+
+class Different(Problem):
+    """with other sizes the program does something else"""
 
 
 def products(names, most):
@@ -339,13 +354,13 @@ def size(values, dims, names):
     raise NoSize
 
 
-def one_part(samples, note):
+def one_part(samples, note, fixed):
     """the lines of a part. samples: (dims, text) of each of its steps"""
     dims = [d for d, _ in samples]
-    names = [n for n in DIMS if all(n in d for d in dims) and len({d[n] for d in dims}) > 1]
+    names = [n for n in DIMS if all(d[n] for d in dims) and len({d[n] for d in dims}) > 1]
     lines = [t.split("\n") for _, t in samples]
     if len({len(l) for l in lines}) > 1:
-        raise Problem("steps of a kind have other numbers of lines with other sizes")
+        raise Different("steps have other numbers of lines")
     out, loose = [], []
     for row in zip(*lines):
         parts = [NUMBER.split(r) for r in row]
@@ -354,7 +369,7 @@ def one_part(samples, note):
             continue
         if any(p != parts[0] for p in parts[1:]):
             at = next(p for p in row if p != row[0])
-            raise Problem(f"with other sizes the program does something else: {row[0]!r} and {at!r}")
+            raise Different(f"{row[0]!r} becomes {at!r}")
         words = []
         for values in zip(*[[int(v) for v in NUMBER.findall(r)] for r in row]):
             try:
@@ -364,25 +379,37 @@ def one_part(samples, note):
                 words.append(str(values[0]))
         out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
     for (op, *name), values in loose[:1]:
+        if not fixed:
+            raise Different(f"a size of {op} {' '.join(name)} is {', '.join(map(str, dict.fromkeys(values)))}")
         note(
             f"{op} {' '.join(name)}{f' and {len(loose) - 1} more' if len(loose) > 1 else ''}: a size that follows the prompt otherwise "
             f"than as a product stays a number ({', '.join(map(str, dict.fromkeys(values)))})"
         )
-    used = [n for n in DIMS if n in dims[0]]
+    used = [n for n in DIMS if dims[0][n]]
     at = 1 + max(i for i, l in enumerate(out) if l.startswith(("model ", "rules ")))
     return out, at, used
 
 
-def text_of(parts, default, note):
-    """parts: [(first step, samples)]; default: the sizes that dims have in the text"""
+def begin_of(which, dims):
+    """the line in front of a part. dims: of its first step in each run"""
+    if which == 1:
+        return "decode"
+    for name in "P", "G":
+        if len({d[name] for d in dims}) == 1:
+            return f"decode {name}={dims[0][name]}"
+    raise Problem("with another prompt other steps are alike")
+
+
+def text_of(parts, default, note, fixed):
+    """parts: for each its samples in each run; default: the sizes that dims have in the text"""
     text = []
-    for which, (first, samples) in enumerate(parts):
-        out, at, used = one_part(samples, note)
-        d = dims_of(default, first)
+    for which, runs in enumerate(parts):
+        out, at, used = one_part([s for samples in runs for s in samples], note, fixed)
+        d = dims_of(default, 1 if which else 0)
         out.insert(at, "dim " + " ".join(f"{n}={d.get(n, 0)}" for n in DIMS if n in used or n in ("S", "P")))
         if which:
             out = [l for l in out if not l.startswith(("#", "rules "))]
-            out.insert(0, "decode" + (f" P=Q*1+{first - 1}" if which > 1 else ""))
+            out.insert(0, begin_of(which, [samples[0][0] for samples in runs]))
         text += [l for l in out if l]
     return "\n".join(text) + "\n"
 
@@ -390,7 +417,7 @@ def text_of(parts, default, note):
 # ---- the program
 
 
-def recorded(loaded, sizes):
+def recorded(loaded, sizes, steps):
     """the runs of the program with these sizes as one, in its own dtype and in another"""
     module, inputs = loaded.module, loaded.make_inputs(N=sizes["N"], S=sizes["S"])
     forward = loaded.forward(sizes["new"])
@@ -400,49 +427,68 @@ def recorded(loaded, sizes):
     other = torch.bfloat16 if own == torch.float32 else torch.float32
     changed, second = dtypes_in(loaded, other), None
     answers = Answers(every=not loaded.packed, rest=False)
-    with torch.no_grad(), answers, torch.backends.cudnn.flags(enabled=not export_device.fake_device):
+    with torch.no_grad(), answers, side_streams(), torch.backends.cudnn.flags(enabled=not export_device.fake_device):
         forget(module)
         with as_it_was(module):
-            rec = run(module, forward, inputs, steps=STEPS)
+            rec = run(module, forward, inputs, steps=steps)
         rec.dtype = own
         forget(module)
         try:
             with as_it_was(module), in_dtype(module, changed):
-                second = run(module, forward, inputs_in(inputs, own, other), steps=STEPS)
+                second = run(module, forward, inputs_in(inputs, own, other), steps=steps)
         except Exception as e:
             rec.note(f"in {DTYPES[other]} the program fails: {one_line(e)}{place(e)}; dtypes are as they are in {DTYPES[own]}")
         runs, dtypes = joined([rec, second, None], changed, own, other)
-    return parts_of(runs, runs.written(), dtypes or [DTYPES[own]], sizes), rec
+    return parts_of(runs, runs.written(), dtypes or [DTYPES[own]], sizes, loaded.generation.full), rec
 
 
-def written(loaded, sizes, notes):
-    """[(first step, [(dims, text) of each step])]"""
+def written(loaded, sizes, steps, notes):
+    """for each part (dims, text) of its steps"""
     progress(f"{loaded.name}: running it with N={sizes['N']}, prompt={sizes['S']}, new={sizes['new']}")
-    parts, rec = recorded(loaded, sizes)
+    parts, rec = recorded(loaded, sizes, steps)
     texts = []
-    for first, samples in parts:
+    for _, samples in parts:
         found = []
         for dims, r in samples:
             r.notes = list(r.notes)
             found.append((dims, write(r, loaded.name, loaded.comment)))
             notes.extend(r.notes)
-        texts.append((first, found))
+        texts.append(found)
     return texts
+
+
+def prompts(g):
+    """two prompts that run what g's does, and how many steps; where a window is filled by steps, they fill it"""
+    window = min((w for w in g.full if w > g.prompt), default=0)
+    if window > 6:
+        return (window - 2, window - 4), STEPS + 6
+    return (g.prompt, min(2 * g.prompt + 1, max(g.longest, g.prompt + 3))), STEPS
+
+
+def both(loaded, lengths, steps, notes):
+    """the text, from runs with these prompts"""
+    g, N = loaded.generation, dict(loaded.dims)["N"]
+    texts = [
+        written(loaded, {"N": N + k * (N > 1), "S": s, "new": max(g.new, steps + 1) + 2 * k}, steps, notes)
+        for k, s in enumerate(lengths)
+    ]
+    if len(texts[0]) != len(texts[1]):
+        raise Different("other steps are alike")
+    return text_of(list(zip(*texts)), {"N": N, "S": g.prompt, "new": g.new}, notes.append, len(set(lengths)) == 1)
 
 
 def export(loaded):
     """the text of a generation, and notes"""
     g, notes = loaded.generation, []
-    N = dict(loaded.dims)["N"]
-    default = {"N": N, "S": g.prompt, "new": g.new}
-    runs = [
-        {"N": N, "S": g.prompt, "new": max(g.new, STEPS + 1)},
-        {"N": N + (N > 1), "S": g.prompt + 3, "new": max(g.new, STEPS + 1) + 2},
-    ]
-    texts = [written(loaded, sizes, notes) for sizes in runs]
-    if [f for f, _ in texts[0]] != [f for f, _ in texts[1]]:
-        raise Problem("with another prompt the steps are others")
-    parts = [(f, a + b) for (f, a), (_, b) in zip(*texts)]
-    if N == 1:
+    try:
+        text = both(loaded, *prompts(g), notes)
+    except Different as e:
+        notes = [f"the text is that of prompts of {g.prompt} tokens: with others the program does something else ({e})"]
+        text = both(loaded, (g.prompt, g.prompt), STEPS, notes)
+        first = next(l for l in text.split("\n") if l.startswith("input "))
+        _, name, _, shape = first.split()
+        check = f"view of_{g.prompt}_tokens {name} shape={shape}"
+        text = text.replace(first, first.replace(f",{g.prompt}]", ",S]") + "\n" + check, 1)
+    if dict(loaded.dims)["N"] == 1:
         notes.append("N=1 stays a number: with one sequence generate() runs other operations; --batch 2 gives a text for any number above")
-    return text_of(parts, default, notes.append), [*loaded.notes, *condensed(dict.fromkeys(notes))]
+    return text, [*loaded.notes, *condensed(dict.fromkeys(notes))]

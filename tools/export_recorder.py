@@ -192,7 +192,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         entry = self.death.setdefault(id(t), []) if known else []
         entry.append(name)
         if self.steps:
-            self.kinds[name] = t.shape, t.dtype, storage_order(t), entry
+            self.kinds[name] = t.shape, t.dtype, storage_order(t), entry, t.untyped_storage()._cdata
         if known:
             return
         key = id(t)
@@ -736,6 +736,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     def op_pad(self, a, r, _):
         mode = a.get("mode", "constant")
+        if self.steps and mode == "constant":  # as much as is missing: the size alone may follow the prompt
+            self.create("empty", (), {}, r)
+            return
         self.emit(
             "pad",
             [a["x"]],

@@ -322,10 +322,29 @@ def from_config(path, o):
     )
 
 
+def beams_go_on(module):
+    """asks what beam search asks, whether it is through, and does not end it: no values tell"""
+    own = getattr(type(module), "_beam_search_has_unfinished_sequences", None)
+
+    def asked(*args, **kwargs):
+        own(*args, **kwargs)
+        return True
+
+    if own:
+        module._beam_search_has_unfinished_sequences = asked
+
+
 def hf_generation(path, module, config, o):
     """generate() of a model, and its prompt"""
     if not module.can_generate():
         raise Problem(f"{path}: {type(module).__name__} has no generate()")
+
+    beams_go_on(module)
+    text = config.get_text_config(decoder=True)
+    windows = {getattr(text, k, None) for k in ("sliding_window", "attention_chunk_size")}
+    o.generate.full = tuple(sorted(w - (o.generate.cache != "static") for w in windows if isinstance(w, int)))
+    limits = [getattr(text, k, None) for k in ("max_position_embeddings", "n_positions")]
+    o.generate.longest = min([v - 16 for v in limits if isinstance(v, int)], default=o.generate.longest)
 
     def inputs(N=2, S=None):
         return {"input_ids": torch.zeros(N, S or o.generate.prompt, dtype=torch.long)}

@@ -12,11 +12,16 @@ typedef struct part {
   size_t len;
   void *mem, *scratch; /* of graph and step; they grow */
   uint64_t mem_bytes, scratch_bytes;
-  int64_t from; /* tokens before its first step */
+  int64_t from; /* tokens before its first step; is_step: its number */
+  int is_step;
   vram_graph g;
 } part;
 
-enum { MAX_PARTS = 8 };
+enum { MAX_PARTS = 8, STEP_DIMS = 8 };
+
+/* What a generation sets: tokens of the step, before it, both, room of a static cache, the prompt,
+   tokens that were generated before the step, that are asked for, and all with the prompt. */
+static const char *const step_dim[STEP_DIMS] = {"S", "P", "T", "M", "Q", "G", "K", "L"};
 
 typedef struct generated {
   job *j;
@@ -64,16 +69,17 @@ static int part_parse(const job *j, part *p, const vram_dim *dims, uint32_t ndim
 
 /* The part with the dims of that step; names: those of step_dims that it has. */
 static int part_load(const generated *t, part *p, uint32_t step, const uint8_t *has) {
-  static const char *const name[] = {"S", "P", "T", "M", "Q"};
   const job *j = t->j;
   const int64_t past = step ? j->prompt + step - 1 : 0, tokens = step ? 1 : j->prompt;
-  const int64_t value[] = {tokens, past, past + tokens, j->prompt + j->new_tokens - 1, j->prompt};
-  vram_dim dims[VRAM_MAX_DIMS + 5];
+  const int64_t all = j->prompt + j->new_tokens,
+                value[STEP_DIMS] = {tokens,    past, past + tokens, all - 1,
+                                    j->prompt, step, j->new_tokens, all};
+  vram_dim dims[VRAM_MAX_DIMS + STEP_DIMS];
   uint32_t i, n = j->ndims;
   memcpy(dims, j->dims, n * sizeof *dims);
-  for (i = 0; i < 5; i++)
+  for (i = 0; i < STEP_DIMS; i++)
     if (has[i]) {
-      dims[n].name = name[i];
+      dims[n].name = step_dim[i];
       dims[n++].value = value[i];
     }
   return part_parse(j, p, dims, n);
@@ -82,10 +88,9 @@ static int part_load(const generated *t, part *p, uint32_t step, const uint8_t *
 /* Which of the dims that a generation sets the part has. */
 static int part_dims(const generated *t, part *p, uint8_t *has) {
   const int status = part_parse(t->j, p, t->j->dims, t->j->ndims);
-  static const char *const name[] = {"S", "P", "T", "M", "Q"};
   int i;
-  for (i = 0; !status && i < 5; i++)
-    has[i] = (uint8_t)has_dim(t->j, &p->g, name[i]);
+  for (i = 0; !status && i < STEP_DIMS; i++)
+    has[i] = (uint8_t)has_dim(t->j, &p->g, step_dim[i]);
   if (!status && !p->g.ncache)
     return cmd_bad("a text without cache lines cannot generate:", t->j->model,
                    "one with them, or a config.json of transformers");
@@ -130,9 +135,14 @@ static int play_step(generated *t, part *p, uint32_t k) {
   return FITS;
 }
 
+/* Is the step one of that part, or of one behind it? */
+static int begins(const part *p, int64_t prompt, uint32_t step) {
+  return p->from <= (p->is_step ? 0 : prompt - 1) + (int64_t)step;
+}
+
 static int play(generated *t) {
   const uint32_t count = (uint32_t)t->j->new_tokens;
-  uint8_t has[MAX_PARTS][5];
+  uint8_t has[MAX_PARTS][STEP_DIMS];
   uint32_t k, which = 0;
   uint64_t bytes;
   int status = FITS;
@@ -140,7 +150,7 @@ static int play(generated *t) {
     status = part_dims(t, &t->part[k], has[k]);
   for (k = 0; k < count && !status; k++) {
     part *p;
-    while (k && which + 1 < t->parts && t->part[which + 1].from <= t->j->prompt + k - 1)
+    while (k && which + 1 < t->parts && begins(&t->part[which + 1], t->j->prompt, k))
       which++;
     p = &t->part[which];
     cmd_progress("vram: token", count);
@@ -268,10 +278,12 @@ static void generate_summary(const generated *t, int fits) {
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
 }
 
-/* The parts of the text; `decode P=N`: the part of steps with N tokens before them, and more. */
+/* The parts of the text; `decode P=N`: the part of steps with N tokens before them, and more;
+   `decode G=N`: of those behind N others. */
 static int split(generated *t, const char *text, size_t len) {
   uint64_t at = 0;
   int64_t from = 0;
+  int is_step = 0;
   do {
     part *p = &t->part[t->parts];
     const char *line, *key;
@@ -280,12 +292,14 @@ static int split(generated *t, const char *text, size_t len) {
     p->text = text;
     p->len = len;
     p->from = from;
+    p->is_step = is_step;
     at = vram_text_decode(text, len);
     text += at;
     len -= (size_t)at;
     for (line = text - (at != 0); at && line[-1] != '\n' && line[-1] != 'e';)
       line--;
-    key = at ? strstr(line, "P=") : NULL;
+    key = at ? strpbrk(line, "PG\n") : NULL;
+    is_step = key && *key == 'G';
     from = key && key < text ? strtoll(key + 2, NULL, 10) : 0;
   } while (at);
   return FITS;

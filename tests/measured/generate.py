@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What transformers' generate() takes on a pretended GPU, step by step, as a line of JSON for each run.
 
-    NULLGPU_PYTHON=python py generate.py CONFIG.json dtype=bfloat16,batch=1,prompt=128,new=4,cache=dynamic,padded=0 ...
+    NULLGPU_PYTHON=python py generate.py CONFIG.json dtype=bfloat16,batch=1,prompt=128,new=4,cache=dynamic,padded=0 ... CONFIG.json ...
 
 `steps`: of each forward pass the requested bytes before and behind it, and the peaks of requested, allocated and reserved bytes.
 Weights are put on the device one after the other in the order of parameters(), tied ones once. A pretended GPU says of every
@@ -10,10 +10,11 @@ with yes, as it is where all tokens are there (what the question takes is taken)
 generate().
 """
 
-import contextlib, inspect, json, os, sys
+import contextlib, inspect, json, os, re, sys
 
 import torch, transformers
-from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
+from transformers import masking_utils
 
 
 def requested():
@@ -46,15 +47,28 @@ def on_device(model):
 
 
 def built(path, dtype, attention):
+    """as from_pretrained() loads it, without weights; eager where the model has no attention of this kind"""
     config = AutoConfig.for_model(**json.load(open(path)))
+    auto = AutoModelForCausalLM if not config.is_encoder_decoder else AutoModelForSeq2SeqLM
+    auto = AutoModelForSpeechSeq2Seq if config.model_type == "whisper" else auto
     torch.set_default_dtype(dtype)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention)
+    for kind in (attention, "eager"):
+        try:
+            with torch.device("meta"):
+                model = auto.from_config(config, dtype=dtype, attn_implementation=kind)
+            break
+        except ValueError:
+            if kind == "eager":
+                raise
     torch.set_default_dtype(torch.float32)
-    for m in model.modules():
+    strict = re.compile("|".join(getattr(model, "_keep_in_fp32_modules_strict", None) or ["(?!)"]))
+    for prefix, m in model.named_modules():
         for name, b in m._buffers.items():
-            if b is not None and "inv_freq" in name:
+            if b is not None and ("inv_freq" in name or strict.search(f"{prefix}.{name}")) and b.is_floating_point():
                 m._buffers[name] = b.float()
+        for name, p in m._parameters.items():
+            if p is not None and strict.search(f"{prefix}.{name}"):
+                m._parameters[name] = torch.nn.Parameter(p.float())
     return on_device(model)
 
 
@@ -85,12 +99,19 @@ def nothing_padded():
         masking_utils.fast_all, torch.Tensor.all = kept
 
 
+def beams_go_on(model):
+    """whether beam search is through it asks the device, which has no answer"""
+    own = model._beam_search_has_unfinished_sequences
+    model._beam_search_has_unfinished_sequences = lambda *args: own(*args) is not None
+    return model
+
+
 OWN = "dtype", "batch", "prompt", "new", "cache", "padded", "attn"
 
 
 def run(path, o):
     dtype = getattr(torch, o["dtype"])
-    model = built(path, dtype, o["attn"])
+    model = beams_go_on(built(path, dtype, o["attn"]))
     weights, steps, forward = requested(), [], model.forward
 
     def seen(*args, **kwargs):
@@ -118,6 +139,9 @@ def run(path, o):
 def main():
     path = sys.argv[1]
     for text in sys.argv[2:]:
+        if text.endswith(".json"):
+            path = text
+            continue
         o = {"dtype": "bfloat16", "batch": 1, "prompt": 128, "new": 4, "cache": "dynamic", "padded": 0, "attn": "sdpa"}
         for word in text.split(","):
             k, _, v = word.partition("=")
