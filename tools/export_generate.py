@@ -331,27 +331,39 @@ def products(names, most):
         yield from itertools.combinations_with_replacement(names, degree)
 
 
+def product(dims, chosen):
+    of = 1
+    for n in chosen:
+        of *= dims[n]
+    return of
+
+
 def size(values, dims, names):
-    """a number as a product: the one of fewest dims that is right in every step"""
+    """a number as a product of dims, or as one and a number: of fewest dims that are right in every step"""
     if len(set(values)) == 1:
         return str(values[0])
-    for chosen in products(names, 4):
-        if not values[0]:
-            break
-        rest = set()
-        for v, d in zip(values, dims):
-            of = 1
-            for n in chosen:
-                of *= d[n]
-            rest.add(fractions.Fraction(v, of))
-            if len(rest) > 1:
-                break
-        if len(rest) == 1:
-            rest = rest.pop()
-            sign, rest = ("-", -rest) if rest < 0 else ("", rest)
-            text = "*".join(chosen) + (f"*{rest.numerator}" if rest.numerator != 1 else "")
-            return sign + text + (f"/{rest.denominator}" if rest.denominator != 1 else "")
+    for parts in 1, 8:
+        for chosen in products(names, 4):
+            of = [product(d, chosen) for d in dims]
+            factors = {fractions.Fraction(v, o) for v, o in zip(values, of)}
+            if len(factors) == 1 and values[0] and (factor := factors.pop()).denominator <= parts:
+                return said(factor, chosen)
+        for chosen in products(names, 2 if parts == 1 else 0):
+            of = [product(d, chosen) for d in dims]
+            k = next((k for k, o in enumerate(of) if o != of[0]), 0)
+            slope = fractions.Fraction(values[k] - values[0], of[k] - of[0])
+            more = values[0] - slope * of[0]
+            if len(set(of)) < 3 and (slope != 1 or abs(more) > 4):
+                continue  # any two numbers lie on a line
+            if slope > 0 and more.denominator == 1 and all(v == slope * o + more for v, o in zip(values, of)):
+                return said(slope, chosen) + f"{int(more):+d}"
     raise NoSize
+
+
+def said(factor, chosen):
+    sign, factor = ("-", -factor) if factor < 0 else ("", factor)
+    text = "*".join(chosen) + (f"*{factor.numerator}" if factor.numerator != 1 else "")
+    return sign + text + (f"/{factor.denominator}" if factor.denominator != 1 else "")
 
 
 def one_part(samples, note, fixed):
@@ -462,14 +474,14 @@ def prompts(g):
     window = min((w for w in g.full if w > g.prompt), default=0)
     if window > 6:
         return (window - 2, window - 4), STEPS + 6
-    return (g.prompt, min(2 * g.prompt + 1, max(g.longest, g.prompt + 3))), STEPS
+    return (g.prompt, min(2 * g.prompt + 3, max(g.longest, g.prompt + 3))), STEPS
 
 
 def both(loaded, lengths, steps, notes):
     """the text, from runs with these prompts"""
     g, N = loaded.generation, dict(loaded.dims)["N"]
     texts = [
-        written(loaded, {"N": N + k * (N > 1), "S": s, "new": max(g.new, steps + 1) + 2 * k}, steps, notes)
+        written(loaded, {"N": N + k * (N > 1), "S": s, "new": max(g.new, steps + 1) + 7 * k}, steps, notes)
         for k, s in enumerate(lengths)
     ]
     if len(texts[0]) != len(texts[1]):

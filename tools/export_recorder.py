@@ -473,6 +473,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         elif not x.is_floating_point() and r.is_floating_point() and op != "div":
             self.emit("div", [x], r, {**keys, "scalar": 1}, name=op)
             return  # integers and a fraction: true division allocates alike
+        if op.startswith("logical_") and x.dtype is torch.bool:
+            self.emit("logical_not", [x], r, name=op)  # of one tensor: allocates alike
+            return
         if "scalar" not in row.keys:
             raise NoWord("no word for it with a number")
         self.emit(op, [x], r, {**keys, "scalar": 1})
