@@ -10728,7 +10728,7 @@ VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, in
   if (at != end)
     return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, vram__size_expected);
   if (sum < 0 && !negative)
-    return vram__parse_error(p, VRAM_ERR_VALUE, "a size below 0", size, NULL);
+    return vram__parse_error(p, VRAM_ERR_VALUE, "a size is negative", size, NULL);
   *to = sum;
   return 1;
 }

@@ -160,7 +160,7 @@ class Steps:
 
 
 def base_of(name):
-    return re.sub(r"_\d+(?=$|\.(i|inverse|\d+)$)", "", name)
+    return re.sub(r"(_\d+)?_*(?=$|\.(i|inverse|\d+)$)", "", name)
 
 
 # ---- slots: what takes whose place
@@ -223,7 +223,7 @@ def part(steps, slots, k):
     gone = len(steps.rec.nodes) + len(slots) * 4 + 9
 
     def fresh(name):
-        m = re.match(r"(.*?)(?:_\d+)?((?:\.(?:i|inverse|\d+))?)$", name)
+        m = re.match(r"(.*?)(?:_\d+)?_*((?:\.(?:i|inverse|\d+))?)$", name)
         for i in itertools.count():
             n = m[1] + (f"_{i}" if i else "") + m[2]
             if n not in taken:

@@ -346,8 +346,11 @@ def hf_generation(path, module, config, o):
     limits = [getattr(text, k, None) for k in ("max_position_embeddings", "n_positions")]
     o.generate.longest = min([v - 16 for v in limits if isinstance(v, int)], default=o.generate.longest)
 
+    prompt, o.seq = Inputs(module, config, o), o.generate.prompt
+
     def inputs(N=2, S=None):
-        return {"input_ids": torch.zeros(N, S or o.generate.prompt, dtype=torch.long)}
+        made = prompt.make(N, S or o.generate.prompt, 1)
+        return {module.main_input_name: made[module.main_input_name]}
 
     def forward(new):
         return lambda **given: module.generate(**given, **o.generate.arguments(new))
@@ -413,6 +416,8 @@ def from_file(path, name, o):
     if not callable(function):
         functions = [k for k, v in vars(file).items() if inspect.isfunction(v) and v.__module__ == spec.name]
         raise Problem(f"{path}: no function {name!r} (found {', '.join(functions) or 'none'})")
+    if o.generate:
+        return file_generation(f"{os.path.basename(path)}:{name}", function, o)
     try:
         result = built(lambda: function(**o.options))
     except Exception as e:
@@ -456,6 +461,71 @@ def from_file(path, name, o):
         return {k: grown(t.detach()).requires_grad_(t.requires_grad) for k, t in first.items()}
 
     return (module, inputs, forward, {"N": batch}), f"{os.path.basename(path)}:{name}", "torch"
+
+
+CACHES = "past_key_values past_key_value past kv_cache cache caches cache_params state states mems hidden".split()
+
+
+def cache_of(out, name):
+    """what a call of a module gives for its next one, in an object, a dict or behind its first result"""
+    if isinstance(out, dict):
+        return out.get(name)
+    if isinstance(out, (tuple, list)):
+        return out[1] if len(out) > 1 else None
+    return getattr(out, name, None)
+
+
+def loop_around(module, source):
+    """calls that each get the cache that the one before gave, and the token that came last"""
+    takes = inspect.signature(module.forward).parameters
+    name = next((n for n in CACHES if n in takes), None)
+    if name is None:
+        raise Problem(
+            f"{source}: forward has no argument that is a cache ({', '.join(CACHES)}); return (module, inputs, generate), where "
+            "generate(new, **inputs) calls the module once for each token"
+        )
+
+    def generate(new, **given):
+        out = module(**given)
+        first = next(k for k in takes if k in given)
+        others = {k: v for k, v in given.items() if k != first and v.shape[:2] != given[first].shape[:2]}
+        for _ in range(new - 1):
+            result = out if isinstance(out, torch.Tensor) else next(iter(out.values() if isinstance(out, dict) else out))
+            last, cache = result[:, -1:], cache_of(out, name)
+            if not given[first].is_floating_point():
+                last = last.argmax(-1)
+            if cache is None:
+                raise Problem(f"{source}: forward takes {name} and gives none")
+            del out, result
+            out = module(**{first: last, name: cache, **others})
+
+    return generate
+
+
+def file_generation(source, function, o):
+    """of a file: the program that generates, and inputs of which axes of the prompt's length are its tokens"""
+    takes = inspect.signature(function).parameters
+    sizes = {"prompt": o.generate.prompt, "new": o.generate.new}
+    try:
+        made = built(lambda: function(**{k: v for k, v in sizes.items() if k in takes}, **o.options))
+    except Exception as e:
+        raise Problem(f"{source}: {one_line(e)}{place(e)}")
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], nn.Module) or not isinstance(made[1], dict):
+        raise Problem(f"{source} must return (module, inputs) or (module, inputs, generate), inputs a dict of tensors")
+    module, first = made[:2]
+    generate = made[2] if len(made) == 3 else loop_around(module, source)
+    if not any(o.generate.prompt in t.shape for t in first.values()):
+        raise Problem(f"{source}: no input has an axis of {o.generate.prompt}, the tokens of the prompt (its argument `prompt` says how many)")
+    batch = next((t.shape[0] for t in first.values() if t.dim()), 1)
+
+    def inputs(N=batch, S=None):
+        def grown(t):
+            shape = [S if a == o.generate.prompt and S else N if not k and a == batch else a for k, a in enumerate(t.shape)]
+            return torch.zeros(shape, dtype=t.dtype)
+
+        return {k: grown(t) for k, t in first.items()}
+
+    return (module, inputs, lambda new: lambda **given: generate(new, **given), {"N": batch}), source, "torch"
 
 
 def refuse_compiled(module, source):

@@ -128,6 +128,9 @@ def run(path, o):
     seen.__signature__ = inspect.signature(forward)
     model.forward = seen
     ids = torch.ones(o["batch"], o["prompt"], dtype=torch.long, device="cuda")
+    if model.main_input_name == "input_features":
+        c = model.config
+        ids = torch.zeros(o["batch"], c.num_mel_bins, 2 * c.max_source_positions, dtype=dtype, device="cuda")
     more = {} if o["cache"] == "dynamic" else {"cache_implementation": o["cache"], "disable_compile": True}
     more |= {"do_sample": False, **{k: v for k, v in o.items() if k not in OWN}}
     with contextlib.nullcontext() if o["padded"] else nothing_padded(), contextlib.suppress(StopIteration):
