@@ -29,7 +29,7 @@ static const char vram__hf_lines_given[] =
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
   "slice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n"
-  "slice model.unsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
 
 /* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
@@ -120,8 +120,8 @@ static const char vram__hf_lines_head[] =
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
   "{Mmul logits lm_head scalar=1\n}"
   "drop %n head.last{M lm_head}\n"
-  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
-  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+  "buffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
+  "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
 static const char vram__hf_lines_greedy[] =
@@ -311,6 +311,36 @@ static void vram__hf_special(vram__hf_pen *w) {
   }
 }
 
+/* The masks of a step: a static cache's are made before it. */
+static void vram__hf_part_masks(vram__hf_pen *w) {
+  int slides;
+  *vram__hf_name_of(w, 'Z') = 0;
+  for (slides = 0; slides < 2; slides++) {
+    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+    if (!vram__hf_asks(w, slides))
+      continue;
+    vram__hf_columns(w, 'U', slides, w->part);
+    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+    if (vram__hf_static(w) && w->part)
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+    else if (vram__hf_static(w))
+      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
+    if (!vram__hf_static(w) || !w->part)
+      vram__hf_say_mask(w, slides, w->part, 0);
+    if (m.is_made && !vram__hf_static(w))
+      vram__hf_set(w, 'Z',
+                   !slides                     ? " mask"
+                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                                               : " sliding_mask");
+  }
+}
+
+/* Masks that the model makes in a step: none of a static cache. */
+VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
+  if (!vram__hf_static(w))
+    vram__hf_part_masks(w);
+}
+
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
@@ -334,30 +364,6 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   vram__hf_set(w, 'I', "ids_now");
   if (vram__hf_static(w))
     vram__hf_part_masks(w);
-}
-
-/* The masks of a step: a static cache's are made before it. */
-VRAM__FN void vram__hf_part_masks(vram__hf_pen *w) {
-  int slides;
-  *vram__hf_name_of(w, 'Z') = 0;
-  for (slides = 0; slides < 2; slides++) {
-    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
-    if (!vram__hf_asks(w, slides))
-      continue;
-    vram__hf_columns(w, 'U', slides, w->part);
-    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
-    if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
-    else if (vram__hf_static(w))
-      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
-    if (!vram__hf_static(w) || !w->part)
-      vram__hf_say_mask(w, slides, w->part, 0);
-    if (m.is_made && !vram__hf_static(w))
-      vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                                               : " sliding_mask");
-  }
 }
 
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
@@ -398,7 +404,7 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
   const int is_static = vram__hf_static(w);
   int slides;
   vram__hf_say(w, NULL, vram__hf_lines_head, "");
-  vram__hf_say(w, NULL, "drop ids_now{1 position_now model.unsqueeze}\n", "");
+  vram__hf_say(w, NULL, "drop ids_now{1 position_now %Bunsqueeze}\n", "");
   for (slides = 0; is_static && !w->part && slides < 2; slides++)
     if (vram__hf_asks(w, slides) && vram__hf_mask_of(w, slides, w->part).is_made)
       vram__hf_say(w, NULL, slides ? "drop sliding_mask\n" : "drop mask\n", "");
