@@ -25,8 +25,9 @@
   "                        (default: auto)\n"                                                      \
   "  --ngl N               layers on the devices, with the output (default: all)\n"                \
   "  --device gpu|cpu      cpu: no device at all\n"                                                \
-  "  --devices N           equal devices, each with --gpu or --budget (default: 1)\n"              \
-  "  --tensor-split A,B    their shares of the layers (default: equal)\n"                          \
+  "  --devices N           equal devices, each with --gpu or --budget (default: 1);\n"             \
+  "                        others: a name or size of each, as --gpu rtx4090,rtx3060\n"             \
+  "  --tensor-split A,B    their shares of the layers (default: by their memory)\n"                \
   "  --split-mode layer|none\n"                                                                    \
   "                        none: one device alone, --main-gpu\n"                                   \
   "  --main-gpu N          which one, from 0 on\n"                                                 \
@@ -41,14 +42,16 @@ enum { MAX_OVERRIDES = 32 };
 
 typedef struct file_job { /* vram estimate or fit of such a file */
   const char *command;
-  const char *model, *gpu;
+  const char *model, *gpu; /* gpu: one name, or a list as it was given */
   const char *runs;  /* an option that means nothing without llama.cpp's buffers; NULL: none */
   const char *llama; /* the same of those that a config.json has no use for */
   vram_llama_options o;
   double share[VRAM_LLAMA_MAX_DEVICES];
   vram_llama_override override_tensor[MAX_OVERRIDES];
-  uint64_t budget;          /* of each device */
-  int has_budget, is_whole; /* the latter: a whole device, with what is beside the buffers */
+  uint64_t gpu_bytes[VRAM_LLAMA_MAX_DEVICES], budget[VRAM_LLAMA_MAX_DEVICES];
+  uint32_t ngpu, nbudget; /* 0: none; 1: the same for every device */
+  int is_whole;           /* budgets are whole devices, with what is beside the buffers */
+  int is_shared;          /* layers by the devices' memory, which nobody said */
   int json, csv, table;
   int solve; /* of fit: the place of --solve's word among ctx slots ngl n-cpu-moe */
 } file_job;
@@ -113,6 +116,10 @@ int model_serve(const char *path, int argc, char **argv);
 /* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
    nothing was asked that needs the answer. */
 int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vram_error *why);
+/* Bytes that a device may take, UINT64_MAX without a budget. */
+uint64_t model_budget(const file_job *j, uint32_t device);
+/* "23.5 GiB, rtx4090"; the devices' sizes where they differ. Good until the next call. */
+const char *model_devices(const file_job *j);
 /* Does it fit the budget on each device, for sure or at least perhaps? */
 int model_fits(const file_job *j, const vram_llama_report *r, int surely);
 void model_llama_print(const file_job *j, const vram_llama_report *r);

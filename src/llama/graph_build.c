@@ -9,7 +9,7 @@ typedef struct vram__build_row {
   const char *name;
   vram__build_layer layer;
   vram__build_part state; /* what a recurrent layer has in place of attention */
-  uint32_t flags;
+  uint64_t flags;
 } vram__build_row;
 
 /* ---- layers ---- */
@@ -339,7 +339,7 @@ static int vram__build_is_moved(const vram__llama *m) {
 }
 
 /* What of an architecture's graph depends on keys. */
-static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
+static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
   const double residual = vram__llama_real(m, "residual_scale");
   const double input = vram__llama_real(m, "embedding_scale");
@@ -350,7 +350,7 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
     return flags;
   if (!(residual < 0 || residual > 0))
-    flags &= ~(uint32_t)VRAM__BUILD_SCALE_SUMS;
+    flags &= ~VRAM__BUILD_SCALE_SUMS;
   if (input < 0 || input > 0)
     flags |= VRAM__BUILD_SCALE_INPUT;
   if (rope && !rope->number.u)

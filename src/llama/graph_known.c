@@ -100,7 +100,7 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m, uint32_t flags) {
+static int vram__known_keys(const vram__llama *m, uint64_t flags) {
   static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
                                      "ssm.dt_b_c_rms"};
   for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -112,7 +112,7 @@ static int vram__known_keys(const vram__llama *m, uint32_t flags) {
          m->expert_gating <= 2 && m->n_expert_group <= 1;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
     if (!vram__known_tensor(m, t))
