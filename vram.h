@@ -64745,35 +64745,34 @@ enum {
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
-#define VRAM__BUILD_SCALE_INPUT UINT32_C(1)         /* embeddings are scaled */
-#define VRAM__BUILD_SCALE_Q UINT32_C(2)
-#define VRAM__BUILD_ROWS_LAST UINT32_C(4)           /* output rows are chosen behind the last layer */
-#define VRAM__BUILD_NO_ROPE UINT32_C(8)             /* positions by a table, or none */
-#define VRAM__BUILD_SCALE_LOGITS UINT32_C(16)       /* in place */
-#define VRAM__BUILD_CAP_SCORES UINT32_C(32)         /* attention's soft cap */
-#define VRAM__BUILD_LATE_SOFTMAX UINT32_C(64)       /* over the chosen experts */
-#define VRAM__BUILD_NORM_EXPERTS UINT32_C(128)      /* weights of the chosen experts add up to 1 */
-#define VRAM__BUILD_RESIDUAL_FIRST UINT32_C(256)    /* behind the feed-forward: the sum takes over its place */
-#define VRAM__BUILD_INPUT_FIRST UINT32_C(512)       /* behind attention: the sum takes over the input's place */
-#define VRAM__BUILD_MEAN UINT32_C(1024)             /* LayerNorm, which is never in place */
-#define VRAM__BUILD_RELU_SQUARED UINT32_C(2048)
-#define VRAM__BUILD_ROWS_NORM UINT32_C(4096)        /* output rows are chosen behind the output's norm */
-#define VRAM__BUILD_NORM_AFTER UINT32_C(8192)       /* attention and feed-forward have a norm behind them only */
-#define VRAM__BUILD_ROPE_SLIDING UINT32_C(16384)    /* layers that attend to everything have no positions */
-#define VRAM__BUILD_ROPE_FIRST UINT32_C(65536)      /* norms of Q and K are behind the positions */
-#define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
-#define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
-#define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
-#define VRAM__BUILD_ROPE_OF_FOUR UINT32_C(2097152)   /* each fourth layer has no positions */
-#define VRAM__BUILD_FOUR_POSITIONS UINT32_C(4194304) /* of each token */
-#define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
+#define VRAM__BUILD_SCALE_INPUT (UINT64_C(1) << 0)     /* embeddings are scaled */
+#define VRAM__BUILD_SCALE_Q (UINT64_C(1) << 1)
+#define VRAM__BUILD_ROWS_LAST (UINT64_C(1) << 2)       /* output rows are chosen behind the last layer */
+#define VRAM__BUILD_NO_ROPE (UINT64_C(1) << 3)         /* positions by a table, or none */
+#define VRAM__BUILD_SCALE_LOGITS (UINT64_C(1) << 4)    /* in place */
+#define VRAM__BUILD_CAP_SCORES (UINT64_C(1) << 5)      /* attention's soft cap */
+#define VRAM__BUILD_LATE_SOFTMAX (UINT64_C(1) << 6)    /* over the chosen experts */
+#define VRAM__BUILD_NORM_EXPERTS (UINT64_C(1) << 7)    /* weights of the chosen experts add up to 1 */
+#define VRAM__BUILD_RESIDUAL_FIRST (UINT64_C(1) << 8)  /* behind the feed-forward: the sum takes over its place */
+#define VRAM__BUILD_INPUT_FIRST (UINT64_C(1) << 9)     /* behind attention: the sum takes over the input's place */
+#define VRAM__BUILD_MEAN (UINT64_C(1) << 10)           /* LayerNorm, which is never in place */
+#define VRAM__BUILD_RELU_SQUARED (UINT64_C(1) << 11)
+#define VRAM__BUILD_ROWS_NORM (UINT64_C(1) << 12)      /* output rows are chosen behind the output's norm */
+#define VRAM__BUILD_NORM_AFTER (UINT64_C(1) << 13)     /* attention and feed-forward have a norm behind them only */
+#define VRAM__BUILD_ROPE_SLIDING (UINT64_C(1) << 14)   /* layers that attend to everything have no positions */
+#define VRAM__BUILD_ROPE_FIRST (UINT64_C(1) << 16)     /* norms of Q and K are behind the positions */
+#define VRAM__BUILD_SCALE_SUMS (UINT64_C(1) << 17)     /* what is added to the residual, if the file says so */
+#define VRAM__BUILD_ATTENTION_NEXT (UINT64_C(1) << 18) /* parallel: attention is added before the input */
+#define VRAM__BUILD_SIGMOID (UINT64_C(1) << 19)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
+#define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
+#define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
 /* clang-format on */
 
 typedef struct vram__build {
   const vram__llama *m;
   vram__graph *g;
-  uint64_t tokens, outputs;
-  uint32_t flags;
+  uint64_t tokens, outputs, flags;
   uint32_t il;
   int32_t device; /* of the layer's weights: number of a buffer */
   int32_t host;
@@ -64825,7 +64824,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_known.c */
-VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags);
+VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
@@ -66303,7 +66302,7 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m, uint32_t flags) {
+static int vram__known_keys(const vram__llama *m, uint64_t flags) {
   static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
                                      "ssm.dt_b_c_rms"};
   for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -66315,7 +66314,7 @@ static int vram__known_keys(const vram__llama *m, uint32_t flags) {
          m->expert_gating <= 2 && m->n_expert_group <= 1;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
     if (!vram__known_tensor(m, t))
@@ -66340,7 +66339,7 @@ typedef struct vram__build_row {
   const char *name;
   vram__build_layer layer;
   vram__build_part state; /* what a recurrent layer has in place of attention */
-  uint32_t flags;
+  uint64_t flags;
 } vram__build_row;
 
 /* ---- layers ---- */
@@ -66670,7 +66669,7 @@ static int vram__build_is_moved(const vram__llama *m) {
 }
 
 /* What of an architecture's graph depends on keys. */
-static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
+static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
   const double residual = vram__llama_real(m, "residual_scale");
   const double input = vram__llama_real(m, "embedding_scale");
@@ -66681,7 +66680,7 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
     return flags;
   if (!(residual < 0 || residual > 0))
-    flags &= ~(uint32_t)VRAM__BUILD_SCALE_SUMS;
+    flags &= ~VRAM__BUILD_SCALE_SUMS;
   if (input < 0 || input > 0)
     flags |= VRAM__BUILD_SCALE_INPUT;
   if (rope && !rope->number.u)
