@@ -56237,11 +56237,11 @@ typedef struct vram__hf_part {
 /* Of which lines a family consists: hf_lines.c and its kin. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
-  const char *act_key, *act;  /* and what it is where the key is missing */
-  const char *norm;           /* a part */
+  const char *act_key, *act;          /* and what it is where the key is missing */
+  const char *norm;                   /* a part */
   const char *before, *layer, *after; /* what comes before the layers, one of them, behind them */
-  int has_cache;              /* a generation can be written */
-  uint32_t experts_used;      /* where the key is missing */
+  int has_cache;                      /* a generation can be written */
+  uint32_t experts_used;              /* where the key is missing */
 } vram__hf_lines;
 
 /* Parts and rows of a file of lines; parts of all are one set of names. */
