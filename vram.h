@@ -5122,6 +5122,16 @@ typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
 } vram_llama_split;
 
+/* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
+typedef enum vram_llama_pooling {
+  VRAM_LLAMA_POOLING_FILE, /* as the file says; none, if it does not */
+  VRAM_LLAMA_POOLING_NONE, /* each token's */
+  VRAM_LLAMA_POOLING_MEAN,
+  VRAM_LLAMA_POOLING_CLS,
+  VRAM_LLAMA_POOLING_LAST,
+  VRAM_LLAMA_POOLING_RANK /* a reranker's score */
+} vram_llama_pooling;
+
 /* --override-tensor PATTERN=BUFFER: tensors in whose name the pattern is found lie there. The first
    that matches counts. Patterns are regular expressions of ECMAScript without look-ahead and back
    references. */
@@ -5145,6 +5155,7 @@ typedef struct vram_llama_options {
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
+  vram_llama_pooling pooling;        /* with embeddings: as the file says */
   vram_llama_split split;            /* by layers */
   const double *tensor_split;        /* shares of the devices; NULL: equal */
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
@@ -5155,7 +5166,7 @@ typedef struct vram_llama_options {
   uint8_t unified;       /* one cache for all sequences */
   uint8_t no_kv_offload; /* the cache on the host */
   uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* the output has embeddings too */
+  uint8_t embeddings;    /* --embedding: the output has embeddings too */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -56238,11 +56249,11 @@ typedef struct vram__hf_part {
 /* Of which lines a family consists: hf_lines.c and its kin. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
-  const char *act_key, *act;  /* and what it is where the key is missing */
-  const char *norm;           /* a part */
-  const char *before, *layer; /* what comes before the layers, and one of them */
-  int has_cache;              /* a generation can be written */
-  uint32_t experts_used;      /* where the key is missing */
+  const char *act_key, *act;          /* and what it is where the key is missing */
+  const char *norm;                   /* a part */
+  const char *before, *layer, *after; /* what comes before the layers, one of them, behind them */
+  int has_cache;                      /* a generation can be written */
+  uint32_t experts_used;              /* where the key is missing */
 } vram__hf_lines;
 
 /* Parts and rows of a file of lines; parts of all are one set of names. */
@@ -56257,7 +56268,7 @@ VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 96,
+  VRAM__HF_PATH = 144,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
@@ -56275,7 +56286,7 @@ typedef struct vram__hf_pen {
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
   char path[VRAM__HF_PATH];                        /* of the layer */
-  char drop[8 * VRAM__HF_PATH];                    /* what goes with a norm's input */
+  char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
   uint8_t flag[128];
   uint32_t used;
@@ -60619,7 +60630,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
     "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
-    "parameter %p.weight shape=[$z]\n"
+    "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
     "drop{d %d}{f %d %x} %p.mean %p.mul\n",
     "%p.mul_1"},
@@ -60630,13 +60641,34 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "parameter %p.weight shape=[$z]\n"
+    "parameter %p.weight shape=[%z]\n"
     "to %p.to_1 %p.weight dtype=f32\n"
     "add %p.add_1 %p.to_1 scalar=1\n"
     "mul %p.mul_1 %p.mul %p.add_1\n"
     "type_as %p.type_as %p.mul_1 %i\n"
     "{ddrop %d\n}{fdrop %d\n}",
     "%p.type_as"},
+  {"layer_norm",
+    "layer_norm %p %i normalized_shape=%z\n"
+    "{ddrop %d\n}{fdrop %d\n}",
+    "%p"},
+  {"cohere_norm",
+    "to %p.to %i dtype=f32\n"
+    "mean %p.mean %p.to dim=-1 keepdim=1\n"
+    "sub %p.sub %p.to %p.mean\n"
+    "pow %p.pow %p.sub scalar=1\n"
+    "mean %p.mean_1 %p.pow dim=-1 keepdim=1\n"
+    "sub %p.sub_1 %p.to %p.mean\n"
+    "add %p.add %p.mean_1 scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.sub_1 %p.rsqrt\n"
+    "drop %p.to\n"
+    "parameter %p.weight shape=[%z]\n"
+    "to %p.to_1 %p.weight dtype=f32\n"
+    "mul %p.mul_1 %p.to_1 %p.mul\n"
+    "{dtype_as %p.to_2 %p.mul_1 %i}{!dto %p.to_2 %p.mul_1 dtype=model}\n"
+    "drop{d %d}{f %d %x} %p.mean %p.mean_1\n",
+    "%p.to_2"},
   /* ---- before the layers ---- */
   {"inputs",
     "input input_ids i64 [N,S]\n"
@@ -60722,7 +60754,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
      is short */
   {"masks",
-    "<positions>~i|%Bunsqueeze\n"
+    "{!G<positions>}<causal>",
+    NULL},
+  {"causal",
+    "~i|%Bunsqueeze\n"
     "{F~p|%B\n<packed>}"
     "{O~p|%Bsliding.\n<packed>{W<mask>}~s|%Bsliding.mask\n}",
     NULL},
@@ -60747,97 +60782,119 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* ---- attention ---- */
   {"rotary",
-    "<qkv><rotate><cache><repeat><attend>",
+    "<qkv><rotate><cached><repeat><attend><o_proj>",
     NULL},
   {"norm_1",
-    "&@input_layernorm|%x|n|h|\n",
+    "&@input_layernorm|%x|n|$h|\n",
     NULL},
   {"qkv",
-    "linear @self_attn.q_proj %n out_features=$Q{!b bias=0}\n"
-    "view @self_attn.view @self_attn.q_proj shape=[N,S,$n,$d]\n"
-    "{q&@self_attn.q_norm|@self_attn.view|a|d|@self_attn.q_proj @self_attn.view\n}"
-    "transpose @self_attn.transpose {q%a}{!q@self_attn.view} dim0=1 dim1=2\n"
-    "linear @self_attn.k_proj %n out_features=$K{!b bias=0}\n"
-    "view @self_attn.view_1 @self_attn.k_proj shape=[N,S,$k,$d]\n"
-    "{q&@self_attn.k_norm|@self_attn.view_1|c|d|@self_attn.k_proj @self_attn.view_1\n}"
-    "transpose @self_attn.transpose_1 {q%c}{!q@self_attn.view_1} dim0=1 dim1=2\n"
-    "linear @self_attn.v_proj %n out_features=$K{!b bias=0}\n"
-    "view @self_attn.view_2 @self_attn.v_proj shape=[N,S,$k,$d]\n"
-    "transpose @self_attn.transpose_2 @self_attn.view_2 dim0=1 dim1=2\n"
-    "{Q&@self_attn.q_norm|@self_attn.transpose|a|d|@self_attn.q_proj @self_attn.view\n"
-    "&@self_attn.k_norm|@self_attn.transpose_1|c|d|@self_attn.k_proj @self_attn.view_1\n}",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "{q&%Aq_norm|%Aview|a|$d|%Aq_proj %Aview\n}"
+    "transpose %Atranspose {q%a}{!q%Aview} dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "{q&%Ak_norm|%Aview_1|c|$d|%Ak_proj %Aview_1\n}"
+    "transpose %Atranspose_1 {q%c}{!q%Aview_1} dim0=1 dim1=2\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview\n"
+    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1\n~q|%a\n~k|%c\n}",
     NULL},
   /* apply_rotary_pos_emb; %r: the module of cos and sin */
   {"rotate",
-    "{!Punsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
-    "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
-    "mul @self_attn.mul {Q%a}{!Q@self_attn.transpose} @self_attn.unsqueeze\n"
-    "slice @self_attn.slice {Q%a}{!Q@self_attn.transpose} dim=3 end=$r\n"
-    "slice @self_attn.slice_1 {Q%a}{!Q@self_attn.transpose} dim=3 start=$r\n"
-    "neg @self_attn.neg @self_attn.slice_1\n"
-    "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
-    "drop @self_attn.slice_1\n"
-    "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
-    "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
-    "mul @self_attn.mul_2 {Q%c}{!Q@self_attn.transpose_1} @self_attn.unsqueeze\n"
-    "slice @self_attn.slice_2 {Q%c}{!Q@self_attn.transpose_1} dim=3 end=$r\n"
-    "slice @self_attn.slice_3 {Q%c}{!Q@self_attn.transpose_1} dim=3 start=$r\n"
-    "neg @self_attn.neg_1 @self_attn.slice_3\n"
-    "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
-    "drop @self_attn.slice_3\n"
-    "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
-    "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
+    "{!P<angles_of>~j|%q\n<turn>~q|%f\n~j|%k\n~g|_1\n<turn>~k|%f\n"
     "drop {Q%a %c}"
-    "{!Q{q%a}{!q@self_attn.q_proj @self_attn.view} @self_attn.transpose"
-    " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
-    " @self_attn.unsqueeze @self_attn.unsqueeze_1\n}",
+    "{!Q{q%a}{!q%Aq_proj %Aview} %Atranspose"
+    " {q%c}{!q%Ak_proj %Aview_1} %Atranspose_1}"
+    " %Acos %Asin\n}",
+    NULL},
+  /* %r: the module of cos and sin */
+  {"angles_of",
+    "unsqueeze %Acos %r.to_2 dim=1\n"
+    "unsqueeze %Asin %r.to_3 dim=1\n"
+    "~g|\n",
+    NULL},
+  /* rotate_half of %j; %f: the whole */
+  {"turn",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 end=$r\n"
+    "slice %Asecond%g %j dim=3 start=$r\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "cat %Aturned%g %Aneg%g %Afirst%g dim=-1\n"
+    "drop %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* the same of neighbours */
+  {"turn_pairs",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "drop %Astack%g\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* a layer's keys and values, %K and %V, of new ones, %k and %v: hf_generate.c */
+  {"cached",
+    "{G<cache>}{!G~K|%k\n~V|%v\n}",
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape @self_attn.packed @self_attn.add shape=[N,$k,$g,$d]\n}"
-    "{!1slice @self_attn.slice_4 %K dim=0 colon=1\n"
-    "slice @self_attn.slice_5 @self_attn.slice_4 dim=1 colon=1\n"
-    "unsqueeze @self_attn.unsqueeze_2 @self_attn.slice_5 dim=2\n"
-    "slice @self_attn.slice_6 @self_attn.unsqueeze_2 dim=3 colon=1\n"
-    "slice @self_attn.slice_7 @self_attn.slice_6 dim=4 colon=1\n"
-    "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,%L,$d]\n"
-    "reshape @self_attn.keys @self_attn.expand shape=[N,$n,%L,$d]\n"
-    "drop @self_attn.slice_7\n"
-    "slice @self_attn.slice_8 %V dim=0 colon=1\n"
-    "slice @self_attn.slice_9 @self_attn.slice_8 dim=1 colon=1\n"
-    "unsqueeze @self_attn.unsqueeze_3 @self_attn.slice_9 dim=2\n"
-    "slice @self_attn.slice_10 @self_attn.unsqueeze_3 dim=3 colon=1\n"
-    "slice @self_attn.slice_11 @self_attn.slice_10 dim=4 colon=1\n"
-    "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,%L,$d]\n"
-    "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,%L,$d]\n"
-    "drop @self_attn.slice_11\n}}}",
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}"
+    "{!1slice %Aslice_4 %K dim=0 colon=1\n"
+    "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
+    "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
+    "slice %Aslice_7 %Aslice_6 dim=4 colon=1\n"
+    "expand %Aexpand %Aslice_7 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Akeys %Aexpand shape=[N,$n,%L,$d]\n"
+    "drop %Aslice_7\n"
+    "slice %Aslice_8 %V dim=0 colon=1\n"
+    "slice %Aslice_9 %Aslice_8 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_3 %Aslice_9 dim=2\n"
+    "slice %Aslice_10 %Aunsqueeze_3 dim=3 colon=1\n"
+    "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
+    "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
+    "drop %Aslice_11\n}}}",
     NULL},
   {"attend",
-    "scaled_dot_product_attention @self_attn.sdpa "
-    "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
-    "{!g@self_attn.add %K %V} %s}"
-    "{!w{P@self_attn.transpose}{!P@self_attn.add} %K %V}{D dropout_p=%D}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
-    "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
-    "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
-    "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
-    "drop{w{g{!1 @self_attn.keys @self_attn.values}}} @self_attn.sdpa @self_attn.reshape\n"
-    "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$Q]\n"
-    "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
-    "drop @self_attn.contiguous\n"
-    "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-    "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-    "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-    "drop %n{P @self_attn.q_proj @self_attn.view @self_attn.transpose @self_attn.k_proj"
-    " @self_attn.view_1 @self_attn.transpose_1}"
-    "{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2}{!P @self_attn.add"
-    "{!k @self_attn.add_1}}\n",
+    "scaled_dot_product_attention %Asdpa "
+    "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
+    "{!g%q %K %V} %s}"
+    "{!w%q %K %V}{D dropout_p=%D}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{w{g{!1 %Akeys %Avalues}}} %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
+    " %Aview_1 %Atranspose_1}"
+    "{!k %l}{!P %q{!k %k}}\n",
     NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
-    "{Ymul @mul @self_attn.o_proj scalar=1\n}"
-    "add @add %x {Y@mul}{!Y@self_attn.o_proj}\n"
-    "{Ydrop @self_attn.o_proj\n}"
-    "&@post_attention_layernorm|@add|m|h|\n",
+    "{Ymul @mul %Ao_proj scalar=1\n}"
+    "add @add %x {Y@mul}{!Y%Ao_proj}\n"
+    "{Ydrop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
     NULL},
   {"gated",
     "linear @mlp.gate_proj %m out_features=$i{!u bias=0}\n"
@@ -60862,24 +60919,34 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* norms of what attention and the MLP give, and before both (Gemma) */
   {"norm_2_3",
-    "&@post_attention_layernorm|@self_attn.o_proj|y|h|\n"
+    "&@post_attention_layernorm|%Ao_proj|y|$h|\n"
     "add @add %x %y\n"
-    "&@pre_feedforward_layernorm|@add|m|h|\n",
+    "&@pre_feedforward_layernorm|@add|m|$h|\n",
     NULL},
   {"end_4",
     "order @input_layernorm.weight @post_attention_layernorm.weight "
     "@pre_feedforward_layernorm.weight\n"
     "drop %m\n"
-    "&@post_feedforward_layernorm|@mlp.down_proj|y|h|\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
     "{ldrop %x\n}"
     "~x|@add_1\n",
     NULL},
   {"last_norm",
-    "&%Bnorm|%x|n|h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
     "%Bsliding.mask}}{G%Z} %Brotary_emb.to_2 %Brotary_emb.to_3"
     "{R %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}\n",
     NULL},
+  /* what a head's values, %o, go through */
+  {"logits",
+    "~o|lm_head\n"
+    "{Mmul logits lm_head scalar=1\n~o|logits\n}"
+    "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
+    "{Vdiv capped.div lm_head scalar=1\n"
+    "tanh capped.tanh capped.div\n"
+    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    NULL},
+
   /* the head, and ForCausalLMLoss */
   {"loss",
     "slice slice %n dim=0 colon=1\n"
@@ -60887,8 +60954,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
     "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
-    "{Mmul logits lm_head scalar=1\n}{Ydiv logits lm_head scalar=1\n}"
-    "to to {Mlogits}{Ylogits}{!M{!Ylm_head}} dtype=f32\n"
+    "<logits>"
+    "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
     "slice slice_3 pad dim=1 start=1\n"
     "contiguous contiguous slice_3\n"
@@ -60897,11 +60964,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view to_1 view_1 shape=[N*S]\n"
     "drop contiguous\n"
     "cross_entropy loss view to_1\n"
-    "drop %n alias {Mlogits}{Ylogits}{!M{!Ylm_head}} to pad\n"
-    "buffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
+    "drop %n alias %o to pad\n"
+    "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
     "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
     "output loss\n"
-    "infer {Mlogits}{Ylogits}{!M{!Ylm_head}}\n",
+    "infer %o\n",
     NULL},
 };
 
@@ -60909,24 +60976,24 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
 static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"qwen2", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"qwen3", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"arcee", "", "hidden_act", "relu2", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><plain><end>", 1, 0},
+    "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2_3><gated><end_4>", 1, 0},
+    "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0},
 };
 /* clang-format on */
 
@@ -61126,9 +61193,11 @@ static const vram__hf_part vram__hf_expert_parts[] = {
 /* flags as in hf_lines.c; X Mixtral's router; e in a layer: it has experts */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{e<router>{1<experts_one>}{!1<experts>}}{!e<gated><end>}", 1, 8},
+    "<norm_1><rotary><norm_2>{e<router>{1<experts_one>}{!1<experts>}}{!e<gated><end>}",
+    "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}", 1, 2},
+    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<last_norm>", 1, 2},
 };
 /* clang-format on */
 
@@ -61149,7 +61218,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
   /* C: queries are compressed, too; I: pairs of neighbours are rotated */
   {"latent",
     "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
-    "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|a|@self_attn.q_a_proj\n"
+    "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
     "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
     "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
     "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
@@ -61159,7 +61228,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "linear @self_attn.kv_a_proj_with_mqa %n out_features=$x{!b bias=0}\n"
     "split @self_attn.kv_nope,@self_attn.k_rot @self_attn.kv_a_proj_with_mqa "
     "split_size_or_sections=$c,$j dim=-1\n"
-    "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|c|@self_attn.kv_nope\n"
+    "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
     "{I<latent_pairs>}{!I<latent_halves>}"
@@ -61250,7 +61319,8 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 /* flags as in hf_lines_experts.c; K and I where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}", 0, 8},
+    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}",
+    "<last_norm>", 0, 8},
 };
 /* clang-format on */
 
@@ -61488,7 +61558,18 @@ static const vram__hf_part vram__hf_activations[] = {
     {"gelu", "gelu %p.gelu %i\n", "%p.gelu"},
     {"gelu_pytorch_tanh", "gelu %p.gelu %i approximate=tanh\n", "%p.gelu"},
     {"relu", "relu %p.relu %i\n", "%p.relu"},
-    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\ndrop %i\n", "%p.square"},
+    {"gelu_new",
+     "mul %p.mul %i scalar=1\n"
+     "pow %p.pow %i scalar=1\n"
+     "mul %p.mul_1 %p.pow scalar=1\n"
+     "add %p.add %i %p.mul_1\n"
+     "mul %p.mul_2 %p.add scalar=1\n"
+     "tanh %p.tanh %p.mul_2\n"
+     "add %p.add_1 %p.tanh scalar=1\n"
+     "mul %p.mul_3 %p.mul %p.add_1\n"
+     "{!Udrop %i\n}",
+     "%p.mul_3"},
+    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\n{!Udrop %i\n}", "%p.square"},
 };
 
 /* The activation of a name; NULL: its lines are not known. */
@@ -61519,7 +61600,7 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
     n++;
   if (vram__text_is(s, n, "cache"))
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
-  else if (vram__text_is(s, n, "masks") && *vram__hf_flag_of(w, 'G'))
+  else if (vram__text_is(s, n, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
   else {
     part = vram__hf_part_find(s, n);
@@ -61540,10 +61621,10 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
   s = vram__hf_field(w, s, input, sizeof input);
   s = vram__hf_field(w, s, to, sizeof to);
   if (is_norm) {
-    char size[4];
+    char size[VRAM__HF_PATH];
     s = vram__hf_field(w, s, size, sizeof size);
     s = vram__hf_field(w, s, drop, sizeof drop);
-    *vram__hf_number_of(w, 'z') = *vram__hf_number_of(w, *size);
+    vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
     *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
     vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
@@ -61663,48 +61744,49 @@ static const char vram__hf_lines_sdpa_mask[] =
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
-  "{ycache @self_attn.window shape=[] dtype=i64\n"
-  "store @self_attn.window\n}"
-  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "cat @self_attn.k_all @self_attn.k_cache @self_attn.add_1 dim=2\n"
-  "{!ystore @self_attn.k_cache @self_attn.k_all\n}"
-  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "cat @self_attn.v_all @self_attn.v_cache @self_attn.transpose_2 dim=2\n"
-  "{!ystore @self_attn.v_cache @self_attn.v_all\n}"
-  "{zslice @self_attn.k_kept @self_attn.k_all dim=2 start=-$W\n"
-  "slice @self_attn.v_kept @self_attn.v_all dim=2 start=-$W\n}"
-  "{ystore @self_attn.k_cache {z@self_attn.k_kept}{!z@self_attn.k_all}\n"
-  "store @self_attn.v_cache {z@self_attn.v_kept}{!z@self_attn.v_all}\n}"
-  "drop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n";
+  "{ycache %Awindow shape=[] dtype=i64\n"
+  "store %Awindow\n}"
+  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat %Ak_all %Ak_cache %k dim=2\n"
+  "{!ystore %Ak_cache %Ak_all\n}"
+  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat %Av_all %Av_cache %v dim=2\n"
+  "{!ystore %Av_cache %Av_all\n}"
+  "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
+  "slice %Av_kept %Av_all dim=2 start=-$W\n}"
+  "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
+  "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
+  "drop %k %l\n";
 
 /* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "store @self_attn.k_cache\n"
-  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "store @self_attn.v_cache\n"
-  "cache @self_attn.length shape=[] dtype=i64\n"
-  "store @self_attn.length\n"
-  "{!r{!xarange @self_attn.range shape=[S] dtype=i64\n"
-  "add @self_attn.position @self_attn.range scalar=1\n"
-  "drop @self_attn.range\n"
-  "drop @self_attn.position\n}}"
-  "{rempty @self_attn.k_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty @self_attn.v_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty @self_attn.last shape=[1] dtype=i64\n"
-  "drop @self_attn.k_new @self_attn.v_new @self_attn.last\n}"
-  "{!xdrop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n}"
-  "{cslice @self_attn.k_cut @self_attn.k_cache dim=2 end=S\n"
-  "slice @self_attn.v_cut @self_attn.v_cache dim=2 end=S\n}";
+  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store %Ak_cache\n"
+  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store %Av_cache\n"
+  "cache %Alength shape=[] dtype=i64\n"
+  "store %Alength\n"
+  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "add %Aposition %Arange scalar=1\n"
+  "drop %Arange\n"
+  "drop %Aposition\n}}"
+  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty %Alast shape=[1] dtype=i64\n"
+  "drop %Ak_new %Av_new %Alast\n}"
+  "{!xdrop %k %l\n}"
+  "{x~K|%k\n~V|%v\n}"
+  "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
+  "slice %Av_cut %Av_cache dim=2 end=S\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
   "slice head.last %n dim=1 start=-1\n"
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}"
-  "drop %n head.last{M lm_head}\n"
-  "buffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
+  "<logits>"
+  "drop %n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
+  "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
   "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
@@ -61720,7 +61802,7 @@ static const char vram__hf_lines_greedy[] =
   "ones next.one shape=[N,1] dtype=i64\n"
   "cat next.given {1attention_mask}{!1mask_given} next.one dim=-1\n"
   "drop next.one attention_mask attention_mask_now position_ids\n"
-  "select next.row {M logits}{!M lm_head} dim=1 index=-1\n"
+  "select next.row %o dim=1 index=-1\n"
   "empty next.logits shape=[N,$v] dtype=f32\n"
   "drop next_logits\n"
   "argmax next.token0 next.logits dim=-1\n"
@@ -61737,7 +61819,7 @@ static const char vram__hf_lines_greedy[] =
   "zeros next.done shape=[N] dtype=bool\n"
   "mul next.unfinished unfinished next.done\n"
   "drop next.done unfinished\n"
-  "drop {M logits}{!M lm_head} next.row\n"
+  "drop %o next.row\n"
   "arange next.now shape=[N,1] dtype=i64\n"
   "arange next.position_now shape=[N,1] dtype=i64\n";
 
@@ -61962,16 +62044,8 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K',
-               is_over     ? "@self_attn.add_1"
-               : is_cut    ? "@self_attn.k_cut"
-               : is_static ? "@self_attn.k_cache"
-                           : "@self_attn.k_all");
-  vram__hf_set(w, 'V',
-               is_over     ? "@self_attn.transpose_2"
-               : is_cut    ? "@self_attn.v_cut"
-               : is_static ? "@self_attn.v_cache"
-                           : "@self_attn.v_all");
+  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
+  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -62120,10 +62194,11 @@ static void vram__hf_numbers(vram__hf_pen *w) {
 
 /* ---- the model ---- */
 
+/* The path of a layer: %N and its number. */
 static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   uint32_t n = 0;
   *w->path = 0;
-  vram__text_puts(w->path, sizeof w->path, &n, "model.layers.");
+  vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
   vram__text_putu(w->path, sizeof w->path, &n, layer);
   vram__text_puts(w->path, sizeof w->path, &n, ".");
 }
@@ -62140,14 +62215,13 @@ static void vram__hf_before(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  vram__hf_set(w, 'A', "@self_attn.");
   *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
-    vram__hf_set(w, 'K', *vram__hf_flag_of(w, 'P') ? "@self_attn.transpose_1" : "@self_attn.add_1");
-    vram__hf_set(w, 'V', "@self_attn.transpose_2");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
@@ -62180,6 +62254,7 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     *vram__hf_flag_of(w, w->row->flags[i]) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
   vram__hf_no_dropout(w);
@@ -62221,7 +62296,7 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
     vram__hf_before(w);
     for (i = 0; i < w->c.layers && !w->h.result; i++)
       vram__hf_write_layer(w, i);
-    vram__hf_say(w, NULL, "<last_norm>", "");
+    vram__hf_say(w, NULL, w->row->after, "");
     vram__hf_part_end(w);
   }
 }
@@ -62264,7 +62339,8 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_before(w);
   for (i = 0; i < w->c.layers && !w->h.result; i++)
     vram__hf_write_layer(w, i);
-  vram__hf_say(w, NULL, "<last_norm><loss>", "");
+  vram__hf_say(w, NULL, w->row->after, "");
+  vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
 }
@@ -63423,7 +63499,8 @@ enum {
   VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
   VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
   VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
-  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
+  VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
+  VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
 };
 
 typedef struct vram__llama_architecture {
@@ -63461,8 +63538,9 @@ typedef struct vram__llama {
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
   uint32_t n_swa; /* 0: no window */
   uint32_t n_expert, n_expert_used;
-  uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
-  uint32_t n_lora_kv, head_k_mla;         /* head_k_mla not 0: MLA */
+  uint32_t n_expert_group, n_group_used,
+      expert_gating;              /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
+  uint32_t n_lora_kv, head_k_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
   uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
@@ -63549,14 +63627,14 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
     VRAM__X("refact", KV, NONE, 0, 0, 0)
     VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 3, 0, VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_DENSE_FIRST)
     VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 6, 0, 0)
     VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
@@ -63611,7 +63689,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("chatglm", KV, NONE, 0, 0, 0)
     VRAM__X("glm4", KV, NONE, 0, 0, 0)
     VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
-    VRAM__X("bitnet", KV, NONE, 0, 0, 0)
+    VRAM__X("bitnet", KV, NONE, 0, 0, VRAM__LLAMA_ONE_TABLE)
     VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("jais", KV, NONE, 0, 0, 0)
@@ -63759,6 +63837,7 @@ static const struct {
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
     {"expert_group_count", offsetof(vram__llama, n_expert_group)},
+    {"expert_group_used_count", offsetof(vram__llama, n_group_used)},
     {"expert_gating_func", offsetof(vram__llama, expert_gating)},
     {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
     {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
@@ -63960,7 +64039,9 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && !(l->row->flags & VRAM__LLAMA_NO_OUTPUT))
+    l->is_causal = 0; /* diffusion models, gemma-embedding */
+  l->is_tied = !(l->row->flags & (VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_ONE_TABLE)) &&
                !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }
@@ -63984,18 +64065,21 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
   return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, text);
 }
 
-/* A type of a cache, and whether each row of heads divides into its blocks. */
+/* A type of a cache, and whether each head divides into its blocks, which flash attention needs, or
+   each row of heads. */
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
+  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
-  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && l->options->flash_attention == VRAM_LLAMA_OFF)
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && is_off)
     return VRAM_OK; /* there is none, and nothing asks for it */
   for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
     const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
-    if (l->layer[i].n_head_kv && head % d->block_elements) {
+    const uint64_t row = (uint64_t)head * (is_off ? l->layer[i].n_head_kv : 1);
+    if (l->layer[i].n_head_kv && row % d->block_elements) {
       vram__error_begin(e, VRAM_ERR_BLOCK, 0, is_k ? "cache of K: " : "cache of V: ");
       vram__error_text(e, d->name);
       vram__error_number(e, " has blocks of ", d->block_elements);
@@ -64046,7 +64130,7 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   l->n_ctx = (uint32_t)n_ctx;
   l->n_ctx_seq = (uint32_t)each;
   l->n_stream = o->unified ? 1 : l->n_seq;
-  l->n_outputs = o->outputs ? o->outputs : l->n_batch;
+  l->n_outputs = o->outputs && !(l->row->flags & VRAM__LLAMA_TWO_STACKS) ? o->outputs : l->n_batch;
   l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
   l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
   l->offloads_kv = !o->no_kv_offload;
@@ -64186,7 +64270,7 @@ static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
 }
 
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
-  const int has_embeddings = l->options->embeddings || (l->row->flags & VRAM__LLAMA_TWO_STACKS);
+  const int has_embeddings = l->options->embeddings || vram__text_is(l->arch, l->arch_len, "t5");
   const uint64_t width = (uint64_t)l->n_vocab + (has_embeddings ? l->n_embd_out : 0);
   uint32_t i;
   if (l->row->memory != VRAM__LLAMA_NO_MEMORY) {
@@ -64792,7 +64876,7 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
       t->dtype != VRAM_IQ4_NL)
     return 0;
-  if (t->ndim == 3 && !vram__llama_holds(t, "_exps."))
+  if (t->ndim == 3 && !vram__llama_holds(t, "_exps.") && !vram__llama_holds(t, "_chexps."))
     return 0;
   return t->size[t->ndim - 2] % 8 == 0;
 }
@@ -64956,6 +65040,8 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
+  VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
                                   has all from `view` on */
 };
@@ -65038,6 +65124,25 @@ enum {
 #define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
 #define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
 #define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
+#define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
+#define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
+#define VRAM__BUILD_NORMS_GROK (UINT64_C(1) << 43)      /* attn_output_norm is behind attention */
+#define VRAM__BUILD_NORMS_DBRX (UINT64_C(1) << 44)      /* attn_output_norm is the feed-forward's */
+#define VRAM__BUILD_DENSE_TOO (UINT64_C(1) << 45)       /* behind experts: half of both */
+#define VRAM__BUILD_ROWS_AFTER (UINT64_C(1) << 46)      /* output rows are chosen behind attention's norm */
+#define VRAM__BUILD_MEAN_HEADS (UINT64_C(1) << 47)      /* norms of Q and K are LayerNorms */
+#define VRAM__BUILD_HALVES (UINT64_C(1) << 48)          /* the sum with shared experts is halved */
+#define VRAM__BUILD_ROUTED_BEFORE (UINT64_C(1) << 49)   /* the router takes the layer's input */
+#define VRAM__BUILD_ROPE_LEADING (UINT64_C(1) << 50)    /* so have the leading dense layers */
+#define VRAM__BUILD_SCALE_NORM (UINT64_C(1) << 51)      /* of the output, before its matrix */
+#define VRAM__BUILD_ROWS_ALL (UINT64_C(1) << 52)        /* logits of all tokens, whoever wants them */
+#define VRAM__BUILD_TEMPERED (UINT64_C(1) << 53)        /* Q times a number of each token, if the file says so */
+#define VRAM__BUILD_GROVE (UINT64_C(1) << 54)           /* experts are chosen by logits, not by probabilities */
+#define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
+#define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
+#define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
 /* clang-format on */
 
 typedef struct vram__build {
@@ -65047,13 +65152,15 @@ typedef struct vram__build {
   uint32_t il;
   int32_t device; /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t positions, out_ids;
+  int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
   int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
-  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
-  uint8_t pins_attention;               /* to the host */
+  int32_t factors[VRAM__GRAPH_BUFFERS];   /* of rope: in each buffer that has a layer */
+  int32_t crossed, crossed_mask, buckets; /* of t5 */
+  const char *stack;                      /* of t5: before the names of weights */
+  uint8_t pins_attention;                 /* to the host */
 } vram__build;
 
 /* graph_node.c */
@@ -65065,6 +65172,7 @@ VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index);
 VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
                                     uint64_t rows);
 VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
@@ -65073,6 +65181,8 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t);
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
@@ -65080,25 +65190,63 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 
 /* graph_attention.c */
+typedef struct vram__build_qkv {
+  int32_t q, k, v;
+} vram__build_qkv;
+
+/* v: a node to be multiplied with, or -1; k too. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask, bias;
+  uint64_t head_k, head_v, n_head, cells;
+  vram_dtype type_k, type_v;
+  const char *decompress; /* a weight that takes the result of each head apart */
+} vram__build_heads;
+
+VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q);
+VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h);
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room);
+VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells);
+VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
+VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
 
 /* graph_experts.c */
 VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width);
 VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x);
-VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits);
+VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits);
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits);
 
 /* graph_state.c */
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
+/* graph_layers.c */
+VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last);
+
+/* graph_t5.c */
+VRAM__FN int32_t vram__build_t5(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
+
+/* graph_output.c */
+VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
+VRAM__FN int vram__build_has_rows(const vram__build *b);
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x);
 VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
                                   vram_llama_report *r);
@@ -65288,6 +65436,11 @@ typedef struct vram__split {
   int8_t buffer;
 } vram__split;
 
+/* Is nothing computed here? */
+static int vram__graph_is_view(const vram__graph_node *n) {
+  return n->view >= 0 && !(n->flags & VRAM__NODE_WRITES);
+}
+
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
 VRAM__FN void vram__graph_spread(vram__graph *g) {
@@ -65297,7 +65450,8 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
+      if (vram__graph_is_view(n) ||
+          (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -65425,6 +65579,8 @@ static void vram__split_end(vram__split *s, uint32_t end) {
 static void vram__graph_multiply(vram__graph *g) {
   for (uint32_t i = 0; i < g->ninput; i++) {
     vram__graph_node *n = g->node + g->input[i];
+    if (!(n->flags & VRAM__NODE_INPUT))
+      continue;
     n->flags |= VRAM__NODE_OUTPUT;
     for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
       vram__graph_append(g, g->input[i], n->buffer, n->flags);
@@ -65444,7 +65600,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
     vram__graph_multiply(g);
   for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (n->view >= 0)
+    if (vram__graph_is_view(n))
       continue;
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
@@ -65496,7 +65652,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
 
 static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
-  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
     g->is_full = 1;
   else if (is_input)
@@ -65578,6 +65734,17 @@ VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   vram__build_expand(b, i);
 }
 
+/* Rows written over some of a (ggml_set_rows): the result is a. */
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], rows);
+  vram__build_source(b, i, index);
+  vram__build_source(b, i, a);
+  vram__build_at(b, i)->view = s->view >= 0 ? s->view : a;
+  vram__build_at(b, i)->flags = VRAM__NODE_WRITES;
+  return i;
+}
+
 /* A part of a cache or state: so many rows of it. */
 VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
                                     uint64_t rows) {
@@ -65607,6 +65774,7 @@ VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
   char text[64];
   uint32_t n = 0;
+  vram__text_puts(text, sizeof text, &n, b->stack);
   vram__text_puts(text, sizeof text, &n, "blk.");
   vram__text_putu(text, sizeof text, &n, b->il);
   vram__text_puts(text, sizeof text, &n, ".");
@@ -65639,20 +65807,21 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
 static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
   if (t->ndim < 3)
     return vram__product_or_overflow(n->ne[1], n->ne[2]);
-  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
+  return n->ne[vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.") ? 2 : 1];
 }
 
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
-  return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
+  return (b->m->is_tied || (b->m->row->flags & VRAM__LLAMA_ONE_TABLE)) &&
+         b->il == b->m->n_layer - b->m->n_layer_nextn &&
          vram__text_is(t->name, t->name_len, "token_embd.weight");
 }
 
 /* The buffer of a weight. */
-static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (vram__build_is_output(b, t))
+  if (b->m->is_tied && vram__build_is_output(b, t))
     return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
@@ -65683,9 +65852,25 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   return node;
 }
 
+/* A node of rows taken of a table: where that lies. */
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  vram__build_at(b, node)->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+}
+
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
   const vram_file_tensor *t = vram__build_weight(b, name);
   return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
+}
+
+/* A matrix's product times its scale, if the file has it: bitnet. */
+static int32_t vram__build_scale_of(vram__build *b, int32_t a, const char *name) {
+  char text[64];
+  uint32_t n = 0;
+  vram__text_put(text, sizeof text, &n, name, vram__text_len(name) - 6); /* "weight" */
+  vram__text_puts(text, sizeof text, &n, "scale");
+  text[n] = 0;
+  return vram__build_bias(b, a, text);
 }
 
 /* Matrix times a, and a bias if the layer has one. */
@@ -65697,6 +65882,8 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
     return a;
   i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
   vram__build_source(b, i, a);
+  if (b->flags & VRAM__BUILD_SCALES)
+    i = vram__build_scale_of(b, i, name);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -65760,24 +65947,41 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  if ((b->flags & VRAM__BUILD_NO_ROPE) || ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == 3))
+  const uint32_t without = b->flags & VRAM__BUILD_ROUTED_BEFORE ? 0 : 3; /* of each four */
+  const double leading = vram__llama_real(b->m, "leading_dense_block_count");
+  if ((b->flags & VRAM__BUILD_NO_ROPE) ||
+      ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == without))
     return 0;
+  if ((b->flags & VRAM__BUILD_ROPE_LEADING) && b->il < leading)
+    return 1;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 
+/* A norm of Q or K, which may be a LayerNorm where the others are not. */
+static int32_t vram__build_norm_head(vram__build *b, int32_t a, const char *norm,
+                                     const char *bias) {
+  const uint64_t flags = b->flags;
+  if (flags & VRAM__BUILD_MEAN_HEADS)
+    b->flags |= VRAM__BUILD_MEAN;
+  a = vram__build_norm(b, a, norm, bias);
+  b->flags = flags;
+  return a;
+}
+
 /* Q or K with heads apart: a norm of the whole row before, or of each head; positions. */
-static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm) {
+static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm,
+                                const char *bias) {
   const vram_file_tensor *t = vram__build_weight(b, norm);
   const int is_whole = t && t->ndim == 1 && (uint64_t)t->size[0] != head;
   const int is_behind = (b->flags & VRAM__BUILD_ROPE_FIRST) != 0;
   if (is_whole)
-    a = vram__build_norm(b, a, norm, NULL);
+    a = vram__build_norm_head(b, a, norm, bias);
   a = vram__build_head(b, a, head);
   if (!is_whole && !is_behind)
-    a = vram__build_norm(b, a, norm, NULL);
+    a = vram__build_norm_head(b, a, norm, bias);
   if (vram__build_has_rope(b))
     a = vram__build_rope(b, a);
-  return is_behind ? vram__build_norm(b, a, norm, NULL) : a;
+  return is_behind ? vram__build_norm_head(b, a, norm, bias) : a;
 }
 
 /* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
@@ -65852,10 +66056,11 @@ static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, 
 }
 
 /* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
-static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells,
+                              int is_flash) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
   int32_t i = vram__build_read(b, type, head, vram__product_or_overflow(cells, heads));
-  if (type != VRAM_F32 || !b->m->flash_attention)
+  if (type != VRAM_F32 || !is_flash)
     return i;
   i = vram__build_node(b, head, cells, heads, i);
   vram__build_at(b, i)->bytes /= 2;
@@ -65868,17 +66073,10 @@ static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t 
                                       uint64_t cells) {
   const vram_dtype_info *info = vram_dtype_get_info(type);
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
-  vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
+  vram__build_at(b, i)->bytes =
+      vram__build_at(b, i)->bytes / 4 / info->block_elements * info->block_bytes;
   return i;
 }
-
-/* Softmax over all scores, then V: without flash attention. v: a node to be multiplied with, or
-   -1; k too. `decompress`: a weight that takes the result of each head apart. */
-typedef struct vram__build_heads {
-  int32_t q, k, v, mask;
-  uint64_t head_k, head_v, n_head, cells;
-  const char *decompress;
-} vram__build_heads;
 
 /* V's result of each head through a matrix of that head. */
 static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__build_heads *h) {
@@ -65892,13 +66090,16 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   return i;
 }
 
-static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+/* Softmax over all scores, then V: without flash attention. */
+VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
   i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
   vram__build_source(b, i, q);
   if (b->flags & VRAM__BUILD_CAP_SCORES)
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
+  if (h->bias >= 0)
+    i = vram__build_map(b, i, h->bias);
   i = vram__build_map(b, i, h->mask);
   if (vram__build_weight(b, "attn_sinks.weight"))
     vram__build_with(b, i, vram__build_weight(b, "attn_sinks.weight"));
@@ -65918,8 +66119,7 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   static const uint16_t equal[] = {40, 64, 72, 80, 96, 112, 128, 256};
   const vram__llama *m = b->m;
   const uint64_t heads = m->layer[b->il].n_head_kv, shared = heads ? h->n_head / heads : 0;
-  const vram_dtype k = m->k_type, v = m->head_k_mla ? m->k_type : m->v_type;
-  if (k == VRAM_IQ4_NL || v == VRAM_IQ4_NL)
+  if (h->type_k == VRAM_IQ4_NL || h->type_v == VRAM_IQ4_NL)
     return 0;
   for (uint32_t i = 0; i < sizeof equal / sizeof *equal; i++)
     if (h->head_k == equal[i])
@@ -65933,7 +66133,7 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
 }
 
-static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
   i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
@@ -65956,70 +66156,101 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
 }
 
 /* The mask of a cache, or among the tokens alone. */
-static int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
+VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
   if (b->mask[cache] < 0)
     b->mask[cache] = vram__build_input(
         b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), cells));
   return b->mask[cache];
 }
 
-static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress) {
+VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_heads h;
+  h.q = q;
+  h.k = h.v = h.mask = h.bias = -1;
+  h.head_k = y->head_k;
+  h.head_v = y->head_v;
+  h.n_head = y->n_head;
+  h.cells = b->tokens;
+  h.type_k = h.type_v = VRAM_F16;
+  h.decompress = NULL;
+  return h;
+}
+
+/* `decompress`: a weight that takes the result of each head apart. `bias`: of the scores, -1: none,
+   which flash attention does not know. */
+static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress, int32_t bias) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
-  vram__build_heads h;
-  vram_dtype type;
+  const int is_flash = b->m->flash_attention && bias < 0;
+  vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
-  h.q = q;
   h.mask = vram__build_mask(b, y->cache, c->cells);
-  h.head_k = y->head_k;
+  h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
-  h.n_head = y->n_head;
   h.cells = c->cells;
+  h.type_k = b->m->k_type;
+  h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
-  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
-  type = decompress ? b->m->k_type : b->m->v_type;
-  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
-    h.v = vram__build_transposed(b, type, h.head_v, vram__product_or_overflow(cells, y->n_head_kv));
+  h.k = vram__build_kv(b, h.type_k, h.head_k, cells, is_flash);
+  if (!is_flash && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, h.type_v, h.head_v,
+                                 vram__product_or_overflow(cells, y->n_head_kv));
   else
-    h.v = vram__build_kv(b, type, h.head_v, cells);
-  i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
-                            : vram__build_scores(b, &h);
+    h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
+  i = is_flash ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
+               : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
 }
 
 /* ---- Q, K and V ---- */
 
-typedef struct vram__build_qkv {
-  int32_t q, k, v;
-} vram__build_qkv;
+/* Q, K or V, or all of them: clamped, if the file says so. */
+static int32_t vram__build_product(vram__build *b, int32_t x, const char *name, const char *bias) {
+  x = vram__build_linear(b, x, name, bias);
+  if ((b->flags & VRAM__BUILD_CLAMPS) && vram__llama_real(b->m, "attention.clamp_kqv") > 0)
+    x = vram__build_map(b, x, -1);
+  return x;
+}
 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a;
   if (vram__build_weight(b, "attn_qkv.weight")) {
-    x = vram__build_linear(b, x, "attn_qkv.weight", "attn_qkv.bias");
+    x = vram__build_product(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
     a.k = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_k, b->tokens, 1);
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
-    a.q = vram__build_linear(b, x, "attn_q.weight", "attn_q.bias");
-    a.k = vram__build_linear(b, x, "attn_k.weight", "attn_k.bias");
-    a.v = vram__build_linear(b, x, "attn_v.weight", "attn_v.bias");
+    a.q = vram__build_product(b, x, "attn_q.weight", "attn_q.bias");
+    a.k = vram__build_product(b, x, "attn_k.weight", "attn_k.bias");
+    a.v = vram__build_product(b, x, "attn_v.weight", "attn_v.bias");
   }
   return a;
 }
 
-static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
+/* Q times a number of each token, if the file says so: mistral. */
+static int32_t vram__build_tempered(vram__build *b, int32_t q) {
+  const double scale = vram__llama_real(b->m, "attention.temperature_scale");
+  if (!(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
+    return q;
+  if (b->temperature < 0)
+    b->temperature = vram__build_input(b, b->tokens * 4);
+  return vram__build_map(b, q, b->temperature);
+}
+
+VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a = vram__build_products(b, x);
-  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight");
-  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight");
+  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight", "attn_q_norm.bias");
+  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight", "attn_k_norm.bias");
   a.v = vram__build_head(b, a.v, y->head_v);
   if (b->flags & VRAM__BUILD_SCALE_Q)
     a.q = vram__build_map(b, a.q, -1);
+  a.q = vram__build_tempered(b, a.q);
   return a;
 }
 
@@ -66037,12 +66268,11 @@ static void vram__build_indices(vram__build *b, int32_t cache) {
   b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
 }
 
-/* Attention over a cache, and the output's matrix. V comes before K, but not where some layers
-   slide. */
-VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
+/* Attention over a cache. V comes before K, but not where some layers slide. */
+VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const int32_t c = y->cache;
-  vram__build_qkv a = vram__build_project(b, x);
+  int32_t x;
   if (b->k_rotation[c] < 0)
     b->k_rotation[c] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
   if (b->v_rotation[c] < 0)
@@ -66058,32 +66288,55 @@ VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   vram__build_expand(b, a.k);
   vram__build_store(b, a.k, b->k_index[c]);
   vram__build_store(b, a.v, b->v_index[c]);
-  x = vram__build_attend(b, a.q, NULL);
-  x = vram__build_rotate(b, x, b->v_rotation[c]);
-  return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
+  x = vram__build_attend(b, a.q, NULL, bias);
+  return vram__build_rotate(b, x, b->v_rotation[c]);
+}
+
+/* The result of attention times a gate made of its input: of each element, or of each head. */
+static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
+  const vram_file_tensor *t = vram__build_weight(b, "attn_gate.weight");
+  const uint64_t width = vram__build_at(b, a)->ne[0];
+  int32_t gate;
+  if (!t)
+    return a;
+  gate = vram__build_map(b, vram__build_linear(b, x, "attn_gate.weight", NULL), -1);
+  if (vram__build_width(t) == width)
+    return vram__build_map(b, a, gate);
+  a = vram__build_view(b, a, width / vram__build_width(t), vram__build_width(t), b->tokens);
+  gate = vram__build_view(b, gate, 1, vram__build_width(t), b->tokens);
+  return vram__build_view(b, vram__build_map(b, a, gate), width, b->tokens, 1);
+}
+
+/* Attention over a cache, and the output's matrix. */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
+  int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
+  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
 }
 
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
+
+/* Q of all heads, by two matrices or one. */
+static int32_t vram__build_wide_q(vram__build *b, int32_t x) {
+  if (vram__build_weight(b, "attn_q.weight"))
+    return vram__build_linear(b, x, "attn_q.weight", NULL);
+  x = vram__build_linear(b, x, "attn_q_a.weight", NULL);
+  x = vram__build_norm(b, x, "attn_q_a_norm.weight", NULL);
+  return vram__build_linear(b, x, "attn_q_b.weight", NULL);
+}
 
 /* Q's part without positions in the latent space, behind it the part that is turned. */
 static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
   const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
-  int32_t q = x, i, v;
-  if (vram__build_weight(b, "attn_q.weight"))
-    q = vram__build_linear(b, q, "attn_q.weight", NULL);
-  else {
-    q = vram__build_linear(b, q, "attn_q_a.weight", NULL);
-    q = vram__build_norm(b, q, "attn_q_a_norm.weight", NULL);
-    q = vram__build_linear(b, q, "attn_q_b.weight", NULL);
-  }
+  int32_t q = vram__build_wide_q(b, x), i, v;
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
   v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
-  return i;
+  return vram__build_tempered(b, i);
 }
 
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
@@ -66103,42 +66356,69 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   vram__build_expand(b, v);
   vram__build_expand(b, all);
   vram__build_store(b, all, b->k_index[c]);
-  x = vram__build_attend(b, q, "attn_v_b.weight");
+  x = vram__build_attend(b, q, "attn_v_b.weight", -1);
   return vram__build_linear(b, x, "attn_output.weight", NULL);
+}
+
+/* K and V of each head, made of their latent form before the cache: minicpm3, plm, files of
+   deepseek2 from before 2025-04. */
+VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t rank = b->m->n_lora_kv, turned = y->n_rot, heads = y->n_head;
+  vram__build_qkv a;
+  int32_t all, kv, k;
+  a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
+  a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
+  all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
+  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_node(b, turned, heads, b->tokens, k);
+  kv = vram__build_view(b, all, rank, b->tokens, 1);
+  kv = vram__build_norm(b, kv, "attn_kv_a_norm.weight", NULL);
+  kv = vram__build_linear(b, kv, "attn_kv_b.weight", NULL);
+  a.v = vram__build_node(b, y->head_v, heads, b->tokens,
+                         vram__build_view(b, kv, y->head_v, heads, b->tokens));
+  a.k = vram__build_node(b, y->head_k, heads, b->tokens,
+                         vram__build_view(b, kv, y->head_k - turned, heads, b->tokens));
+  vram__build_source(b, a.k, k);
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- without a cache: encoders ---- */
 
 /* K or V as a product needs it: in f16 for flash attention, V transposed else. */
-static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v) {
+static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v, int is_flash) {
   const uint64_t head = vram__build_at(b, a)->ne[0], heads = vram__build_at(b, a)->ne[1];
-  int32_t i = vram__build_view(b, a, head, b->tokens, heads);
-  if (!b->m->flash_attention && !is_v)
+  const uint64_t rows = vram__build_at(b, a)->ne[2];
+  int32_t i = vram__build_view(b, a, head, rows, heads);
+  if (!is_flash && !is_v)
     return i;
-  i = vram__build_node(b, head, b->tokens, heads, i);
-  if (b->m->flash_attention)
+  i = vram__build_node(b, head, rows, heads, i);
+  if (is_flash)
     vram__build_at(b, i)->bytes /= 2;
   return i;
 }
 
-VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  vram__build_qkv a = vram__build_project(b, x);
-  vram__build_heads h;
+/* Attention among what is there, the tokens themselves or what an encoder made of others. */
+VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias) {
+  const int is_flash = b->m->flash_attention && bias < 0;
+  vram__build_heads h = vram__build_heads_of(b, a.q);
+  int32_t x;
   vram__build_expand(b, a.q);
   vram__build_expand(b, a.k);
   vram__build_expand(b, a.v);
-  h.q = a.q;
-  h.k = vram__build_turned(b, a.k, 0);
-  h.v = vram__build_turned(b, a.v, 1);
-  h.mask = vram__build_mask(b, 0, b->tokens);
-  h.head_k = y->head_k;
-  h.head_v = y->head_v;
-  h.n_head = y->n_head;
-  h.cells = b->tokens;
-  h.decompress = NULL;
-  x = b->m->flash_attention ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
+  h.cells = vram__build_at(b, a.k)->ne[2];
+  h.k = vram__build_turned(b, a.k, 0, is_flash);
+  h.v = vram__build_turned(b, a.v, 1, is_flash);
+  h.mask = mask;
+  h.bias = bias;
+  x = is_flash ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
   vram__build_expand(b, x);
+  return x;
+}
+
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
+  const vram__build_qkv a = vram__build_project(b, x);
+  x = vram__build_among(b, a, vram__build_mask(b, b->m->layer[b->il].slides, b->tokens), -1);
   return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
 }
 
@@ -66162,12 +66442,14 @@ static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uin
   return b->flags & VRAM__BUILD_RELU_SQUARED ? vram__build_map(b, up, -1) : up;
 }
 
+/* bitnet has a norm before the last matrix. */
 VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   const vram_file_tensor *down = vram__build_weight(b, "ffn_down.weight");
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
   up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
 
@@ -66200,17 +66482,57 @@ static int vram__build_is_weighted(const vram__build *b) {
   return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
-/* Weights of the chosen experts, [1, used, rows]. */
-static vram__build_router vram__build_route(vram__build *b, int32_t x) {
+/* The first of each row when all are in order: their places. */
+static int32_t vram__build_best(vram__build *b, int32_t a, uint64_t n) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  const uint64_t rows = ne[1], many = ne[2];
+  a = vram__build_node(b, ne[0], rows, many, a);
+  return vram__build_view(b, a, n, rows, many);
+}
+
+/* Scores with those of all groups but the best masked, a group's score being that of its two best
+   experts (deepseek2). */
+static int32_t vram__build_grouped(vram__build *b, int32_t scores) {
+  const uint64_t groups = b->m->n_expert_group, each = b->m->n_expert / groups;
+  const uint64_t used = b->m->n_group_used, rows = vram__build_at(b, scores)->ne[1];
+  const int32_t apart = vram__build_view(b, scores, each, groups, rows);
+  int32_t i = vram__build_node(b, 2, groups, rows,
+                               vram__build_view(b, apart, 1, each, groups * rows)),
+          best;
+  vram__build_source(b, i, vram__build_best(b, apart, 2));
+  i = vram__build_node(b, 1, groups, rows, vram__build_view(b, i, 2, groups, rows));
+  best = vram__build_best(b, vram__build_view(b, i, groups, rows, 1), used);
+  i = vram__build_node(b, each, used, rows, apart);
+  vram__build_source(b, i, best);
+  scores = vram__build_map(b, apart, -1); /* filled */
+  i = vram__build_over(b, scores, i, best);
+  return vram__build_view(b, i, b->m->n_expert, rows, 1);
+}
+
+/* grovemoe: groups of the chosen experts; the numbers are divided as f32. */
+static int32_t vram__build_divided(vram__build *b, int32_t chosen, uint64_t used, uint64_t rows) {
+  const int32_t real = vram__build_node(b, used, rows, 1, chosen);
+  return vram__build_node(b, used, rows, 1, vram__build_map(b, real, -1));
+}
+
+/* Weights of the chosen experts, [1, used, rows]. The logits are given, or made of x (-1). */
+static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t logits,
+                                            int is_chunk) {
   const uint64_t used = b->m->n_expert_used, rows = vram__build_at(b, x)->ne[1];
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
   r.sum = r.clamped = -1;
-  r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
+  r.logits =
+      logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
-  r.chosen = vram__build_view(b, vram__build_node(b, experts, rows, 1, r.biased), used, rows, 1);
+  i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
+  if (b->flags & VRAM__BUILD_GROVE)
+    i = vram__build_map(b, r.logits, -1);
+  r.chosen = vram__build_best(b, i, used);
+  if (is_chunk)
+    r.chosen = vram__build_divided(b, r.chosen, used, rows);
   i = vram__build_view(b, r.probs, 1, experts, rows);
   r.weights = vram__build_node(b, 1, used, rows, i);
   vram__build_source(b, r.weights, r.chosen);
@@ -66225,7 +66547,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   }
   r.unscaled = i;
   if (vram__build_is_weighted(b))
-    i = vram__build_map(b, i, -1);
+    i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -66243,6 +66565,10 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
   vram__build_with(b, i, t);
   vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
+  if ((b->flags & VRAM__BUILD_WIDE_DOWN) && t == vram__build_weight(b, "ffn_down_exps.weight")) {
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+    vram__build_at(b, i)->buffer = (int8_t)(vram__build_where(b, t) == b->host ? b->host : -1);
+  }
   if (!vram__build_weight(b, bias))
     return i;
   i = vram__build_bias(b, i, bias);
@@ -66269,14 +66595,33 @@ static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, u
   return sum;
 }
 
-static int32_t vram__build_moe(vram__build *b, int32_t x) {
+typedef struct vram__build_experts {
+  const char *up, *gate, *down, *up_bias, *gate_bias, *down_bias;
+} vram__build_experts;
+
+/* What experts have between x and their last matrix: both matrices may be one. */
+static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
+                                 const vram__build_experts *e) {
+  const uint64_t used = b->m->n_expert_used, rows = vram__build_at(b, x)->ne[2];
+  int32_t up, gate = vram__build_expert(b, x, chosen, "ffn_gate_up_exps.weight", "");
+  if (gate >= 0) {
+    const uint64_t width = vram__build_at(b, gate)->ne[0] / 2;
+    up = vram__build_view(b, gate, width, used, rows);
+    return vram__build_glu(b, vram__build_view(b, gate, width, used, rows), up, width);
+  }
+  up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
+  gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
+  return vram__build_between(b, gate, up, 0);
+}
+
+/* Experts, chosen by what is made of x, or by logits. */
+static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
+                                  const vram__build_experts *e, int is_chunk) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
-  vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, part, sum;
-  up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
-  gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
-  up = vram__build_between(b, gate, up, 0);
-  down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
+  vram__build_router r = vram__build_route(b, x, logits, is_chunk);
+  int32_t view = vram__build_view(b, x, width, 1, rows), up, down, part, sum;
+  up = vram__build_inner(b, view, r.chosen, e);
+  down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
@@ -66285,6 +66630,23 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
       b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
+}
+
+VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits) {
+  static const vram__build_experts e = {"ffn_up_exps.weight",   "ffn_gate_exps.weight",
+                                        "ffn_down_exps.weight", "ffn_up_exps.bias",
+                                        "ffn_gate_exps.bias",   "ffn_down_exps.bias"};
+  return vram__build_chosen(b, x, logits, &e, 0);
+}
+
+/* Experts of groups, by the logits of those that are in them: grovemoe. */
+VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
+  static const vram__build_experts e = {
+      "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
+  const double each = vram__llama_real(b->m, "experts_per_group");
+  if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
+    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+  return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
 /* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
@@ -66299,12 +66661,14 @@ static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared
   return vram__build_map(b, shared, i);
 }
 
-/* What a layer has of these. */
-VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
+/* What a layer has of these; the router's logits may be given (-1: not). */
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) {
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
-  sum = vram__build_moe(b, x);
+  sum = vram__build_moe(b, x, logits);
+  if ((b->flags & VRAM__BUILD_DENSE_TOO) && vram__build_weight(b, "ffn_up.weight"))
+    return vram__build_map(b, vram__build_map(b, vram__build_dense(b, x), sum), -1);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
     return sum;
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
@@ -66312,7 +66676,8 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
   shared = vram__build_between(b, gate, shared, 0);
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
-  return vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
+  sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
+  return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
 }
 
 /* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
@@ -66472,6 +66837,329 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   return vram__build_view(b, i, width, b->tokens, 1);
 }
 
+/* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
+   and an encoder's (llama.cpp: src/models/t5.cpp) */
+
+/* A bias of the scores by the distance of two tokens, [cells, tokens, heads]: rows of a table of
+   the layer's, or of the first. They are taken where the table lies. */
+static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
+  const uint32_t il = b->il;
+  const uint64_t heads = b->m->layer[il].n_head, all = vram__product_or_overflow(cells, b->tokens);
+  const vram_file_tensor *t = vram__build_weight(b, "attn_rel_b.weight");
+  int32_t i;
+  if (!t) {
+    b->il = 0;
+    t = vram__build_weight(b, "attn_rel_b.weight");
+    b->il = il;
+  }
+  if (!t) {
+    b->g->is_full = 1;
+    return b->buckets;
+  }
+  if (b->buckets < 0)
+    b->buckets = vram__build_input(b, vram__product_or_overflow(all, 4));
+  i = vram__build_node(b, heads, all, 1, -1);
+  vram__build_taken(b, i, t);
+  vram__build_source(b, i, vram__build_view(b, b->buckets, all, 1, 1));
+  return vram__build_node(b, cells, b->tokens, heads,
+                          vram__build_view(b, i, cells, b->tokens, heads));
+}
+
+/* Over what the encoder made of as many tokens as there were in training. */
+static int32_t vram__build_cross(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t there = b->m->n_ctx_train;
+  vram__build_qkv a;
+  if (b->crossed < 0) {
+    b->crossed = vram__build_input(b, vram__product_or_overflow(there * 4, b->m->n_embd));
+    vram__build_at(b, b->crossed)->ne[0] = b->m->n_embd;
+    vram__build_at(b, b->crossed)->ne[1] = there;
+    b->crossed_mask = vram__build_input(
+        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), there));
+  }
+  a.q = vram__build_linear(b, x, "cross_attn_q.weight", NULL);
+  a.k = vram__build_linear(b, b->crossed, "cross_attn_k.weight", NULL);
+  a.v = vram__build_linear(b, b->crossed, "cross_attn_v.weight", NULL);
+  a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+  a.k = vram__build_view(b, a.k, y->head_k, y->n_head_kv, there);
+  a.v = vram__build_view(b, a.v, y->head_v, y->n_head_kv, there);
+  x = vram__build_among(b, a, b->crossed_mask, -1);
+  return vram__build_linear(b, x, "cross_attn_o.weight", NULL);
+}
+
+static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  x = vram__build_map(b, i, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+VRAM__FN int32_t vram__build_t5(vram__build *b, int32_t x, int is_last) {
+  const vram_llama_cache *c = b->m->cache + b->m->layer[b->il].cache;
+  int32_t i, bias;
+  b->stack = "dec.";
+  i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  bias = vram__build_distances(b, vram__product_or_overflow(c->cells, c->streams));
+  i = vram__build_over_cache(b, vram__build_project(b, i), bias);
+  i = vram__build_linear(b, i, "attn_o.weight", NULL);
+  x = vram__build_map(b, i, x);
+  i = vram__build_cross(b, vram__build_norm(b, x, "cross_attn_norm.weight", NULL));
+  return vram__build_t5_end(b, i, x, is_last);
+}
+
+VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last) {
+  int32_t i, bias;
+  b->stack = "enc.";
+  i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  bias = vram__build_distances(b, b->tokens);
+  i = vram__build_among(b, vram__build_project(b, i), vram__build_mask(b, 0, b->tokens), bias);
+  i = vram__build_linear(b, i, "attn_o.weight", NULL);
+  return vram__build_t5_end(b, i, x, is_last);
+}
+
+/* >>llama/graph_layers    layers of a shape of their own (llama.cpp: src/models) */
+
+/* bert: norms behind the sums. */
+VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, x);
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
+  if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
+    i = vram__build_map(b, i, x);
+    i = vram__build_norm(b, i, "attn_norm_2.weight", "attn_norm_2.bias");
+  }
+  x = i;
+  i = vram__build_forward(b, x, -1);
+  i = vram__build_map(b, i, x);
+  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
+}
+
+/* arctic: a dense feed-forward behind attention, experts beside both. */
+VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
+  dense = vram__build_map(b, dense, i);
+  i = vram__build_moe(b, vram__build_norm(b, x, "ffn_norm_exps.weight", NULL), -1);
+  return vram__build_map(b, i, dense);
+}
+
+/* deci: a layer may lack attention, or have a matrix in its place; it may lack the feed-forward,
+   and then nothing takes what attention made. */
+VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  int32_t i = x, before = x;
+  if (y->n_head)
+    i = vram__build_norm(b, i, "attn_norm.weight", NULL);
+  if (y->n_head)
+    i = y->n_head_kv ? vram__build_mix(b, i) : vram__build_linear(b, i, "attn_output.weight", NULL);
+  if (!y->n_ff)
+    return before;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (y->n_head)
+    i = vram__build_map(b, i, x);
+  x = i;
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+/* grovemoe: experts, and of what they make those of their groups, by the same logits. */
+VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  x = vram__build_map(b, i, x);
+  i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
+  logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
+  i = vram__build_moe(b, i, logits);
+  group = vram__build_chunks(b, i, logits);
+  i = vram__build_map(b, i, vram__build_map(b, group, -1));
+  return vram__build_map(b, i, x);
+}
+
+/* chameleon: its norms may be behind attention and feed-forward, which then takes what attention
+   made without the layer's input. */
+VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
+  const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
+  const int is_after = v && v->number.u;
+  int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (is_after)
+    i = vram__build_norm(b, i, "attn_norm.weight", NULL);
+  x = vram__build_map(b, i, x);
+  i = vram__build_dense(b, is_after ? i : vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  if (is_after)
+    i = vram__build_norm(b, i, "ffn_norm.weight", NULL);
+  return vram__build_map(b, i, x);
+}
+
+/* >>llama/graph_output    what a graph ends with: logits, embeddings and what is pooled of them
+   (llama.cpp: src/models; llama-graph.cpp, build_pooling, build_dense_out) */
+
+/* The output's norm; lfm2, neo-bert and t5 call it otherwise. */
+static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
+  static const char *const names[] = {"output_norm.weight", "dec.output_norm.weight",
+                                      "enc.output_norm.weight"};
+  const vram_file_tensor *t = NULL;
+  if (b->m->row->flags & VRAM__LLAMA_NORM_OUT)
+    return vram__build_global(b, "token_embd_norm.weight");
+  for (uint32_t i = 0; i < sizeof names / sizeof *names && !t; i++)
+    t = vram__build_global(b, names[i]);
+  return t;
+}
+
+/* Embeddings: what is behind the output's norm. */
+static int32_t vram__build_embeddings(vram__build *b, int32_t x) {
+  const vram_file_tensor *weight = vram__build_output_norm(b);
+  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  if (weight || (b->flags & VRAM__BUILD_NO_WEIGHTS)) {
+    x = vram__build_map(b, x, -1);
+    if (b->flags & VRAM__BUILD_MEAN)
+      vram__build_at(b, x)->flags = 0;
+  }
+  if (weight)
+    x = vram__build_with(b, vram__build_map(b, x, -1), weight);
+  if (bias)
+    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  return x;
+}
+
+/* A global matrix times a, and a bias if the model has one. */
+static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_global(b, name), *add = vram__build_global(b, bias);
+  if (t) {
+    int32_t i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
+    vram__build_with(b, i, t);
+    vram__build_source(b, i, a);
+    a = i;
+  }
+  return add ? vram__build_with(b, vram__build_map(b, a, -1), add) : a;
+}
+
+/* chameleon: logits again, with those of 8192 words of images set. */
+static int32_t vram__build_without_images(vram__build *b, int32_t x) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  const int32_t set = vram__build_input(b, 8192 * 4);
+  int32_t i = vram__build_node(b, n->ne[0], n->ne[1], 1, x);
+  vram__build_at(b, set)->flags = VRAM__NODE_LEAF;
+  vram__build_at(b, set)->buffer = vram__build_at(b, x)->buffer;
+  vram__build_source(b, i, vram__build_view(b, set, 1, 1, 1));
+  return i;
+}
+
+static int32_t vram__build_logits(vram__build *b, int32_t x) {
+  if (b->flags & VRAM__BUILD_SCALE_NORM)
+    x = vram__build_map(b, x, -1);
+  x = vram__build_matrix(
+      b, x, vram__build_global(b, "output.weight") ? "output.weight" : "token_embd.weight",
+      "output.bias");
+  if (b->flags & VRAM__BUILD_SCALE_LOGITS)
+    x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_SET_LOGITS)
+    x = vram__build_without_images(b, x);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  return x;
+}
+
+/* ---- pooling ---- */
+
+/* The mean of each sequence's rows, or one row of each. */
+static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  int32_t i;
+  if (!is_mean) {
+    i = vram__build_node(b, width, b->m->n_seq, 1, x);
+    vram__build_source(b, i, vram__build_input(b, (uint64_t)b->m->n_seq * 4));
+    return i;
+  }
+  if (rows != b->tokens)
+    b->g->is_full = 1; /* llama.cpp stops */
+  i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
+  i = vram__build_node(b, width, b->m->n_seq, 1, i);
+  vram__build_source(b, i,
+                     vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_seq)));
+  return i;
+}
+
+/* A reranker's score of each sequence. */
+static int32_t vram__build_rank(vram__build *b, int32_t x) {
+  const vram_file_tensor *norm = vram__build_global(b, "cls.norm.weight");
+  const int is_modern = vram__text_is(b->m->arch, b->m->arch_len, "modern-bert");
+  const double said = vram__llama_real(b->m, "classifier.pooling_type");
+  x = vram__build_of_sequences(b, x,
+                               said > 0 ? (int)said == VRAM_LLAMA_POOLING_MEAN - 1 : is_modern);
+  if (vram__build_global(b, "cls.weight")) {
+    x = vram__build_map(b, vram__build_matrix(b, x, "cls.weight", "cls.bias"), -1);
+    if (norm) {
+      x = vram__build_map(b, x, -1);
+      vram__build_at(b, x)->flags = 0;
+      x = vram__build_with(b, vram__build_map(b, x, -1), norm);
+    }
+  }
+  if (vram__build_global(b, "cls.output.weight"))
+    x = vram__build_matrix(b, x, "cls.output.weight", "cls.output.bias");
+  if (vram__text_is(b->m->arch, b->m->arch_len, "qwen3") ||
+      vram__text_is(b->m->arch, b->m->arch_len, "qwen3vl"))
+    x = vram__build_map(b, x, -1);
+  return x;
+}
+
+static vram_llama_pooling vram__build_pooling(const vram__llama *m) {
+  const vram_file_value *said = vram__llama_get(m, "pooling_type");
+  if (m->options->pooling)
+    return m->options->pooling;
+  return said && said->number.u <= 4 ? (vram_llama_pooling)(said->number.u + 1)
+                                     : VRAM_LLAMA_POOLING_NONE;
+}
+
+static void vram__build_pool(vram__build *b, int32_t x) {
+  const vram_llama_pooling how = vram__build_pooling(b->m);
+  if (how == VRAM_LLAMA_POOLING_RANK)
+    x = vram__build_rank(b, x);
+  else if (how != VRAM_LLAMA_POOLING_NONE)
+    x = vram__build_of_sequences(b, x, how == VRAM_LLAMA_POOLING_MEAN);
+  x = vram__build_matrix(b, x, "dense_2.weight", "dense_2.bias");
+  x = vram__build_matrix(b, x, "dense_3.weight", "");
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  vram__build_expand(b, x);
+}
+
+VRAM__FN void vram__build_end(vram__build *b, int32_t x) {
+  const int has_logits =
+      !(b->m->row->flags & VRAM__LLAMA_NO_OUTPUT) && !(b->flags & VRAM__BUILD_NO_LOGITS);
+  int32_t end;
+  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
+  x = vram__build_embeddings(b, x);
+  if (b->flags & VRAM__BUILD_ROWS_NORM) {
+    x = vram__build_rows_of(b, x);
+    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  }
+  end = has_logits ? vram__build_logits(b, x) : x;
+  vram__build_expand(b, end);
+  if (b->m->options->embeddings)
+    vram__build_pool(b, x);
+}
+
 /* >>llama/graph_known    which files a graph is built for: no tensor and no key that it has no
    place for */
 
@@ -66496,7 +67184,29 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "attn_output_norm",
                                                   "layer_output_norm",
                                                   "post_attention_norm",
+                                                  "attn_sub_norm",
+                                                  "attn_gate",
+                                                  "attn_kv_b",
+                                                  "attn_o",
+                                                  "attn_rel_b",
+                                                  "cross_attn_norm",
+                                                  "cross_attn_q",
+                                                  "cross_attn_k",
+                                                  "cross_attn_v",
+                                                  "cross_attn_o",
+                                                  "cross_attn_rel_b",
                                                   "ffn_norm",
+                                                  "ffn_sub_norm",
+                                                  "ffn_norm_exps",
+                                                  "ffn_gate_up_exps",
+                                                  "ffn_up_chexps",
+                                                  "ffn_gate_chexps",
+                                                  "ffn_down_chexps",
+                                                  "vis_attn_qkv",
+                                                  "vis_attn_output",
+                                                  "vis_gate",
+                                                  "vis_up",
+                                                  "vis_down",
                                                   "post_ffw_norm",
                                                   "ffn_up",
                                                   "ffn_gate",
@@ -66525,20 +67235,30 @@ static const char *const vram__known_weights[] = {"attn_norm",
 
 /* Of a layer, before ".bias". */
 static const char *const vram__known_biases[] = {
-    "attn_norm",   "attn_norm_2", "attn_q",           "attn_k",
-    "attn_v",      "attn_qkv",    "attn_output",      "ffn_norm",
-    "ffn_up",      "ffn_gate",    "ffn_down",         "ffn_gate_inp",
-    "exp_probs_b", "ffn_up_exps", "ffn_gate_exps",    "ffn_down_exps",
-    "ssm_conv1d",  "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    NULL};
+    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
+    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
+    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
+    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
+    "attn_q_norm",   "attn_k_norm",  NULL};
 
-static const char *const vram__known_globals[] = {
-    "token_embd.weight",         "output.weight",
-    "output_norm.weight",        "output_norm.bias",
-    "position_embd.weight",      "token_types.weight",
-    "token_embd_norm.weight",    "token_embd_norm.bias",
-    "rope_freqs.weight",         "rope_factors_long.weight",
-    "rope_factors_short.weight", NULL};
+static const char *const vram__known_globals[] = {"token_embd.weight",
+                                                  "output.weight",
+                                                  "output_norm.weight",
+                                                  "output_norm.bias",
+                                                  "output.bias",
+                                                  "enc.output_norm.weight",
+                                                  "dec.output_norm.weight",
+                                                  "dense_2.weight",
+                                                  "dense_2.bias",
+                                                  "dense_3.weight",
+                                                  "position_embd.weight",
+                                                  "token_types.weight",
+                                                  "token_embd_norm.weight",
+                                                  "token_embd_norm.bias",
+                                                  "rope_freqs.weight",
+                                                  "rope_factors_long.weight",
+                                                  "rope_factors_short.weight",
+                                                  NULL};
 
 static int vram__known_is_in(const char *const *list, const char *name, uint32_t len) {
   for (; *list; list++)
@@ -66553,9 +67273,14 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
 }
 
 /* "blk.N.NAME", N below that of the layers that are computed. */
-static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
+static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
   uint32_t len = t->name_len, i = 4, layer = 0;
+  if ((m->row->flags & VRAM__LLAMA_TWO_STACKS) && len > 8 &&
+      vram__text_equal(name + 4, "blk.", 4)) {
+    name += 4; /* "enc.", "dec." */
+    len -= 4;
+  }
   if (len < 6 || !vram__text_equal(name, "blk.", 4))
     return vram__known_is_in(vram__known_globals, name, len) ||
            (len > 3 && vram__text_equal(name, "cls", 3)); /* of embeddings */
@@ -66569,26 +67294,26 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
+  if (vram__known_ends(name, len, ".scale"))
+    return (flags & VRAM__BUILD_SCALES) != 0;
+  if (vram__text_is(name, len, "post_attention_norm") || vram__text_is(name, len, "post_ffw_norm"))
+    return 1; /* plamo3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
 static int vram__known_keys(const vram__llama *m, uint64_t flags) {
-  static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
-                                     "ssm.dt_b_c_rms"};
-  for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
-    const double x = vram__llama_real(m, none[i]);
-    if (x < 0 || x > 0)
-      return 0;
-  }
+  const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
+  if (x < 0 || x > 0)
+    return 0;
   return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
-         m->expert_gating <= 2 && m->n_expert_group <= 1;
+         m->expert_gating <= 2;
 }
 
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
-    if (!vram__known_tensor(m, t))
+    if (!vram__known_tensor(m, t, flags))
       return 0;
   return vram__known_keys(m, flags);
 }
@@ -66597,6 +67322,8 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
+  if (b->m->n_expert_group > 1)
+    return 0;
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
@@ -66617,13 +67344,20 @@ typedef struct vram__build_row {
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
+/* Are output rows chosen in the last layer, and not behind it? */
+VRAM__FN int vram__build_has_rows(const vram__build *b) {
+  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
+}
+
 /* What makes one token of others: attention, or a state. */
-static int32_t vram__build_mix(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
     return vram__build_encode(b, x);
+  if (vram__build_weight(b, "attn_kv_b.weight"))
+    return vram__build_unpacked(b, x);
   return m->head_k_mla ? vram__build_latent(b, x) : vram__build_attention(b, x);
 }
 
@@ -66637,25 +67371,67 @@ static int32_t vram__build_scaled(vram__build *b, int32_t a) {
   return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
 }
 
+/* Names of the norms of a layer: behind attention, before the feed-forward, behind it. */
+typedef struct vram__build_norms {
+  const char *mixed, *forward, *forward_bias, *done;
+} vram__build_norms;
+
+static vram__build_norms vram__build_norms_of(vram__build *b) {
+  static const char after[] = "post_attention_norm.weight", output[] = "attn_output_norm.weight";
+  const int is_plain = vram__build_weight(b, "post_ffw_norm") != NULL; /* plamo3 */
+  vram__build_norms n;
+  n.mixed = is_plain ? "post_attention_norm" : after;
+  n.forward = "ffn_norm.weight";
+  n.forward_bias = "ffn_norm.bias";
+  n.done = is_plain ? "post_ffw_norm" : "post_ffw_norm.weight";
+  if (b->flags & VRAM__BUILD_NORMS_DBRX) {
+    n.forward = output;
+  } else if (b->flags & VRAM__BUILD_NORMS_GROK) {
+    n.mixed = output;
+    if (vram__build_weight(b, "layer_output_norm.weight"))
+      n.done = "layer_output_norm.weight";
+  } else if (!(b->flags & (VRAM__BUILD_NORM_AFTER | VRAM__BUILD_NO_WEIGHTS)) &&
+             !vram__build_weight(b, n.forward)) {
+    n.mixed = ""; /* that behind attention is the feed-forward's */
+    n.forward = after;
+    n.forward_bias = "";
+    if (!vram__build_weight(b, after))
+      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  }
+  return n;
+}
+
+/* A norm of a layer's input or of its feed-forward's, which may be without a weight. */
+static int32_t vram__build_norm_input(vram__build *b, int32_t x, const char *name,
+                                      const char *bias) {
+  if (!(b->flags & VRAM__BUILD_NO_WEIGHTS))
+    return vram__build_norm(b, x, name, bias);
+  x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_MEAN)
+    vram__build_at(b, x)->flags = 0;
+  return x;
+}
+
 static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
-  const int is_after = (b->flags & VRAM__BUILD_NORM_AFTER) != 0;
-  const int is_before = is_after || vram__build_weight(b, "ffn_norm.weight") != NULL;
-  int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
-  i = vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+  const vram__build_norms n = vram__build_norms_of(b);
+  int32_t i, logits = -1;
+  if (b->flags & VRAM__BUILD_ROUTED_BEFORE)
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+  i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (b->flags & VRAM__BUILD_ROWS_AFTER)
+    i = vram__build_norm(b, i, n.mixed, NULL);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
+    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
   }
-  if (is_before)
-    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
-  else if (!vram__build_weight(b, "post_attention_norm.weight"))
-    b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
+    i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
   x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
-  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
-                       is_before ? "ffn_norm.bias" : NULL);
-  i = vram__build_forward(b, i);
-  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_norm_input(b, x, n.forward, n.forward_bias);
+  i = vram__build_forward(b, i, logits);
+  i = vram__build_norm(b, i, n.done, NULL);
   i = vram__build_scaled(b, i);
   i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
   if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
@@ -66670,12 +67446,14 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last) {
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
     norm = vram__build_rows_of(b, norm);
   }
-  norm = vram__build_forward(b, norm);
+  norm = vram__build_forward(b, norm, -1);
+  if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
+    return vram__build_map(b, vram__build_map(b, i, norm), x);
   if (b->flags & VRAM__BUILD_ATTENTION_NEXT)
     return vram__build_map(b, vram__build_map(b, norm, i), x);
   return vram__build_map(b, vram__build_map(b, norm, x), i);
@@ -66692,7 +67470,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
-  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
 
@@ -66701,26 +67479,12 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  i = is_forward ? vram__build_forward(b, i) : vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_NORM)) {
+  i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
   return vram__build_map(b, i, x);
-}
-
-/* bert: norms behind the sums. */
-static int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
-  int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_map(b, i, x);
-  x = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
-  i = vram__build_forward(b, x);
-  i = vram__build_map(b, i, x);
-  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
 }
 
 static const vram__build_row vram__build_rows[] = {
@@ -66737,7 +67501,7 @@ static const vram__build_row vram__build_rows[] = {
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
     {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
-    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
     {"mamba2", vram__build_single, vram__build_mamba2, 0},
     {"jamba", vram__build_plain, vram__build_mamba,
@@ -66752,7 +67516,7 @@ static const vram__build_row vram__build_rows[] = {
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
-    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_TEMPERED},
     {"qwen2moe", vram__build_plain, NULL, 0},
     {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
     {"olmoe", vram__build_plain, NULL, 0},
@@ -66781,7 +67545,7 @@ static const vram__build_row vram__build_rows[] = {
     {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
     {"chatglm", vram__build_plain, NULL, 0},
     {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
-    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE | VRAM__BUILD_CLAMPS},
     {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
@@ -66799,6 +67563,59 @@ static const vram__build_row vram__build_rows[] = {
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"jina-bert-v2", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"jina-bert-v3", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"modern-bert", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"neo-bert", vram__build_plain, NULL, 0},
+    {"eurobert", vram__build_plain, NULL, 0},
+    {"gemma-embedding", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_NO_LOGITS},
+    {"dream", vram__build_plain, NULL, 0},
+    {"llada", vram__build_plain, NULL, 0},
+    {"llada-moe", vram__build_plain, NULL, 0},
+    {"rnd1", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"phi2", vram__build_parallel, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_Q | VRAM__BUILD_ATTENTION_FIRST},
+    {"phimoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
+    {"grok", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_CAP_SCORES | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_NORMS_GROK | VRAM__BUILD_DENSE_TOO | VRAM__BUILD_SCALE_LOGITS},
+    {"dbrx", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NORMS_DBRX | VRAM__BUILD_CLAMPS},
+    {"olmo", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NO_WEIGHTS | VRAM__BUILD_CLAMPS},
+    {"apertus", vram__build_plain, NULL, 0},
+    {"refact", vram__build_plain, NULL, VRAM__BUILD_NO_ROPE},
+    {"jais", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"arctic", vram__build_arctic, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"deci", vram__build_deci, NULL, 0},
+    {"smallthinker", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROUTED_BEFORE},
+    {"bailingmoe2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minicpm3", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_NORM},
+    {"plm", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"mistral4", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED | VRAM__BUILD_WIDE_DOWN},
+    {"exaone-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING},
+    {"afmoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_OF_FOUR |
+         VRAM__BUILD_ROWS_AFTER},
+    {"laguna", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"cohere2moe", vram__build_parallel, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROPE_LEADING |
+         VRAM__BUILD_ROWS_NORM | VRAM__BUILD_HALVES | VRAM__BUILD_SCALE_LOGITS},
+    {"grovemoe", vram__build_grove, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_GROVE},
+    {"plamo", vram__build_parallel, NULL, VRAM__BUILD_ATTENTION_NEXT},
+    {"plamo3", vram__build_plain, NULL, 0},
+    {"openelm", vram__build_plain, NULL, VRAM__BUILD_INPUT_FIRST},
+    {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
+    {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
+    {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
+    {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
 
 /* NULL: no rule builds this graph. */
@@ -66870,34 +67687,6 @@ static int32_t vram__build_embed(vram__build *b) {
   return vram__build_norm_words(b, i);
 }
 
-/* lfm2 calls it otherwise. */
-static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
-  return vram__build_global(b, b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight"
-                                                                       : "output_norm.weight");
-}
-
-static int32_t vram__build_logits(vram__build *b, int32_t x) {
-  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
-  int32_t i;
-  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
-  x = vram__build_map(b, x, -1);
-  if (b->flags & VRAM__BUILD_MEAN)
-    vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_output_norm(b));
-  if (bias)
-    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
-  if (b->flags & VRAM__BUILD_ROWS_NORM) {
-    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
-  vram__build_with(b, i,
-                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
-  vram__build_source(b, i, x);
-  x = i;
-  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
-}
-
 static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
@@ -66906,10 +67695,7 @@ static void vram__build_all(vram__build *b) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
-  if (!(m->row->flags & VRAM__LLAMA_NO_OUTPUT))
-    x = vram__build_logits(b, x);
-  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
-  vram__build_expand(b, x);
+  vram__build_end(b, x);
 }
 
 /* ---- entry ---- */
@@ -66948,7 +67734,12 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
-  if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
+  if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
+    flags |= VRAM__BUILD_ROPE_OF_FOUR;
+  if ((flags & VRAM__BUILD_ROPE_LEADING) &&
+      !(vram__llama_real(m, "attention.layer_norm_rms_epsilon") > 0))
+    flags |= VRAM__BUILD_MEAN;
+  if (!(flags & VRAM__BUILD_SCALE_SUMS) || (flags & VRAM__BUILD_SCALE_INPUT)) /* not granite */
     return flags;
   if (!(residual < 0 || residual > 0))
     flags &= ~VRAM__BUILD_SCALE_SUMS;
@@ -66989,7 +67780,7 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -67000,9 +67791,11 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
+  b->stack = "";
+  b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->states = b->states_extra = -1;
+  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -67105,7 +67898,8 @@ static uint64_t vram__build_floor(const vram__llama *m) {
   uint64_t rows = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   if (rows > m->n_outputs)
     rows = m->n_outputs;
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY ||
+      (m->row->flags & (VRAM__LLAMA_TWO_STACKS | VRAM__LLAMA_ONE_TABLE)))
     return 0;
   if (m->ndevice && (m->output_device < 0 || m->options->noverride_tensor))
     return 0; /* a device may compute what the host has */

@@ -14,7 +14,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
     "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
-    "parameter %p.weight shape=[$z]\n"
+    "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
     "drop{d %d}{f %d %x} %p.mean %p.mul\n",
     "%p.mul_1"},
@@ -25,13 +25,34 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "parameter %p.weight shape=[$z]\n"
+    "parameter %p.weight shape=[%z]\n"
     "to %p.to_1 %p.weight dtype=f32\n"
     "add %p.add_1 %p.to_1 scalar=1\n"
     "mul %p.mul_1 %p.mul %p.add_1\n"
     "type_as %p.type_as %p.mul_1 %i\n"
     "{ddrop %d\n}{fdrop %d\n}",
     "%p.type_as"},
+  {"layer_norm",
+    "layer_norm %p %i normalized_shape=%z\n"
+    "{ddrop %d\n}{fdrop %d\n}",
+    "%p"},
+  {"cohere_norm",
+    "to %p.to %i dtype=f32\n"
+    "mean %p.mean %p.to dim=-1 keepdim=1\n"
+    "sub %p.sub %p.to %p.mean\n"
+    "pow %p.pow %p.sub scalar=1\n"
+    "mean %p.mean_1 %p.pow dim=-1 keepdim=1\n"
+    "sub %p.sub_1 %p.to %p.mean\n"
+    "add %p.add %p.mean_1 scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.sub_1 %p.rsqrt\n"
+    "drop %p.to\n"
+    "parameter %p.weight shape=[%z]\n"
+    "to %p.to_1 %p.weight dtype=f32\n"
+    "mul %p.mul_1 %p.to_1 %p.mul\n"
+    "{dtype_as %p.to_2 %p.mul_1 %i}{!dto %p.to_2 %p.mul_1 dtype=model}\n"
+    "drop{d %d}{f %d %x} %p.mean %p.mean_1\n",
+    "%p.to_2"},
   /* ---- before the layers ---- */
   {"inputs",
     "input input_ids i64 [N,S]\n"
@@ -117,7 +138,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
      is short */
   {"masks",
-    "<positions>~i|%Bunsqueeze\n"
+    "{!G<positions>}<causal>",
+    NULL},
+  {"causal",
+    "~i|%Bunsqueeze\n"
     "{F~p|%B\n<packed>}"
     "{O~p|%Bsliding.\n<packed>{W<mask>}~s|%Bsliding.mask\n}",
     NULL},
@@ -142,97 +166,119 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* ---- attention ---- */
   {"rotary",
-    "<qkv><rotate><cache><repeat><attend>",
+    "<qkv><rotate><cached><repeat><attend><o_proj>",
     NULL},
   {"norm_1",
-    "&@input_layernorm|%x|n|h|\n",
+    "&@input_layernorm|%x|n|$h|\n",
     NULL},
   {"qkv",
-    "linear @self_attn.q_proj %n out_features=$Q{!b bias=0}\n"
-    "view @self_attn.view @self_attn.q_proj shape=[N,S,$n,$d]\n"
-    "{q&@self_attn.q_norm|@self_attn.view|a|d|@self_attn.q_proj @self_attn.view\n}"
-    "transpose @self_attn.transpose {q%a}{!q@self_attn.view} dim0=1 dim1=2\n"
-    "linear @self_attn.k_proj %n out_features=$K{!b bias=0}\n"
-    "view @self_attn.view_1 @self_attn.k_proj shape=[N,S,$k,$d]\n"
-    "{q&@self_attn.k_norm|@self_attn.view_1|c|d|@self_attn.k_proj @self_attn.view_1\n}"
-    "transpose @self_attn.transpose_1 {q%c}{!q@self_attn.view_1} dim0=1 dim1=2\n"
-    "linear @self_attn.v_proj %n out_features=$K{!b bias=0}\n"
-    "view @self_attn.view_2 @self_attn.v_proj shape=[N,S,$k,$d]\n"
-    "transpose @self_attn.transpose_2 @self_attn.view_2 dim0=1 dim1=2\n"
-    "{Q&@self_attn.q_norm|@self_attn.transpose|a|d|@self_attn.q_proj @self_attn.view\n"
-    "&@self_attn.k_norm|@self_attn.transpose_1|c|d|@self_attn.k_proj @self_attn.view_1\n}",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "{q&%Aq_norm|%Aview|a|$d|%Aq_proj %Aview\n}"
+    "transpose %Atranspose {q%a}{!q%Aview} dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "{q&%Ak_norm|%Aview_1|c|$d|%Ak_proj %Aview_1\n}"
+    "transpose %Atranspose_1 {q%c}{!q%Aview_1} dim0=1 dim1=2\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview\n"
+    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1\n~q|%a\n~k|%c\n}",
     NULL},
   /* apply_rotary_pos_emb; %r: the module of cos and sin */
   {"rotate",
-    "{!Punsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
-    "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
-    "mul @self_attn.mul {Q%a}{!Q@self_attn.transpose} @self_attn.unsqueeze\n"
-    "slice @self_attn.slice {Q%a}{!Q@self_attn.transpose} dim=3 end=$r\n"
-    "slice @self_attn.slice_1 {Q%a}{!Q@self_attn.transpose} dim=3 start=$r\n"
-    "neg @self_attn.neg @self_attn.slice_1\n"
-    "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
-    "drop @self_attn.slice_1\n"
-    "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
-    "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
-    "mul @self_attn.mul_2 {Q%c}{!Q@self_attn.transpose_1} @self_attn.unsqueeze\n"
-    "slice @self_attn.slice_2 {Q%c}{!Q@self_attn.transpose_1} dim=3 end=$r\n"
-    "slice @self_attn.slice_3 {Q%c}{!Q@self_attn.transpose_1} dim=3 start=$r\n"
-    "neg @self_attn.neg_1 @self_attn.slice_3\n"
-    "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
-    "drop @self_attn.slice_3\n"
-    "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
-    "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
+    "{!P<angles_of>~j|%q\n<turn>~q|%f\n~j|%k\n~g|_1\n<turn>~k|%f\n"
     "drop {Q%a %c}"
-    "{!Q{q%a}{!q@self_attn.q_proj @self_attn.view} @self_attn.transpose"
-    " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
-    " @self_attn.unsqueeze @self_attn.unsqueeze_1\n}",
+    "{!Q{q%a}{!q%Aq_proj %Aview} %Atranspose"
+    " {q%c}{!q%Ak_proj %Aview_1} %Atranspose_1}"
+    " %Acos %Asin\n}",
+    NULL},
+  /* %r: the module of cos and sin */
+  {"angles_of",
+    "unsqueeze %Acos %r.to_2 dim=1\n"
+    "unsqueeze %Asin %r.to_3 dim=1\n"
+    "~g|\n",
+    NULL},
+  /* rotate_half of %j; %f: the whole */
+  {"turn",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 end=$r\n"
+    "slice %Asecond%g %j dim=3 start=$r\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "cat %Aturned%g %Aneg%g %Afirst%g dim=-1\n"
+    "drop %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* the same of neighbours */
+  {"turn_pairs",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "drop %Astack%g\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* a layer's keys and values, %K and %V, of new ones, %k and %v: hf_generate.c */
+  {"cached",
+    "{G<cache>}{!G~K|%k\n~V|%v\n}",
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape @self_attn.packed @self_attn.add shape=[N,$k,$g,$d]\n}"
-    "{!1slice @self_attn.slice_4 %K dim=0 colon=1\n"
-    "slice @self_attn.slice_5 @self_attn.slice_4 dim=1 colon=1\n"
-    "unsqueeze @self_attn.unsqueeze_2 @self_attn.slice_5 dim=2\n"
-    "slice @self_attn.slice_6 @self_attn.unsqueeze_2 dim=3 colon=1\n"
-    "slice @self_attn.slice_7 @self_attn.slice_6 dim=4 colon=1\n"
-    "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,%L,$d]\n"
-    "reshape @self_attn.keys @self_attn.expand shape=[N,$n,%L,$d]\n"
-    "drop @self_attn.slice_7\n"
-    "slice @self_attn.slice_8 %V dim=0 colon=1\n"
-    "slice @self_attn.slice_9 @self_attn.slice_8 dim=1 colon=1\n"
-    "unsqueeze @self_attn.unsqueeze_3 @self_attn.slice_9 dim=2\n"
-    "slice @self_attn.slice_10 @self_attn.unsqueeze_3 dim=3 colon=1\n"
-    "slice @self_attn.slice_11 @self_attn.slice_10 dim=4 colon=1\n"
-    "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,%L,$d]\n"
-    "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,%L,$d]\n"
-    "drop @self_attn.slice_11\n}}}",
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}"
+    "{!1slice %Aslice_4 %K dim=0 colon=1\n"
+    "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
+    "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
+    "slice %Aslice_7 %Aslice_6 dim=4 colon=1\n"
+    "expand %Aexpand %Aslice_7 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Akeys %Aexpand shape=[N,$n,%L,$d]\n"
+    "drop %Aslice_7\n"
+    "slice %Aslice_8 %V dim=0 colon=1\n"
+    "slice %Aslice_9 %Aslice_8 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_3 %Aslice_9 dim=2\n"
+    "slice %Aslice_10 %Aunsqueeze_3 dim=3 colon=1\n"
+    "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
+    "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
+    "drop %Aslice_11\n}}}",
     NULL},
   {"attend",
-    "scaled_dot_product_attention @self_attn.sdpa "
-    "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
-    "{!g@self_attn.add %K %V} %s}"
-    "{!w{P@self_attn.transpose}{!P@self_attn.add} %K %V}{D dropout_p=%D}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
-    "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
-    "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
-    "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
-    "drop{w{g{!1 @self_attn.keys @self_attn.values}}} @self_attn.sdpa @self_attn.reshape\n"
-    "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$Q]\n"
-    "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
-    "drop @self_attn.contiguous\n"
-    "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-    "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-    "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-    "drop %n{P @self_attn.q_proj @self_attn.view @self_attn.transpose @self_attn.k_proj"
-    " @self_attn.view_1 @self_attn.transpose_1}"
-    "{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2}{!P @self_attn.add"
-    "{!k @self_attn.add_1}}\n",
+    "scaled_dot_product_attention %Asdpa "
+    "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
+    "{!g%q %K %V} %s}"
+    "{!w%q %K %V}{D dropout_p=%D}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{w{g{!1 %Akeys %Avalues}}} %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
+    " %Aview_1 %Atranspose_1}"
+    "{!k %l}{!P %q{!k %k}}\n",
     NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
-    "{Ymul @mul @self_attn.o_proj scalar=1\n}"
-    "add @add %x {Y@mul}{!Y@self_attn.o_proj}\n"
-    "{Ydrop @self_attn.o_proj\n}"
-    "&@post_attention_layernorm|@add|m|h|\n",
+    "{Ymul @mul %Ao_proj scalar=1\n}"
+    "add @add %x {Y@mul}{!Y%Ao_proj}\n"
+    "{Ydrop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
     NULL},
   {"gated",
     "linear @mlp.gate_proj %m out_features=$i{!u bias=0}\n"
@@ -257,24 +303,34 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* norms of what attention and the MLP give, and before both (Gemma) */
   {"norm_2_3",
-    "&@post_attention_layernorm|@self_attn.o_proj|y|h|\n"
+    "&@post_attention_layernorm|%Ao_proj|y|$h|\n"
     "add @add %x %y\n"
-    "&@pre_feedforward_layernorm|@add|m|h|\n",
+    "&@pre_feedforward_layernorm|@add|m|$h|\n",
     NULL},
   {"end_4",
     "order @input_layernorm.weight @post_attention_layernorm.weight "
     "@pre_feedforward_layernorm.weight\n"
     "drop %m\n"
-    "&@post_feedforward_layernorm|@mlp.down_proj|y|h|\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
     "{ldrop %x\n}"
     "~x|@add_1\n",
     NULL},
   {"last_norm",
-    "&%Bnorm|%x|n|h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
     "%Bsliding.mask}}{G%Z} %Brotary_emb.to_2 %Brotary_emb.to_3"
     "{R %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}\n",
     NULL},
+  /* what a head's values, %o, go through */
+  {"logits",
+    "~o|lm_head\n"
+    "{Mmul logits lm_head scalar=1\n~o|logits\n}"
+    "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
+    "{Vdiv capped.div lm_head scalar=1\n"
+    "tanh capped.tanh capped.div\n"
+    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    NULL},
+
   /* the head, and ForCausalLMLoss */
   {"loss",
     "slice slice %n dim=0 colon=1\n"
@@ -282,8 +338,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
     "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
-    "{Mmul logits lm_head scalar=1\n}{Ydiv logits lm_head scalar=1\n}"
-    "to to {Mlogits}{Ylogits}{!M{!Ylm_head}} dtype=f32\n"
+    "<logits>"
+    "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
     "slice slice_3 pad dim=1 start=1\n"
     "contiguous contiguous slice_3\n"
@@ -292,11 +348,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view to_1 view_1 shape=[N*S]\n"
     "drop contiguous\n"
     "cross_entropy loss view to_1\n"
-    "drop %n alias {Mlogits}{Ylogits}{!M{!Ylm_head}} to pad\n"
-    "buffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
+    "drop %n alias %o to pad\n"
+    "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
     "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
     "output loss\n"
-    "infer {Mlogits}{Ylogits}{!M{!Ylm_head}}\n",
+    "infer %o\n",
     NULL},
 };
 
@@ -304,24 +360,24 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
 static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"qwen2", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"qwen3", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"arcee", "", "hidden_act", "relu2", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><plain><end>", 1, 0},
+    "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2_3><gated><end_4>", 1, 0},
+    "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0},
 };
 /* clang-format on */
 

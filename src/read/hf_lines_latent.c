@@ -7,7 +7,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
   /* C: queries are compressed, too; I: pairs of neighbours are rotated */
   {"latent",
     "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
-    "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|a|@self_attn.q_a_proj\n"
+    "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
     "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
     "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
     "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
@@ -17,7 +17,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "linear @self_attn.kv_a_proj_with_mqa %n out_features=$x{!b bias=0}\n"
     "split @self_attn.kv_nope,@self_attn.k_rot @self_attn.kv_a_proj_with_mqa "
     "split_size_or_sections=$c,$j dim=-1\n"
-    "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|c|@self_attn.kv_nope\n"
+    "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
     "{I<latent_pairs>}{!I<latent_halves>}"
@@ -108,7 +108,8 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 /* flags as in hf_lines_experts.c; K and I where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}", 0, 8},
+    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}",
+    "<last_norm>", 0, 8},
 };
 /* clang-format on */
 

@@ -155,7 +155,18 @@ static const vram__hf_part vram__hf_activations[] = {
     {"gelu", "gelu %p.gelu %i\n", "%p.gelu"},
     {"gelu_pytorch_tanh", "gelu %p.gelu %i approximate=tanh\n", "%p.gelu"},
     {"relu", "relu %p.relu %i\n", "%p.relu"},
-    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\ndrop %i\n", "%p.square"},
+    {"gelu_new",
+     "mul %p.mul %i scalar=1\n"
+     "pow %p.pow %i scalar=1\n"
+     "mul %p.mul_1 %p.pow scalar=1\n"
+     "add %p.add %i %p.mul_1\n"
+     "mul %p.mul_2 %p.add scalar=1\n"
+     "tanh %p.tanh %p.mul_2\n"
+     "add %p.add_1 %p.tanh scalar=1\n"
+     "mul %p.mul_3 %p.mul %p.add_1\n"
+     "{!Udrop %i\n}",
+     "%p.mul_3"},
+    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\n{!Udrop %i\n}", "%p.square"},
 };
 
 /* The activation of a name; NULL: its lines are not known. */
@@ -186,7 +197,7 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
     n++;
   if (vram__text_is(s, n, "cache"))
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
-  else if (vram__text_is(s, n, "masks") && *vram__hf_flag_of(w, 'G'))
+  else if (vram__text_is(s, n, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
   else {
     part = vram__hf_part_find(s, n);
@@ -207,10 +218,10 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
   s = vram__hf_field(w, s, input, sizeof input);
   s = vram__hf_field(w, s, to, sizeof to);
   if (is_norm) {
-    char size[4];
+    char size[VRAM__HF_PATH];
     s = vram__hf_field(w, s, size, sizeof size);
     s = vram__hf_field(w, s, drop, sizeof drop);
-    *vram__hf_number_of(w, 'z') = *vram__hf_number_of(w, *size);
+    vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
     *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
     vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);

@@ -117,10 +117,11 @@ static void vram__hf_numbers(vram__hf_pen *w) {
 
 /* ---- the model ---- */
 
+/* The path of a layer: %N and its number. */
 static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   uint32_t n = 0;
   *w->path = 0;
-  vram__text_puts(w->path, sizeof w->path, &n, "model.layers.");
+  vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
   vram__text_putu(w->path, sizeof w->path, &n, layer);
   vram__text_puts(w->path, sizeof w->path, &n, ".");
 }
@@ -137,14 +138,13 @@ static void vram__hf_before(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  vram__hf_set(w, 'A', "@self_attn.");
   *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
-    vram__hf_set(w, 'K', *vram__hf_flag_of(w, 'P') ? "@self_attn.transpose_1" : "@self_attn.add_1");
-    vram__hf_set(w, 'V', "@self_attn.transpose_2");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
@@ -177,6 +177,7 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     *vram__hf_flag_of(w, w->row->flags[i]) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
   vram__hf_no_dropout(w);
@@ -218,7 +219,7 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
     vram__hf_before(w);
     for (i = 0; i < w->c.layers && !w->h.result; i++)
       vram__hf_write_layer(w, i);
-    vram__hf_say(w, NULL, "<last_norm>", "");
+    vram__hf_say(w, NULL, w->row->after, "");
     vram__hf_part_end(w);
   }
 }
@@ -261,7 +262,8 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_before(w);
   for (i = 0; i < w->c.layers && !w->h.result; i++)
     vram__hf_write_layer(w, i);
-  vram__hf_say(w, NULL, "<last_norm><loss>", "");
+  vram__hf_say(w, NULL, w->row->after, "");
+  vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
 }

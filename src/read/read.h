@@ -364,11 +364,11 @@ typedef struct vram__hf_part {
 /* Of which lines a family consists: hf_lines.c and its kin. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
-  const char *act_key, *act;  /* and what it is where the key is missing */
-  const char *norm;           /* a part */
-  const char *before, *layer; /* what comes before the layers, and one of them */
-  int has_cache;              /* a generation can be written */
-  uint32_t experts_used;      /* where the key is missing */
+  const char *act_key, *act;          /* and what it is where the key is missing */
+  const char *norm;                   /* a part */
+  const char *before, *layer, *after; /* what comes before the layers, one of them, behind them */
+  int has_cache;                      /* a generation can be written */
+  uint32_t experts_used;              /* where the key is missing */
 } vram__hf_lines;
 
 /* Parts and rows of a file of lines; parts of all are one set of names. */
@@ -383,7 +383,7 @@ VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 96,
+  VRAM__HF_PATH = 144,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
@@ -401,7 +401,7 @@ typedef struct vram__hf_pen {
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
   char path[VRAM__HF_PATH];                        /* of the layer */
-  char drop[8 * VRAM__HF_PATH];                    /* what goes with a norm's input */
+  char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
   uint8_t flag[128];
   uint32_t used;
