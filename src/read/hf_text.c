@@ -104,13 +104,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
       vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
       (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
-  *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  *vram__hf_flag_of(w, 'K') =
+      (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
   if (!c->head_dim || c->head_dim % 2)
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
+  vram__hf_numbers_of_parts(w);
 }
 
 /* ---- the model ---- */
@@ -146,7 +148,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, 'E') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  *vram__hf_flag_of(w, 'e') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
