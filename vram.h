@@ -56236,6 +56236,7 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 enum { VRAM__HF_MAX_LAYERS = 4096 };
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
@@ -56263,6 +56264,7 @@ typedef struct vram__hf_book {
 } vram__hf_book;
 VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
@@ -56323,6 +56325,9 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
+
+/* hf_numbers.c */
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
@@ -59953,28 +59958,28 @@ static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   }
 }
 
-/* What all tokens go through beside their experts. */
-static void vram__hf_shared(vram__hf *h) {
-  const vram_hf_config *const c = h->c;
-  uint64_t width = c->expert_intermediate;
-  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
-    vram__hf_mlp(h, vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared));
-    vram__hf_linear(h, c->hidden, 1, 0);
-    return;
-  }
-  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
-    width = vram__hf_number(h, "shared_intermediate_size", 0);
-    if (width) {
-      vram__hf_linear(h, c->hidden, 2 * width, 0);
-      vram__hf_linear(h, width, c->hidden, 0);
-    }
-    return;
-  }
-  width = vram__product_or_overflow(
-      width,
+/* The width of what all tokens go through beside their experts. */
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
+    return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
+  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_number(h, "shared_intermediate_size", 0);
+  return vram__product_or_overflow(
+      h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
                       h->family->shared));
-  if (width)
+}
+
+static void vram__hf_shared(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = vram__hf_shared_width(h);
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
+    vram__hf_mlp(h, width);
+    vram__hf_linear(h, c->hidden, 1, 0);
+  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+    vram__hf_linear(h, c->hidden, 2 * width, 0);
+    vram__hf_linear(h, width, c->hidden, 0);
+  } else if (width)
     vram__hf_mlp(h, width);
 }
 
@@ -61008,6 +61013,7 @@ VRAM__FN vram__hf_book vram__hf_decoders(void) {
 static const vram__hf_part vram__hf_expert_parts[] = {
   /* a router: of Qwen, of Mixtral */
   {"router",
+    "~M|@mlp.\n~v|@mlp.view\n"
     "view @mlp.view %m shape=[N*S,$h]\n"
     "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
     "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
@@ -61020,6 +61026,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "reshape @mlp.experts.reshape @mlp.gate.to shape=[N*S*$t]\n",
     NULL},
   {"mixtral_router",
+    "~M|@mlp.\n~v|@mlp.view\n"
     "view @mlp.view %m shape=[N*S,$h]\n"
     "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
     "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
@@ -61031,49 +61038,62 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop @mlp.gate.reshape @mlp.gate.softmax\n"
     "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
     NULL},
-  /* grouped_mm_experts_forward, and the rest of the layer */
+  /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
+     weigh and which these are; %o: what comes of it. S: weights lie the other way, with biases */
+  {"grouped",
+    "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
+    "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
+    "floor_divide %Mexperts.floor_divide %Mexperts.sort.i scalar=1\n"
+    "index %Mexperts.index %v %Mexperts.floor_divide\n"
+    "index %Mexperts.index_1 %Mexperts.reshape %Mexperts.sort.i\n"
+    "to %Mexperts.to %Mexperts.sort dtype=i32\n"
+    "histc %Mexperts.histc %Mexperts.to bins=$e\n"
+    "cumsum %Mexperts.cumsum %Mexperts.histc dim=0 dtype=i32\n",
+    NULL},
+  {"grouped_up",
+    "parameter %Mexperts.gate_up_proj shape=[$e,$2,$h]\n"
+    "transpose %Mexperts.transpose %Mexperts.gate_up_proj dim0=-2 dim1=-1\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.transpose %Mexperts.cumsum\n"
+    "chunk %Mexperts.chunk.0,%Mexperts.chunk.1 %Mexperts.grouped_mm chunks=2 dim=-1\n"
+    "^%Mexperts.act_fn|%Mexperts.chunk.0|a\n"
+    "mul %Mexperts.mul %a %Mexperts.chunk.1\n"
+    "drop %Mexperts.grouped_mm %Mexperts.chunk.0\n"
+    "parameter %Mexperts.down_proj shape=[$e,$h,$m]\n",
+    NULL},
+  {"grouped_down",
+    "transpose %Mexperts.transpose_1 %Mexperts.down_proj dim0=-2 dim1=-1\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.transpose_1 %Mexperts.cumsum\n"
+    "drop %Mexperts.mul\n",
+    NULL},
+  {"grouped_sum",
+    "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
+    "mul %Mexperts.mul_1 %Mexperts.{Sadd_2}{!Sgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
+    "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
+    "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
+    "index %Mexperts.index_2 %Mexperts.mul_1 %Mexperts.empty\n"
+    "view %Mexperts.view %Mexperts.index_2 shape=[N*S,$t,$h]\n"
+    "sum %Mexperts.sum %Mexperts.view dim=1\n"
+    "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
+    "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
+    "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
+    "{S %Mexperts.index_4} %Mexperts.grouped_mm_1{S %Mexperts.add_2} %Mexperts.empty "
+    "%Mexperts.index_2\n"
+    "~o|%Mexperts.to_3\n",
+    NULL},
+  /* the same, and the rest of the layer */
   {"experts",
-    "reshape @mlp.experts.reshape_1 @mlp.gate.topk.i shape=[N*S*$t]\n"
-    "sort @mlp.experts.sort,@mlp.experts.sort.i @mlp.experts.reshape_1\n"
-    "floor_divide @mlp.experts.floor_divide @mlp.experts.sort.i scalar=1\n"
-    "index @mlp.experts.index @mlp.view @mlp.experts.floor_divide\n"
-    "index @mlp.experts.index_1 @mlp.experts.reshape @mlp.experts.sort.i\n"
-    "to @mlp.experts.to @mlp.experts.sort dtype=i32\n"
-    "histc @mlp.experts.histc @mlp.experts.to bins=$e\n"
-    "cumsum @mlp.experts.cumsum @mlp.experts.histc dim=0 dtype=i32\n"
-    "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-    "transpose @mlp.experts.transpose @mlp.experts.gate_up_proj dim0=-2 dim1=-1\n"
-    "to @mlp.experts.to_1 @mlp.experts.index dtype=model\n"
-    "grouped_mm @mlp.experts.grouped_mm @mlp.experts.to_1 @mlp.experts.transpose @mlp.experts.cumsum\n"
-    "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.grouped_mm chunks=2 dim=-1\n"
-    "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-    "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-    "drop @mlp.experts.grouped_mm @mlp.experts.chunk.0\n"
-    "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
+    "~C|@mlp.gate.topk.i\n"
+    "<grouped><grouped_up>"
     "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "transpose @mlp.experts.transpose_1 @mlp.experts.down_proj dim0=-2 dim1=-1\n"
-    "to @mlp.experts.to_2 @mlp.experts.mul dtype=model\n"
-    "grouped_mm @mlp.experts.grouped_mm_1 @mlp.experts.to_2 @mlp.experts.transpose_1 "
-    "@mlp.experts.cumsum\n"
-    "drop @mlp.experts.mul\n"
-    "unsqueeze @mlp.experts.unsqueeze @mlp.experts.index_1 dim=-1\n"
-    "mul @mlp.experts.mul_1 @mlp.experts.grouped_mm_1 @mlp.experts.unsqueeze\n"
-    "empty @mlp.experts.empty shape=[N*S*$t] dtype=i64\n"
-    "arange @mlp.experts.arange shape=[N*S*$t] dtype=i64\n"
-    "index_put @mlp.experts.index_put @mlp.experts.empty @mlp.experts.sort.i @mlp.experts.arange "
-    "inplace=1\n"
-    "index @mlp.experts.index_2 @mlp.experts.mul_1 @mlp.experts.empty\n"
-    "view @mlp.experts.view @mlp.experts.index_2 shape=[N*S,$t,$h]\n"
-    "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-    "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-    "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.reshape_1 @mlp.experts.sort "
-    "@mlp.experts.sort.i @mlp.experts.index @mlp.experts.index_1 @mlp.experts.to @mlp.experts.histc "
-    "@mlp.experts.cumsum @mlp.experts.grouped_mm_1 @mlp.experts.empty @mlp.experts.index_2\n"
-    "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
+    "<grouped_down><grouped_sum>"
+    "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
     "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
     "add @add_1 @add @mlp.reshape\n"
-    "drop{l %x} @mlp.experts.to_3\n"
+    "drop{l %x} %o\n"
     "~x|@add_1\n",
     NULL},
   /* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
@@ -61112,14 +61132,72 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop{l %x} @mlp.experts.to_3\n"
     "~x|@add_1\n",
     NULL},
+  /* DeepseekV3TopkRouter: the best experts of the best groups. J: one group */
+  {"grouping_router",
+    "~M|@mlp.\n~v|@mlp.view\n~W|@mlp.gate.mul\n~C|@mlp.gate.topk_2.i\n"
+    "view @mlp.gate.view %m shape=[N*S,$h]\n"
+    "to @mlp.gate.to @mlp.gate.view dtype=f32\n"
+    "parameter @mlp.gate.weight shape=[$e,$h]\n"
+    "to @mlp.gate.to_1 @mlp.gate.weight dtype=f32\n"
+    "linear @mlp.gate.linear @mlp.gate.to @mlp.gate.to_1 out_features=$e\n"
+    "sigmoid @mlp.gate.sigmoid @mlp.gate.linear\n"
+    "buffer @mlp.gate.e_score_correction_bias shape=[$e] dtype=f32\n"
+    "add @mlp.gate.add @mlp.gate.sigmoid @mlp.gate.e_score_correction_bias\n"
+    "view @mlp.gate.view_1 @mlp.gate.add shape=[N*S,$G,$E]\n"
+    "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.view_1 k=2 dim=-1\n"
+    "sum @mlp.gate.sum @mlp.gate.topk dim=-1\n"
+    "topk @mlp.gate.topk_1,@mlp.gate.topk_1.i @mlp.gate.sum k=$U dim=-1\n"
+    "zeros @mlp.gate.zeros @mlp.gate.sum shape=[N*S,$G]\n"
+    "scatter @mlp.gate.scatter @mlp.gate.zeros @mlp.gate.topk_1.i dim=1 scalar=1 inplace=1\n"
+    "unsqueeze @mlp.gate.unsqueeze @mlp.gate.scatter dim=-1\n"
+    "expand @mlp.gate.expand @mlp.gate.unsqueeze shape=[N*S,$G,$E]\n"
+    "reshape @mlp.gate.reshape @mlp.gate.expand shape=[N*S,$e]\n"
+    "{!Jdrop @mlp.gate.unsqueeze\n}"
+    "to @mlp.gate.to_2 @mlp.gate.reshape dtype=bool\n"
+    "logical_not @mlp.gate.logical_not @mlp.gate.to_2\n"
+    "masked_fill @mlp.gate.masked_fill @mlp.gate.add @mlp.gate.logical_not\n"
+    "topk @mlp.gate.topk_2,@mlp.gate.topk_2.i @mlp.gate.masked_fill k=$t dim=-1\n"
+    "gather @mlp.gate.gather @mlp.gate.sigmoid @mlp.gate.topk_2.i dim=1\n"
+    "{Ksum @mlp.gate.sum_1 @mlp.gate.gather dim=-1 keepdim=1\n"
+    "add @mlp.gate.add_1 @mlp.gate.sum_1 scalar=1\n"
+    "div @mlp.gate.div @mlp.gate.gather @mlp.gate.add_1 inplace=1\n}"
+    "mul @mlp.gate.mul @mlp.gate.{Kdiv}{!Kgather} scalar=1\n"
+    "drop @mlp.gate.view @mlp.gate.sigmoid @mlp.gate.sum @mlp.gate.topk_1.i @mlp.gate.zeros "
+    "@mlp.gate.scatter{J @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
+    "@mlp.gate.masked_fill{K @mlp.gate.gather @mlp.gate.add_1}\n"
+    "view @mlp.view %m shape=[N*S,$h]\n",
+    NULL},
+  /* a layer with experts, and with such that all tokens go through (DeepseekV3MoE) */
+  {"shared_experts",
+    "linear @mlp.shared_experts.gate_proj %m out_features=$s bias=0\n"
+    "^@mlp.shared_experts.act_fn|@mlp.shared_experts.gate_proj|a\n"
+    "linear @mlp.shared_experts.up_proj %m out_features=$s bias=0\n"
+    "mul @mlp.shared_experts.mul %a @mlp.shared_experts.up_proj\n"
+    "linear @mlp.shared_experts.down_proj @mlp.shared_experts.mul out_features=$h bias=0\n",
+    NULL},
+  {"grouping_experts",
+    "<grouping_router>reshape @mlp.experts.reshape %W shape=[N*S*$t]\n"
+    "<grouped><grouped_up>order @mlp.gate.weight\n<grouped_down><grouped_sum>"
+    "view @mlp.view_1 %o shape=[N,S,$h]\n"
+    "drop @mlp.view\n"
+    "<shared_experts>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "add @mlp.add @mlp.view_1 @mlp.shared_experts.down_proj\n"
+    "drop %m @mlp.gate.linear %C %W %o\n"
+    "add @add_1 @add @mlp.add\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
 };
 
-/* flags as in hf_lines.c; X Mixtral's router; E in a layer: it has experts */
+/* flags as in hf_lines.c; X Mixtral's router; e in a layer: it has experts */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{E<router>{1<experts_one>}{!1<experts>}}{!E<gated><end>}", "<last_norm>", 1, 8},
+    "<norm_1><rotary><norm_2>{e<router>{1<experts_one>}{!1<experts>}}{!e<gated><end>}",
+    "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}", "<last_norm>", 1, 2},
+    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<last_norm>", 1, 2},
 };
 /* clang-format on */
 
@@ -61130,6 +61208,198 @@ VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
   b.row = vram__hf_expert_rows;
   b.rows = sizeof vram__hf_expert_rows / sizeof *vram__hf_expert_rows;
   return b;
+}
+
+/* >>read/hf_lines_latent    lines of decoders with latent attention (models/deepseek_v3): their
+   parts, and of which ones the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_latent_parts[] = {
+  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  {"latent",
+    "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
+    "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
+    "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
+    "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
+    "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
+    "split_size_or_sections=$y,$j dim=-1\n"
+    "linear @self_attn.kv_a_proj_with_mqa %n out_features=$x{!b bias=0}\n"
+    "split @self_attn.kv_nope,@self_attn.k_rot @self_attn.kv_a_proj_with_mqa "
+    "split_size_or_sections=$c,$j dim=-1\n"
+    "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
+    "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
+    "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
+    "{I<latent_pairs>}{!I<latent_halves>}"
+    "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
+    NULL},
+  {"latent_pairs",
+    "slice @self_attn.slice %r.to_2 dim=2 end=$r\n"
+    "unsqueeze @self_attn.unsqueeze @self_attn.slice dim=1\n"
+    "slice @self_attn.slice_1 %r.to_3 dim=2 end=$r\n"
+    "unsqueeze @self_attn.unsqueeze_1 @self_attn.slice_1 dim=1\n"
+    "slice @self_attn.slice_2 @self_attn.q_rot dim=3 step=2\n"
+    "slice @self_attn.slice_3 @self_attn.q_rot dim=3 start=1 step=2\n"
+    "slice @self_attn.slice_4 @self_attn.view_2 dim=3 step=2\n"
+    "slice @self_attn.slice_5 @self_attn.view_2 dim=3 start=1 step=2\n"
+    "mul @self_attn.mul @self_attn.slice_2 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_1 @self_attn.slice_3 @self_attn.unsqueeze_1\n"
+    "sub @self_attn.sub @self_attn.mul @self_attn.mul_1\n"
+    "mul @self_attn.mul_2 @self_attn.slice_3 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_3 @self_attn.slice_2 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add @self_attn.mul_2 @self_attn.mul_3\n"
+    "cat @self_attn.cat @self_attn.sub @self_attn.add dim=-1\n"
+    "mul @self_attn.mul_4 @self_attn.slice_4 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_5 @self_attn.slice_5 @self_attn.unsqueeze_1\n"
+    "sub @self_attn.sub_1 @self_attn.mul_4 @self_attn.mul_5\n"
+    "mul @self_attn.mul_6 @self_attn.slice_5 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_7 @self_attn.slice_4 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add_1 @self_attn.mul_6 @self_attn.mul_7\n"
+    "cat @self_attn.cat_1 @self_attn.sub_1 @self_attn.add_1 dim=-1\n"
+    "drop @self_attn.q_rot @self_attn.k_rot @self_attn.view_2 @self_attn.slice "
+    "@self_attn.unsqueeze @self_attn.slice_1 @self_attn.unsqueeze_1 @self_attn.slice_2 "
+    "@self_attn.slice_3 @self_attn.slice_4 @self_attn.slice_5\n"
+    "~q|@self_attn.cat\n~k|@self_attn.cat_1\n",
+    NULL},
+  {"latent_halves",
+    "unsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
+    "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
+    "mul @self_attn.mul @self_attn.q_rot @self_attn.unsqueeze\n"
+    "slice @self_attn.slice @self_attn.q_rot dim=3 end=$r\n"
+    "slice @self_attn.slice_1 @self_attn.q_rot dim=3 start=$r\n"
+    "neg @self_attn.neg @self_attn.slice_1\n"
+    "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
+    "drop @self_attn.slice_1\n"
+    "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
+    "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
+    "mul @self_attn.mul_2 @self_attn.view_2 @self_attn.unsqueeze\n"
+    "slice @self_attn.slice_2 @self_attn.view_2 dim=3 end=$r\n"
+    "slice @self_attn.slice_3 @self_attn.view_2 dim=3 start=$r\n"
+    "neg @self_attn.neg_1 @self_attn.slice_3\n"
+    "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
+    "drop @self_attn.slice_3\n"
+    "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
+    "drop @self_attn.q_rot @self_attn.k_rot @self_attn.view_2 @self_attn.unsqueeze "
+    "@self_attn.unsqueeze_1\n"
+    "~q|@self_attn.add\n~k|@self_attn.add_1\n",
+    NULL},
+  /* expand_kv, and attention */
+  {"latent_attend",
+    "linear @self_attn.kv_b_proj @self_attn.view_1 out_features=$B bias=0\n"
+    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,S,$n,$b]\n"
+    "transpose @self_attn.transpose_1 @self_attn.view_3 dim0=1 dim1=2\n"
+    "split @self_attn.k_nope,@self_attn.value @self_attn.transpose_1 "
+    "split_size_or_sections=$y,$f dim=-1\n"
+    "expand @self_attn.expand %k shape=[N,$n,S,$j]\n"
+    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,S,$d]\n"
+    "slice @self_attn.slice_6 @self_attn.key dim=3 end=$y\n"
+    "add @self_attn.add_2 @self_attn.slice_6 @self_attn.k_nope inplace=1\n"
+    "slice @self_attn.slice_7 @self_attn.key dim=3 start=$y\n"
+    "sub @self_attn.sub_2 @self_attn.slice_7 @self_attn.expand inplace=1\n"
+    "drop @self_attn.k_nope\n"
+    "scaled_dot_product_attention @self_attn.sdpa @self_attn.query @self_attn.key "
+    "@self_attn.value{D dropout_p=%D} is_causal=1\n"
+    "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$f]\n"
+    "transpose @self_attn.transpose_2 @self_attn.reshape dim0=1 dim1=2\n"
+    "contiguous @self_attn.contiguous @self_attn.transpose_2\n"
+    "drop @self_attn.sdpa @self_attn.reshape\n"
+    "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$O]\n"
+    "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
+    "drop @self_attn.contiguous\n"
+    "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
+    "drop %n @self_attn.{Cq_b_proj}{!Cq_proj} @self_attn.view @self_attn.transpose "
+    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
+    "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
+    "@self_attn.key\n",
+    NULL},
+};
+
+/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+static const vram__hf_lines vram__hf_latent_rows[] = {
+  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}",
+    "<last_norm>", 0, 8},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_latent_parts;
+  b.parts = sizeof vram__hf_latent_parts / sizeof *vram__hf_latent_parts;
+  b.row = vram__hf_latent_rows;
+  b.rows = sizeof vram__hf_latent_rows / sizeof *vram__hf_latent_rows;
+  return b;
+}
+
+/* >>read/hf_numbers    config.json as a model in the text form: sizes of latent attention, of
+   groups of experts and of state spaces, for the letters of their lines */
+
+static void vram__hf_put_number(vram__hf_pen *w, char letter, uint64_t number) {
+  *vram__hf_number_of(w, letter) = number;
+}
+
+/* hf_lines_latent.c: a and c the latents of queries and of keys and values, j what of a head is
+   rotated and y what is not, f a value, d a query, b and x what one matrix gives for both */
+static void vram__hf_latent_numbers(vram__hf_pen *w) {
+  const vram_hf_config *const c = &w->c;
+  const uint64_t pass = vram__hf_number(&w->h, "qk_nope_head_dim", 128),
+                 d = pass + c->rope_head_dim;
+  vram__hf_put_number(w, 'a', c->q_lora_rank);
+  vram__hf_put_number(w, 'c', c->kv_lora_rank);
+  vram__hf_put_number(w, 'j', c->rope_head_dim);
+  vram__hf_put_number(w, 'r', c->rope_head_dim / 2);
+  vram__hf_put_number(w, 'y', pass);
+  vram__hf_put_number(w, 'f', c->v_head_dim);
+  vram__hf_put_number(w, 'd', d);
+  vram__hf_put_number(w, 'Q', c->heads * d);
+  vram__hf_put_number(w, 'x', c->kv_lora_rank + c->rope_head_dim);
+  vram__hf_put_number(w, 'b', pass + c->v_head_dim);
+  vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
+  vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
+  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
+  *vram__hf_flag_of(w, 'I') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  if (c->kv_heads != c->heads)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "latent attention with fewer heads of keys: ", "num_key_value_heads");
+  if (!c->kv_lora_rank || !c->rope_head_dim || c->rope_head_dim % 2 || !pass || !c->v_head_dim)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no latent attention has such sizes of ",
+                  "a latent or a head");
+}
+
+/* Routers that take the best groups first: G groups of E experts, U of them for a token; s: the
+   width of what all tokens go through. */
+static void vram__hf_group_numbers(vram__hf_pen *w) {
+  static const struct {
+    const char *type;
+    uint8_t groups, used;
+  } none[] = {{"deepseek_v3", 8, 4}, {"", 1, 1}};
+  const vram_hf_config *const c = &w->c;
+  uint32_t i = 0;
+  uint64_t groups, used;
+  while (*none[i].type && !vram__text_is(c->family, vram__text_len(c->family), none[i].type))
+    i++;
+  groups = vram__hf_number(&w->h, "n_group", none[i].groups);
+  used = vram__hf_number(&w->h, "topk_group", none[i].used);
+  if (!groups || c->experts % groups || c->experts / groups < 2 || !used || used > groups) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no model has so many ", "groups of experts");
+    return;
+  }
+  vram__hf_put_number(w, 'G', groups);
+  vram__hf_put_number(w, 'E', c->experts / groups);
+  vram__hf_put_number(w, 'U', used);
+  *vram__hf_flag_of(w, 'J') = groups == 1;
+}
+
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
+  vram__hf *const h = &w->h;
+  if (vram__hf_has(h, VRAM__HF_MLA))
+    vram__hf_latent_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+    vram__hf_group_numbers(w);
+  vram__hf_put_number(w, 's', vram__hf_shared_width(h));
 }
 
 /* >>read/hf_pen    what writes lines of the text form: letters of the tables of lines (hf_lines.c
@@ -61154,9 +61424,11 @@ VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
 /* ---- parts ---- */
 
 static vram__hf_book vram__hf_book_of(uint32_t i) {
-  return i ? vram__hf_expert_decoders() : vram__hf_decoders();
+  return i == 0   ? vram__hf_decoders()
+         : i == 1 ? vram__hf_expert_decoders()
+                  : vram__hf_latent_decoders();
 }
-enum { VRAM__HF_BOOKS = 2 };
+enum { VRAM__HF_BOOKS = 3 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -61909,13 +62181,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
       vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
       (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
-  *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  *vram__hf_flag_of(w, 'K') =
+      (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
   if (!c->head_dim || c->head_dim % 2)
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
+  vram__hf_numbers_of_parts(w);
 }
 
 /* ---- the model ---- */
@@ -61951,7 +62225,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, 'E') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  *vram__hf_flag_of(w, 'e') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
