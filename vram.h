@@ -63589,6 +63589,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -64961,15 +64962,26 @@ static vram_result vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   return VRAM_OK;
 }
 
+/* The device of the table of words where it is the output's matrix, too: a pattern that moves the
+   one moves the other. */
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t) {
+  int32_t device = l->output_device;
+  vram_error e;
+  if (vram__llama_overridden(l, t, &device, &e) || !vram__llama_is_multiplied(t->dtype))
+    return -1; /* its patterns were read before */
+  return device;
+}
+
 /* The table of words once more, as the output's matrix, unless it is in the same buffer. */
-static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
-                             const vram_file_tensor *t) {
-  const int32_t device = l->output_device;
-  if (device >= 0 && vram__llama_is_multiplied(t->dtype))
-    vram__llama_weight(l, r, t, device, 1);
-  else if (!vram__text_equal(vram__llama_host(l, t, 1), vram__llama_host(l, t, 0), 4) ||
-           vram__text_len(vram__llama_host(l, t, 1)) != vram__text_len(vram__llama_host(l, t, 0)))
-    vram__llama_weight(l, r, t, -1, 1);
+static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
+                             int32_t table) {
+  const int32_t device = vram__llama_tied_device(l, t);
+  const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
+                                                               vram__llama_host(l, t, 0);
+  if (device == table &&
+      (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
+    return;
+  vram__llama_weight(l, r, t, device, 1);
 }
 
 /* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
@@ -65002,7 +65014,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
-    vram__llama_tied(l, r, t);
+    vram__llama_tied(l, r, t, device);
   return VRAM_OK;
 }
 
@@ -65048,7 +65060,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room; /* bytes more on a device */
+  uint64_t room;  /* bytes more on a device */
+  uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -65605,6 +65618,8 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
     s.buffer = n->buffer;
+    if ((n->flags & VRAM__NODE_FLASH) && vram__graph_where(g, n->source[1]) != s.buffer)
+      n->room = n->apart;
     for (uint32_t k = 0; k < n->nsource; k++)
       if (vram__graph_where(g, n->source[k]) != s.buffer)
         n->source[k] = vram__split_copy(&s, n->source[k]);
@@ -65821,8 +65836,10 @@ static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t
 VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (b->m->is_tied && vram__build_is_output(b, t))
-    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (b->m->is_tied && vram__build_is_output(b, t)) {
+    device = vram__llama_tied_device(b->m, t);
+    return device < 0 ? b->host : device;
+  }
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
   return device;
@@ -66072,7 +66089,7 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
+  i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
   vram__build_with(b, i, t);
   vram__build_source(b, i, a);
   return i;
@@ -66150,7 +66167,7 @@ static int vram__build_is_vector(const vram__build *b, const vram__build_heads *
    (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
    f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
-                                       uint64_t result) {
+                                       uint64_t result, int is_part) {
   const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
                                                   2 * (uint64_t)b->m->layer[b->il].n_head_kv);
   uint64_t end = result;
@@ -66159,7 +66176,7 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_h
   if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_k));
-  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !h->decompress)
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !is_part)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_v));
   return end == VRAM_OVERFLOW ? end : end - result;
@@ -66173,7 +66190,9 @@ VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->room =
+      vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, h->decompress != NULL);
+  vram__build_at(b, i)->apart = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, 0);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -67661,10 +67680,14 @@ static const vram__build_row *vram__build_row_of(const vram__llama *m) {
 
 /* ---- embeddings and logits ---- */
 
-/* A row of a table that lies on the host: of words, of positions. */
-static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
-  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+/* Rows of a table, of words or of positions, where it lies: on the host, as a rule. */
+static int32_t vram__build_look_up(vram__build *b, const char *name, int32_t numbers) {
+  const vram_file_tensor *t = vram__build_global(b, name);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, -1);
   vram__build_at(b, i)->buffer = (int8_t)b->host;
+  if (t)
+    vram__build_taken(b, i, t);
+  vram__build_source(b, i, numbers);
   return i;
 }
 
@@ -67691,7 +67714,7 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
     x = vram__build_map(b, x, i);
   }
   if (b->positions >= 0)
-    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+    x = vram__build_map(b, vram__build_look_up(b, "position_embd.weight", b->positions), x);
   return vram__build_norm_words(b, x);
 }
 
@@ -67706,7 +67729,7 @@ static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
       b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
-  i = vram__build_look_up(b, tokens);
+  i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
@@ -67716,7 +67739,7 @@ static int32_t vram__build_embed(vram__build *b) {
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
     return vram__build_typed(b, i);
   if (b->positions >= 0)
-    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
+    i = vram__build_map(b, i, vram__build_look_up(b, "position_embd.weight", b->positions));
   return vram__build_norm_words(b, i);
 }
 
@@ -67743,16 +67766,17 @@ static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   return y->head_k && y->head_v;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
+/* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
+   the host alone. */
 static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
-                                      "token_types.weight"};
+  static const char *const names[] = {"token_types.weight", "token_embd.weight",
+                                      "position_embd.weight"};
   for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
     const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
     int32_t device = -1;
     vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0 &&
+        (!i || !vram__llama_is_run(m, t)))
       return 1;
   }
   return 0;
@@ -67783,14 +67807,14 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   return flags;
 }
 
-/* What is not derived yet where there are devices: a scan without a kernel; scans and latent
-   attention of several sequences on the host. */
+/* What is not derived yet where there are devices: a scan without a kernel; scans of several
+   sequences on the host. */
 static int vram__build_is_beyond(const vram__llama *m) {
   const vram_file_tensor *t;
   if (!m->ndevice)
     return 0;
   for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
+    if (m->layer[i].is_recurrent && m->layer[i].device < 0 && m->n_seq > 1)
       return 1;
   for (t = m->file->tensor_first; t; t = t->next)
     if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
