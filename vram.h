@@ -4874,6 +4874,7 @@ struct vram_file_operand {
   vram_file_operand *next;
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  uint64_t number;                   /* TFLite: the tensor's; ONNX: in the order of the file */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
   uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
   vram_dtype dtype;                                     /* VRAM_NONE: not said */
@@ -58604,6 +58605,7 @@ static void vram__onnx_operand(vram_file *f, vram__reader *r, uint64_t end,
     return;
   vram__memory_zero(o, sizeof *o);
   o->name = "";
+  o->number = f->noperand;
   o->role = (uint8_t)role;
   vram__proto_begin(&p, end);
   while (vram__proto_next(&p, r)) {
@@ -59316,6 +59318,7 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__memory_zero(t->said, sizeof *t->said);
   t->said->name = t->name;
   t->said->name_len = t->len;
+  t->said->number = i;
   t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
