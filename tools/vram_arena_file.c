@@ -267,6 +267,8 @@ int arena_of_file(arena_set *s, const job *j, uint64_t *graphs, int *is_open) {
     count = vram_file_get(&m.f, "subgraphs", 9);
     *graphs = count ? count->number.u : 1;
   }
+  while (status == CMD_ABSENT && s->n)
+    free(s->name[--s->n]);
   free(all.v);
   model_file_close(&m);
   return status;
