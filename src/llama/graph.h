@@ -178,14 +178,14 @@ typedef struct vram__build_qkv {
 /* v: a node to be multiplied with, or -1; k too. */
 typedef struct vram__build_heads {
   int32_t q, k, v, mask, bias;
-  uint64_t head_k, head_v, n_head, cells;
+  uint64_t head_k, head_v, n_head, cells, streams;
   vram_dtype type_k, type_v;
   const char *decompress; /* a weight that takes the result of each head apart */
 } vram__build_heads;
 
 VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q);
 VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h);
-VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room);
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h);
 VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells);
 VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
