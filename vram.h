@@ -65197,14 +65197,14 @@ typedef struct vram__build_qkv {
 /* v: a node to be multiplied with, or -1; k too. */
 typedef struct vram__build_heads {
   int32_t q, k, v, mask, bias;
-  uint64_t head_k, head_v, n_head, cells;
+  uint64_t head_k, head_v, n_head, cells, streams;
   vram_dtype type_k, type_v;
   const char *decompress; /* a weight that takes the result of each head apart */
 } vram__build_heads;
 
 VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q);
 VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h);
-VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room);
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h);
 VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells);
 VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
@@ -66028,20 +66028,6 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   vram__build_foreign(b, v, index);
 }
 
-/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
-static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
-                                       uint64_t cells) {
-  uint64_t bytes = 0;
-  cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
-  if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
-    bytes = vram__product_or_overflow(cells, y->head_k);
-  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 && !b->m->head_k_mla)
-    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
-  return bytes;
-}
-
 /* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
 static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
   const uint64_t head_k = b->m->layer[b->il].head_k;
@@ -66068,13 +66054,15 @@ static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, ui
 }
 
 /* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
-   or one that was made for flash attention. */
+   or one that was made for flash attention. llama.cpp cannot compute that of a quantised one (t5,
+   which has no flash attention over its cache). */
 static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
                                       uint64_t cells) {
-  const vram_dtype_info *info = vram_dtype_get_info(type);
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
+  if (vram__llama_is_quantised(type))
+    b->g->is_full = 1;
   vram__build_at(b, i)->bytes =
-      vram__build_at(b, i)->bytes / 4 / info->block_elements * info->block_bytes;
+      vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
 }
 
@@ -66133,7 +66121,51 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
 }
 
-VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
+/* Does it take K and V as they are? Its vector kernel does, for one or two tokens of a sequence, of
+   types for which it is compiled (the default GGML_CUDA_FA_QUANTS). */
+static int vram__build_is_vector(const vram__build *b, const vram__build_heads *h) {
+  const uint32_t cc = b->m->options->cc ? b->m->options->cc : 89;
+  const uint64_t heads = b->m->layer[b->il].n_head_kv, streams = b->m->n_stream;
+  const uint64_t tokens = b->tokens / streams, shared = heads ? h->n_head / heads : 0;
+  const int has_bias = vram__llama_real(b->m, "attention.max_alibi_bias") > 0;
+  uint64_t together = 1;
+  if (h->head_k > 256 || h->head_k % 64 || h->head_k == 192 || h->cells % 256 ||
+      h->type_k != h->type_v ||
+      (h->type_k != VRAM_Q4_0 && h->type_k != VRAM_Q8_0 && h->type_k != VRAM_BF16))
+    return 0;
+  if (cc >= 70 && cc < 75) { /* Volta */
+    while (together < 8 && shared % (2 * together) == 0)
+      together *= 2;
+    return tokens * together <= 2;
+  }
+  if (h->type_k != VRAM_BF16)
+    return tokens <= (cc >= 75 && cc < 89 ? 1 : 2) || (tokens == 1 && (shared < 2 || has_bias));
+  if (cc >= 89 && tokens == 1 && streams == 1 &&
+      !(shared > 4 && (h->head_k >= 256 || h->cells >= 8192)))
+    return 1;
+  return tokens == 1 && (shared < 2 || has_bias);
+}
+
+/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
+   f32 are nodes of the graph. */
+static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
+                                       uint64_t result) {
+  const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
+                                                  2 * (uint64_t)b->m->layer[b->il].n_head_kv);
+  uint64_t end = result;
+  if (vram__build_is_vector(b, h))
+    return 0;
+  if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
+    end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
+                                vram__product_or_overflow(rows, h->head_k));
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !h->decompress)
+    end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
+                                vram__product_or_overflow(rows, h->head_v));
+  return end == VRAM_OVERFLOW ? end : end - result;
+}
+
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
   i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
@@ -66141,7 +66173,7 @@ VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, u
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = room;
+  vram__build_at(b, i)->room = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -66172,6 +66204,7 @@ VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q)
   h.head_v = y->head_v;
   h.n_head = y->n_head;
   h.cells = b->tokens;
+  h.streams = 1;
   h.type_k = h.type_v = VRAM_F16;
   h.decompress = NULL;
   return h;
@@ -66190,6 +66223,7 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
   h.cells = c->cells;
+  h.streams = c->streams;
   h.type_k = b->m->k_type;
   h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
@@ -66199,8 +66233,7 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
                                  vram__product_or_overflow(cells, y->n_head_kv));
   else
     h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
-  i = is_flash ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
-               : vram__build_scores(b, &h);
+  i = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
 }
@@ -66411,7 +66444,7 @@ VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t ma
   h.v = vram__build_turned(b, a.v, 1, is_flash);
   h.mask = mask;
   h.bias = bias;
-  x = is_flash ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
+  x = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, x);
   return x;
 }
@@ -67750,22 +67783,12 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   return flags;
 }
 
-/* What is not derived yet where there are devices: a scan without a kernel, scans of several
-   sequences on the host, and flash attention of at most two tokens of a sequence, which takes some
-   caches as they are; latent attention of several sequences on the host; on several devices, a
-   cache of which K or V alone is quantised. */
+/* What is not derived yet where there are devices: a scan without a kernel; scans and latent
+   attention of several sequences on the host. */
 static int vram__build_is_beyond(const vram__llama *m) {
-  const uint64_t tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   const vram_file_tensor *t;
-  const int has_copies = (m->k_type != VRAM_F16 && m->k_type != VRAM_F32) ||
-                         (m->v_type != VRAM_F16 && m->v_type != VRAM_F32);
   if (!m->ndevice)
     return 0;
-  if (m->flash_attention && has_copies && m->ncache && tokens <= 2 * (uint64_t)m->n_stream)
-    return 1;
-  if (m->ndevice > 1 &&
-      vram__llama_is_quantised(m->k_type) != vram__llama_is_quantised(m->v_type) && !m->head_k_mla)
-    return 1;
   for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
       return 1;
