@@ -4874,6 +4874,7 @@ struct vram_file_operand {
   vram_file_operand *next;
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  uint64_t number;                   /* TFLite: the tensor's; ONNX: in the order of the file */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
   uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
   vram_dtype dtype;                                     /* VRAM_NONE: not said */
@@ -58640,6 +58641,7 @@ static void vram__onnx_operand(vram_file *f, vram__reader *r, uint64_t end,
     return;
   vram__memory_zero(o, sizeof *o);
   o->name = "";
+  o->number = f->noperand;
   o->role = (uint8_t)role;
   vram__proto_begin(&p, end);
   while (vram__proto_next(&p, r)) {
@@ -59352,6 +59354,7 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__memory_zero(t->said, sizeof *t->said);
   t->said->name = t->name;
   t->said->name_len = t->len;
+  t->said->number = i;
   t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
@@ -61132,7 +61135,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop{l %x} @mlp.experts.to_3\n"
     "~x|@add_1\n",
     NULL},
-  /* DeepseekV3TopkRouter: the best experts of the best groups. J: one group */
+  /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
   {"grouping_router",
     "~M|@mlp.\n~v|@mlp.view\n~W|@mlp.gate.mul\n~C|@mlp.gate.topk_2.i\n"
     "view @mlp.gate.view %m shape=[N*S,$h]\n"
@@ -61152,7 +61155,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "unsqueeze @mlp.gate.unsqueeze @mlp.gate.scatter dim=-1\n"
     "expand @mlp.gate.expand @mlp.gate.unsqueeze shape=[N*S,$G,$E]\n"
     "reshape @mlp.gate.reshape @mlp.gate.expand shape=[N*S,$e]\n"
-    "{!Jdrop @mlp.gate.unsqueeze\n}"
+    "{!6drop @mlp.gate.unsqueeze\n}"
     "to @mlp.gate.to_2 @mlp.gate.reshape dtype=bool\n"
     "logical_not @mlp.gate.logical_not @mlp.gate.to_2\n"
     "masked_fill @mlp.gate.masked_fill @mlp.gate.add @mlp.gate.logical_not\n"
@@ -61163,7 +61166,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "div @mlp.gate.div @mlp.gate.gather @mlp.gate.add_1 inplace=1\n}"
     "mul @mlp.gate.mul @mlp.gate.{Kdiv}{!Kgather} scalar=1\n"
     "drop @mlp.gate.view @mlp.gate.sigmoid @mlp.gate.sum @mlp.gate.topk_1.i @mlp.gate.zeros "
-    "@mlp.gate.scatter{J @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
+    "@mlp.gate.scatter{6 @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
     "@mlp.gate.masked_fill{K @mlp.gate.gather @mlp.gate.add_1}\n"
     "view @mlp.view %m shape=[N*S,$h]\n",
     NULL},
@@ -61190,10 +61193,10 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
 };
 
-/* flags as in hf_lines.c; X Mixtral's router; e in a layer: it has experts */
+/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{e<router>{1<experts_one>}{!1<experts>}}{!e<gated><end>}",
+    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
     "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
@@ -61319,7 +61322,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 /* flags as in hf_lines_experts.c; K and I where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}",
+    "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };
 /* clang-format on */
@@ -61390,7 +61393,7 @@ static void vram__hf_group_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'G', groups);
   vram__hf_put_number(w, 'E', c->experts / groups);
   vram__hf_put_number(w, 'U', used);
-  *vram__hf_flag_of(w, 'J') = groups == 1;
+  *vram__hf_flag_of(w, '6') = groups == 1;
 }
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
@@ -62225,7 +62228,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, 'e') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
