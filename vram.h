@@ -65055,6 +65055,7 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_LATER = 16384u,   /* fused: behind the next node, of another split maybe */
   VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
   VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
@@ -65449,6 +65450,7 @@ typedef struct vram__split {
   uint32_t ninput;
   int32_t
       input[(int)VRAM__SPLIT_INPUTS + (int)VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int32_t later; /* a fused node that waits; -1: none */
   int8_t buffer;
 } vram__split;
 
@@ -65570,6 +65572,15 @@ static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint3
   return 1;
 }
 
+/* The next node of the order (-1: none), and behind it a fused one that waits for it. */
+static void vram__split_put(vram__split *s, int32_t i) {
+  if (i >= 0)
+    s->order[s->norder++] = i;
+  if (s->later >= 0)
+    s->order[s->norder++] = s->later;
+  s->later = -1;
+}
+
 /* The split ends before the node `end`: its copies, each behind what keeps its source until then,
    and its nodes. */
 static void vram__split_end(vram__split *s, uint32_t end) {
@@ -65584,8 +65595,12 @@ static void vram__split_end(vram__split *s, uint32_t end) {
   }
   for (uint32_t i = s->first; i < end; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (!(n->flags & VRAM__NODE_FUSED) || vram__split_is_fused(s, n, i))
-      s->order[s->norder++] = g->order[i];
+    if (!(n->flags & VRAM__NODE_FUSED))
+      vram__split_put(s, g->order[i]);
+    else if (vram__split_is_fused(s, n, i))
+      s->later = g->order[i];
+    if (s->later >= 0 && !(g->node[s->later].flags & VRAM__NODE_LATER))
+      vram__split_put(s, -1);
   }
   s->first = end;
   s->ninput = 0;
@@ -65611,6 +65626,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   s.g = g;
   s.order = g->order + g->cap;
   s.buffer = -1;
+  s.later = -1;
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
@@ -65628,6 +65644,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
         n->source[k] = vram__split_copy(&s, n->source[k]);
   }
   vram__split_end(&s, g->norder);
+  vram__split_put(&s, -1);
   g->order = s.order;
   g->norder = s.norder;
   for (uint32_t i = 0; i < g->nnode; i++)
@@ -66512,13 +66529,14 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
+/* ggml-cuda fuses the router's ops: what they make lives until the node behind the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
   if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
+  vram__build_at(b, i)->flags |= VRAM__NODE_LATER;
   if (r->probs != r->logits)
     vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
@@ -67377,8 +67395,8 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
-  if (b->m->n_expert_group > 1)
-    return 0;
+  if (b->m->n_expert_group > 1 || (b->flags & VRAM__BUILD_GROVE))
+    return 0; /* other ops are between */
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
