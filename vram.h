@@ -5120,7 +5120,7 @@ typedef enum vram_llama_switch { /* of what llama.cpp decides when nobody says *
 typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_LAYER, /* whole layers, and their cache, to one device or another */
   VRAM_LLAMA_SPLIT_NONE,  /* all of it on main_gpu */
-  VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
+  VRAM_LLAMA_SPLIT_ROW    /* refused: the parts of a matrix on several devices */
 } vram_llama_split;
 
 /* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
@@ -5191,6 +5191,15 @@ typedef enum vram_llama_known {
   VRAM_LLAMA_EXACT
 } vram_llama_known;
 
+/* A file may be one that llama.cpp loads beside a model: its weights are counted, and where they
+   lie, not what its graph needs. */
+typedef enum vram_llama_extra {
+  VRAM_LLAMA_MODEL,
+  VRAM_LLAMA_ADAPTER,        /* LoRA: --lora */
+  VRAM_LLAMA_CONTROL_VECTOR, /* --control-vector */
+  VRAM_LLAMA_PROJECTOR       /* of images or sound: --mmproj */
+} vram_llama_extra;
+
 typedef struct vram_llama_report {
   uint32_t n_ctx, n_ctx_seq, n_batch, n_ubatch, slots;
   uint32_t nbuffer, ncache, ndevice;
@@ -5204,6 +5213,7 @@ typedef struct vram_llama_report {
   uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
+  vram_llama_extra extra;
   uint8_t flash_attention;
   uint8_t architecture_is_known; /* 0: taken for a plain transformer */
 } vram_llama_report;
@@ -63583,6 +63593,9 @@ VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
 
+/* extra.c */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r);
+
 /* beside.c */
 VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
 
@@ -63593,6 +63606,9 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
 VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with);
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -64806,7 +64822,7 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 
 /* ---- tensors ---- */
 
-static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   const uint32_t n = vram__text_len(with);
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
@@ -64938,8 +64954,8 @@ VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_fil
 }
 
 /* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
-static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
-                               const vram_file_tensor *t, int32_t device, int is_matrix) {
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   vram_llama_buffer *const b =
       vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
@@ -65032,6 +65048,70 @@ VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report
     if (r->buffer[i].model_bytes > (uint64_t)VRAM_MAX_BYTES)
       return vram__error_begin(e, VRAM_ERR_OVERFLOW, 0, "weights of more than 2^63-1 bytes");
   return VRAM_OK;
+}
+
+/* >>llama/extra    files that llama.cpp loads beside a model: adapters, control vectors, projectors
+   From llama.cpp: llama-adapter.cpp (each pair of an adapter lies with the matrix that it changes,
+   a direction with its layer), tools/mtmd/clip.cpp (a projector lies on the first device). What
+   their graphs need is not counted. */
+
+static int vram__extra_is(const vram_file *f, const char *key, const char *text) {
+  const vram_file_value *v = vram_file_get(f, key, vram__text_len(key));
+  return v && v->kind == VRAM_VALUE_TEXT && v->text && v->count <= 64 &&
+         vram__text_is(v->text, (uint32_t)v->count, text);
+}
+
+static vram_llama_extra vram__extra_of(const vram_file *f) {
+  if (vram__extra_is(f, "general.type", "adapter"))
+    return VRAM_LLAMA_ADAPTER;
+  if (vram__extra_is(f, "general.architecture", "controlvector"))
+    return VRAM_LLAMA_CONTROL_VECTOR;
+  return vram__extra_is(f, "general.architecture", "clip") ? VRAM_LLAMA_PROJECTOR
+                                                           : VRAM_LLAMA_MODEL;
+}
+
+/* The layer of a tensor, "blk.N." or "direction.N"; -1: none. */
+static int32_t vram__extra_layer(const vram_file_tensor *t) {
+  static const char *const before[] = {"blk.", "direction."};
+  for (uint32_t k = 0; k < 2; k++) {
+    const uint32_t len = vram__text_len(before[k]);
+    uint32_t i = len, n = 0;
+    if (t->name_len <= len || !vram__text_equal(t->name, before[k], len))
+      continue;
+    for (; i < t->name_len && vram__digit(t->name[i]) && n < VRAM__LLAMA_LAYERS; i++)
+      n = 10 * n + (uint32_t)(t->name[i] - '0');
+    return i > len && n < VRAM__LLAMA_LAYERS ? (int32_t)n : -1;
+  }
+  return -1;
+}
+
+static int32_t vram__extra_device(const vram__llama *l, const vram_file_tensor *t,
+                                  vram_llama_extra kind) {
+  const int32_t layer = vram__extra_layer(t);
+  if (kind == VRAM_LLAMA_PROJECTOR)
+    return l->ndevice ? 0 : -1;
+  if (layer >= 0)
+    return l->layer[layer].device;
+  return vram__llama_begins(t, "token_embd.") ? l->input_device : l->output_device;
+}
+
+/* 0: an ordinary model. Layers are as many as the file knows of. */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r) {
+  const vram_file_tensor *t;
+  r->extra = vram__extra_of(l->file);
+  if (r->extra == VRAM_LLAMA_MODEL)
+    return 0;
+  l->n_layer = 1;
+  l->row = vram__llama_architecture_find("llama", 5);
+  for (t = l->file->tensor_first; t; t = t->next)
+    if (vram__extra_layer(t) >= (int32_t)l->n_layer)
+      l->n_layer = (uint32_t)vram__extra_layer(t) + 1;
+  vram__llama_place(l);
+  for (t = l->file->tensor_first; t; t = t->next)
+    vram__llama_weight(l, r, t, vram__extra_device(l, t, r->extra), 0);
+  r->ndevice = l->ndevice;
+  r->architecture_is_known = 1;
+  return 1;
 }
 
 /* >>llama/graph    a graph as ggml-alloc and ggml's scheduler see it */
@@ -68081,8 +68161,11 @@ static vram_result vram__llama_total(const vram__llama *l, vram_llama_report *r,
 /* The memory behind l is that of the graph. */
 static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_report *r,
                                      vram_error *e) {
-  vram_result code = vram__llama_read(l, e);
+  vram_result code;
   uint32_t i;
+  if (vram__llama_count_extra(l, r))
+    return vram__llama_total(l, r, e);
+  code = vram__llama_read(l, e);
   if (code)
     return code;
   vram__llama_place(l);
