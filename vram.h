@@ -4973,7 +4973,7 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
-#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+#define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
 typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
@@ -56204,6 +56204,7 @@ typedef struct vram__hf {
   vram_error *e;
   uint64_t params, tensors;
   vram_result result;
+  uint8_t head; /* of an encoder: VRAM__HF_BARE, ... */
 } vram__hf;
 
 static inline int vram__hf_has(const vram__hf *h, uint64_t flag) {
@@ -56223,8 +56224,14 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 enum { VRAM__HF_MAX_LAYERS = 4096 };
+enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h);
+VRAM__FN int vram__hf_pools(const vram__hf *h);
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
@@ -56252,10 +56259,11 @@ typedef struct vram__hf_book {
 } vram__hf_book;
 VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
+VRAM__FN vram__hf_book vram__hf_encoders(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 144,
+  VRAM__HF_PATH = 176,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
@@ -60272,20 +60280,60 @@ static void vram__hf_vision(vram__hf *h) {
   h->c->text_params = before;
 }
 
-static uint64_t vram__hf_embedding_width(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h) {
   return vram__hf_has(h, VRAM__HF_OPT) ? vram__hf_number(h, "word_embed_proj_dim", h->c->hidden)
          : vram__hf_has(h, VRAM__HF_ELECTRA) ? vram__hf_number(h, "embedding_size", 128)
                                              : h->c->hidden;
 }
 
 /* Positions that are learned. */
-static uint64_t vram__hf_positions(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h) {
   const uint64_t none = vram__hf_has(h, VRAM__HF_ENCODER)          ? 512
                         : vram__hf_has(h, VRAM__HF_2048_POSITIONS) ? 2048
                                                                    : 1024;
   return vram__hf_number(h, vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
                          none) +
          (vram__hf_has(h, VRAM__HF_OPT) ? 2 : 0);
+}
+
+/* Classes that a model for classification tells apart: num_labels, or as many as id2label has. */
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h) {
+  const vram_file_value *v;
+  uint64_t n = 0;
+  for (v = h->f->value_first; v; v = v->next)
+    n += v->name_len > 9 && vram__text_equal(v->name, "id2label.", 9);
+  return n ? n : vram__hf_number(h, "num_labels", 2);
+}
+
+/* Has the class a pooler? BERT's for classification has, RoBERTa's and the like have not. */
+VRAM__FN int vram__hf_pools(const vram__hf *h) {
+  return !vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA) &&
+         (h->head == VRAM__HF_BARE ||
+          (h->head == VRAM__HF_CLASSES &&
+           vram__text_is(h->family->type, vram__text_len(h->family->type), "bert")));
+}
+
+/* What the class of an encoder has behind its layers; width: of the embedding. */
+static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
+  const vram_hf_config *const c = h->c;
+  const int pools = vram__hf_pools(h);
+  if (pools)
+    vram__hf_linear(h, c->hidden, c->hidden, 1);
+  if (h->head == VRAM__HF_CLASSES) {
+    if (!pools)
+      vram__hf_linear(h, c->hidden, c->hidden, 1);
+    vram__hf_linear(h, c->hidden, vram__hf_labels(h), 1);
+  } else if (h->head == VRAM__HF_MASKED) {
+    vram__hf_linear(h, c->hidden, width, 1);
+    vram__hf_norm(h, width);
+    if (c->is_tied)
+      h->tensors++;
+    else
+      vram__hf_add(h, c->vocab, width);
+    vram__hf_add(h, c->vocab, 1);
+    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      h->tensors++; /* the bias is there under two names */
+  }
 }
 
 /* Embeddings, what stands behind the layers, and the head. */
@@ -60306,8 +60354,7 @@ static void vram__hf_ends(vram__hf *h) {
       vram__hf_linear(h, c->hidden, width, 0);
   }
   if (is_encoder) {
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
-      vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    vram__hf_encoder_head(h, width);
     return;
   }
   if (!is_opt || (vram__hf_bool(h, "do_layer_norm_before", 1) &&
@@ -60375,16 +60422,15 @@ static void vram__hf_window(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
 }
 
-/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
-   twice), which makes the keys of the cache one wider. */
-static int vram__hf_rotates_one(vram__hf *h) {
+/* The share of a head that is rotated. */
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h) {
   static const char *const key[] = {"partial_rotary_factor", "rotary_pct",
                                     "rope_scaling.partial_rotary_factor",
                                     "rope_parameters.partial_rotary_factor"};
-  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF) ? 0.5 : 0.25;
+  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF)      ? 0.5
+                 : vram__hf_has(h, VRAM__HF_ROTARY_QUARTER) ? 0.25
+                                                            : 1;
   uint32_t i;
-  if (!vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER))
-    return 0;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_FLOAT)
@@ -60392,8 +60438,14 @@ static int vram__hf_rotates_one(vram__hf *h) {
     else if (v && v->kind == VRAM_VALUE_UINT)
       share = (double)v->number.u;
   }
-  share *= (double)h->c->head_dim;
-  return share >= 1 && share < 2;
+  return share;
+}
+
+/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
+   twice), which makes the keys of the cache one wider. */
+static int vram__hf_rotates_one(vram__hf *h) {
+  const double n = vram__hf_rotary_share(h) * (double)h->c->head_dim;
+  return vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER) && n >= 1 && n < 2;
 }
 
 static void vram__hf_sizes(vram__hf *h) {
@@ -60461,8 +60513,9 @@ static void vram__hf_dtype(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
 }
 
-/* The class: a decoder with its head, or an encoder without one. */
+/* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
+  static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
   const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
   const vram_file_text *name;
@@ -60474,9 +60527,12 @@ static void vram__hf_class(vram__hf *h) {
     return;
   }
   name = (const vram_file_text *)v->array;
-  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
-      vram__text_is(name->text + name->count - 5, 5, "Model"))
-    return;
+  for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(encoder[i]);
+    h->head = (uint8_t)i;
+    if (name->count > n && vram__text_equal(name->text + name->count - n, encoder[i], n))
+      return;
+  }
   for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(decoder[i]);
     if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&
@@ -60698,8 +60754,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "amax %pany %peq\n"
     "drop %pexpand %psub %psub_1 %pcumsum\n",
     NULL},
-  /* sdpa_mask of a sliding window that is shorter than the sequence */
-  {"mask",
+  /* what masks are made of, and that of a sliding window that is shorter than the sequence */
+  {"axes",
     "arange %parange_1 shape=[N] dtype=i64\n"
     "arange %parange_2 shape=[1] dtype=i64\n"
     "arange %parange_3 shape=[S] dtype=i64\n"
@@ -60721,7 +60777,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "unsqueeze %punsqueeze_10 %padd_2 dim=0\n"
     "unsqueeze %punsqueeze_11 %punsqueeze_10 dim=1\n"
     "unsqueeze %punsqueeze_12 %punsqueeze_11 dim=2\n"
-    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n"
+    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n",
+    NULL},
+  {"mask",
+    "<axes>"
     "ones %pones shape=[] dtype=bool\n"
     "sub %psub_4 %punsqueeze_9 scalar=1\n"
     "gt %pgt %pslice_13 %psub_4\n"
@@ -60733,6 +60792,23 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %punsqueeze_3 %punsqueeze_6 %punsqueeze_9 %pslice_13\n"
     "expand %pmask %plogical_and_1 shape=[N,1,S,S]\n"
     "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  /* masks as numbers, which eager attention adds: always made */
+  {"full_mask",
+    "<axes>"
+    "le %ple %pslice_13 %punsqueeze_9\n"
+    "drop %punsqueeze_3 %punsqueeze_6\n"
+    "expand %pmask %ple shape=[N,1,S,S]\n"
+    "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  {"mask_numbers",
+    "zeros %pzeros shape=[] dtype=model\n"
+    "where %pwhere %pmask %pzeros scalar=1\n",
+    NULL},
+  {"eager_masks",
+    "<positions>~i|%Bunsqueeze\n"
+    "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
@@ -60747,7 +60823,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* cos and sin of each token */
   {"rope",
-    "~p|%Brotary_emb\n<angles>{R~p|%Brotary_emb_local\n<angles>}",
+    "{!R~p|%Brotary_emb\n<angles>}"
+    "{R{h~p|%Brotary_emb\n<angles>}{i~p|%Brotary_emb_local\n<angles>}}",
     NULL},
   {"angles",
     "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
@@ -60755,7 +60832,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "buffer %p.inv_freq shape=[$r] dtype=f32\n"
     "to %p.to_1 %p.inv_freq dtype=f32\n"
     "mul %p.mul %p.to %p.to_1\n"
-    "cat %p.cat %p.mul %p.mul dim=-1\n"
+    "{Irepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
+    "{!Icat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
     "mul %p.mul_1 %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
@@ -60834,8 +60912,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}"
-    "{!1slice %Aslice_4 %K dim=0 colon=1\n"
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    NULL},
+  {"repeat_kv",
+    "slice %Aslice_4 %K dim=0 colon=1\n"
     "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
     "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
     "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
@@ -60850,7 +60930,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
     "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_11\n}}}",
+    "drop %Aslice_11\n",
     NULL},
   {"attend",
     "scaled_dot_product_attention %Asdpa "
@@ -60865,6 +60945,28 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
+  /* eager_attention_forward with soft capping (Z) */
+  {"eager",
+    "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n~f|%Ascaled\n"
+    "{Zdiv %Acapped.div %Ascaled scalar=1\n"
+    "tanh %Acapped.tanh %Acapped.div\n"
+    "mul %Acapped %Acapped.tanh scalar=1\n~f|%Acapped\n}"
+    "add %Amasked %f %s\n"
+    "softmax %Asoftmax %Amasked dim=-1 dtype=f32\n"
+    "to %Aweights %Asoftmax dtype=model\n~f|%Aweights\n"
+    "drop %Amasked\n"
+    "{!Gdropout %Adropout %Aweights p=%D\n~f|%Adropout\n}"
+    "matmul %Amatmul %f %V\n"
+    "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{g %Akeys %Avalues} %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
@@ -60872,6 +60974,133 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
     " %Aview_1 %Atranspose_1}"
     "{!k %l}{!P %q{!k %k}}\n",
+    NULL},
+  /* Cohere: neighbours are turned, in f32 */
+  {"cohere_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{4&%Aq_norm|%q|q|$n,$d|%Aq_proj\n"
+    "&%Ak_norm|%k|k|$k,$d|%Ak_proj\n}"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n",
+    NULL},
+  {"cohere_rotate",
+    "to %Ato %Atranspose dtype=f32\n"
+    "to %Ato_1 %Atranspose_1 dtype=f32\n"
+    "<angles_of>~j|%Ato\n<turn_pairs>~j|%Ato_1\n~g|_1\n<turn_pairs>"
+    "type_as %Ato_2 %Aadd %Atranspose\n"
+    "type_as %Ato_3 %Aadd_1 %Atranspose\n"
+    "drop {4%q %k}{!4%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose_1 %Ato %Ato_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato_2\n~k|%Ato_3\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  {"parallel_end",
+    "order @input_layernorm.weight\n"
+    "add @add %x %Ao_proj\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "drop{l %x} %n %Ao_proj\n"
+    "~x|@add_1\n",
+    NULL},
+  /* GPT-2: positions that are learned, one matrix for q, k and v */
+  {"gpt2_embedding",
+    "~B|transformer.\n~N|%Bh.\n"
+    "view %Bview %I shape=[N,S]\n"
+    "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
+    "{!G<positions>}"
+    "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
+    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
+    "<causal>;%Bdrop|x|S\n",
+    NULL},
+  {"gpt2_attention",
+    "~A|@attn.\n"
+    "&@ln_1|%x|n|$h|\n"
+    "linear %Ac_attn %n out_features=$3 conv1d=1\n"
+    "split %Asplit.0,%Asplit.1,%Asplit.2 %Ac_attn split_size_or_sections=$h dim=2\n"
+    "view %Aview %Asplit.1 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Asplit.2 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "<cached><repeat><attend>"
+    "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
+    "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
+    "drop %Ac_attn %Asplit.0 %Asplit.1 %Asplit.2 %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2\n"
+    "add @add %y %x\n"
+    "drop %n\n",
+    NULL},
+  {"gpt2_mlp",
+    "&@ln_2|@add|m|$h|\n"
+    "linear @mlp.c_fc %m out_features=$i conv1d=1\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h conv1d=1\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop %x %y %m\n"
+    "~x|@add_1\n",
+    NULL},
+  {"gpt2_last",
+    "&%Bln_f|%x|n|$h|\n"
+    "view %Bview_1 %n shape=[N,S,$h]\n"
+    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "~E|%n \n~n|%Bview_1\n",
+    NULL},
+  /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
+  {"phi3_qkv",
+    "linear %Aqkv_proj %n out_features=$4 bias=0\n"
+    "slice %Aslice %Aqkv_proj dim=2 end=$Q\n"
+    "slice %Aslice_1 %Aqkv_proj dim=2 start=$Q end=$5\n"
+    "slice %Aslice_2 %Aqkv_proj dim=2 start=$5\n"
+    "view %Aview %Aslice shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Aslice_1 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    NULL},
+  {"rotated",
+    "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
+    "slice %Apassed %q dim=3 start=$R\n"
+    "{Jexpand %Arotated_1 %k shape=[N,$k,S,$d]\n}{!Jslice %Arotated_1 %k dim=3 end=$R\n}"
+    "slice %Apassed_1 %k dim=3 start=$R\n",
+    NULL},
+  {"phi3_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>cat %Aall %f %Apassed dim=-1\n"
+    "~j|%Arotated_1\n~g|_1\n<turn>cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop %Aslice %Aslice_1 %Aview %Atranspose %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"phi3_o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
+    "order %Aqkv_proj\n"
+    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
+    "add @add %x %y\n"
+    "drop %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"fused_mlp",
+    "linear @mlp.gate_up_proj %m out_features=$6 bias=0\n"
+    "chunk @mlp.chunk.0,@mlp.chunk.1 @mlp.gate_up_proj chunks=2 dim=-1\n"
+    "^@mlp.activation_fn|@mlp.chunk.0|a\n"
+    "mul @mlp.mul @mlp.chunk.1 %a\n"
+    "linear @mlp.down_proj @mlp.mul out_features=$h bias=0\n",
+    NULL},
+  {"phi3_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "~u|@mlp.down_proj\n;@resid_mlp_dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop{l %x} @mlp.down_proj\n"
+    "~x|@add_1\n",
     NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
@@ -60913,13 +61142,22 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{ldrop %x\n}"
+    "{edrop{l %x} %Aweights{!G %Adropout}\n}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
+  {"cosines",
+    "{!R %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{R{h %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{i %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}}",
+    NULL},
+  {"frequencies",
+    "{!n{!Rbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{R{hbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{ibuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}}}",
+    NULL},
   {"last_norm",
-    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
-    "%Bsliding.mask}}{G%Z} %Brotary_emb.to_2 %Brotary_emb.to_3"
-    "{R %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}\n",
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{e{F %Bwhere}{O %Bsliding.where}}"
+    "{!e{W %Bsliding.logical_and_1 %Bsliding.mask}}}{G%Z}<cosines>\n",
     NULL},
   /* what a head's values, %o, go through */
   {"logits",
@@ -60948,13 +61186,16 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view to_1 view_1 shape=[N*S]\n"
     "drop contiguous\n"
     "cross_entropy loss view to_1\n"
-    "drop %n alias %o to pad\n"
-    "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
-    "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
+    "drop %E%n alias %o to pad\n"
+    "<frequencies>"
     "output loss\n"
     "infer %o\n",
     NULL},
 };
+
+#define VRAM__HF_GEMMA3(names)                                                                     \
+  "QR8", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
@@ -60975,9 +61216,23 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
-  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", "gemma",
-    "<scaled_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0},
+  {"gemma3_text", VRAM__HF_GEMMA3("")},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma2", "VZe8", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+    "<scaled_embedding><eager_masks><rope>",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "<last_norm>", 0, 0},
+  {"cohere", "IM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+  {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
+    "<last_norm>", 0, 0},
 };
 /* clang-format on */
 
@@ -61121,6 +61376,268 @@ VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
   return b;
 }
 
+/* >>read/hf_lines_encoder    lines of encoders: their parts, and of which ones the families consist
+   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; 0: the last layer, o:
+   it lets go of the embedding, which a pooler keeps; $E width of the embedding, $y types of tokens
+ */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_encoder_parts[] = {
+  {"encoder_inputs",
+    "input input_ids i64 [N,S]\n"
+    "{minput labels i64 [N,S]\n}{tinput labels i64 [N]\n}",
+    NULL},
+  {"places",
+    "buffer %Bembeddings.position_ids shape=[1,$p] dtype=i64\n"
+    "slice %Bembeddings.slice %Bembeddings.position_ids dim=0 colon=1\n"
+    "slice %Bembeddings.slice_1 %Bembeddings.slice dim=1 end=S\n",
+    NULL},
+  {"bert_embeddings",
+    "<places>"
+    "buffer %Bembeddings.token_type_ids shape=[1,$p] dtype=i64\n"
+    "expand %Bembeddings.expand %Bembeddings.token_type_ids shape=[1,$p]\n"
+    "gather %Bembeddings.gather %Bembeddings.expand %Bembeddings.slice_1 dim=1\n"
+    "expand %Bembeddings.expand_1 %Bembeddings.gather shape=[N,S]\n"
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$E\n"
+    "embedding %Bembeddings.token_type_embeddings %Bembeddings.expand_1 num_embeddings=$y embedding_dim=$E\n"
+    "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings\n"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$E\n"
+    "order %Bembeddings.token_type_embeddings\n"
+    "add %Bembeddings.add_1 %Bembeddings.add %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_1 normalized_shape=$E\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.slice_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
+    "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"project",
+    "{blinear %Bembeddings_project %x out_features=$h\n~x|%Bembeddings_project\n}",
+    NULL},
+  /* create_position_ids_from_input_ids: tokens that pad have none */
+  {"roberta_embeddings",
+    "ne %Bembeddings.ne %I scalar=1\n"
+    "to %Bembeddings.to %Bembeddings.ne dtype=i32\n"
+    "cumsum %Bembeddings.cumsum %Bembeddings.to dim=1\n"
+    "type_as %Bembeddings.type_as %Bembeddings.cumsum %Bembeddings.to\n"
+    "add %Bembeddings.add %Bembeddings.type_as scalar=1\n"
+    "mul %Bembeddings.mul %Bembeddings.add %Bembeddings.to\n"
+    "to %Bembeddings.to_1 %Bembeddings.mul dtype=i64\n"
+    "add %Bembeddings.add_1 %Bembeddings.to_1 scalar=1\n"
+    "drop %Bembeddings.to %Bembeddings.mul\n"
+    "buffer %Bembeddings.token_type_ids shape=[1,$p] dtype=i64\n"
+    "view %Bembeddings.to_2 %Bembeddings.token_type_ids shape=[1,$p]\n"
+    "expand %Bembeddings.expand %Bembeddings.to_2 shape=[N,$p]\n"
+    "gather %Bembeddings.gather %Bembeddings.expand %Bembeddings.add_1 dim=1\n"
+    "drop %Bembeddings.to_2\n"
+    "expand %Bembeddings.expand_1 %Bembeddings.gather shape=[N,S]\n"
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "embedding %Bembeddings.token_type_embeddings %Bembeddings.expand_1 num_embeddings=$y embedding_dim=$h\n"
+    "add %Bembeddings.add_2 %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings\n"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.add_1 num_embeddings=$p embedding_dim=$h\n"
+    "add %Bembeddings.add_3 %Bembeddings.add_2 %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_3 normalized_shape=$h\n"
+    "order %Bembeddings.position_embeddings\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.add_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
+    "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"distilbert_embeddings",
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "<places>"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$h\n"
+    "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add normalized_shape=$h\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.word_embeddings %Bembeddings.slice_1 %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+
+  /* attention: %q, %k, %v the names of its matrices */
+  {"encoder_attention",
+    "linear %q %x out_features=$h\n"
+    "view %Aview %q shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %k %x out_features=$h\n"
+    "view %Aview_1 %k shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "linear %v %x out_features=$h\n"
+    "view %Aview_2 %v shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "scaled_dot_product_attention %Asdpa %Atranspose %Atranspose_1 %Atranspose_2{D dropout_p=%D}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$h]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n",
+    NULL},
+  {"attended",
+    "%q %Aview %Atranspose %k %Aview_1 %Atranspose_1 %v %Aview_2 %Atranspose_2",
+    NULL},
+  {"bert_layer",
+    "~A|@attention.self.\n~q|%Aquery\n~k|%Akey\n~v|%Avalue\n<encoder_attention>"
+    "drop <attended> %Acontiguous\n"
+    "linear @attention.output.dense %Acontiguous_1 out_features=$h\n"
+    "~y|@attention.output.dense\n;@attention.output.dropout|y|C\n"
+    "add @attention.output.add %y %x\n"
+    "layer_norm @attention.output.LayerNorm @attention.output.add normalized_shape=$h\n"
+    "drop %Acontiguous_1 %y\n"
+    "linear @intermediate.dense @attention.output.LayerNorm out_features=$i\n"
+    "^@intermediate.intermediate_act_fn|@intermediate.dense|a\n"
+    "linear @output.dense %a out_features=$h\n"
+    "~y|@output.dense\n;@output.dropout|y|C\n"
+    "add @output.add %y @attention.output.LayerNorm\n"
+    "layer_norm @output.LayerNorm @output.add normalized_shape=$h\n"
+    "drop{o %e}{l %x} @attention.output.LayerNorm %a %y\n"
+    "~x|@output.LayerNorm\n",
+    NULL},
+  {"distilbert_layer",
+    "~A|@attention.\n~q|%Aq_lin\n~k|%Ak_lin\n~v|%Av_lin\n<encoder_attention>"
+    "drop %Acontiguous\n"
+    "linear %Aout_lin %Acontiguous_1 out_features=$h\n"
+    "drop <attended>\n"
+    "add @add %Aout_lin %x\n"
+    "layer_norm @sa_layer_norm @add normalized_shape=$h\n"
+    "drop %Aout_lin\n"
+    "linear @ffn.lin1 @sa_layer_norm out_features=$i\n"
+    "^@ffn.activation|@ffn.lin1|a\n"
+    "linear @ffn.lin2 %a out_features=$h\n"
+    "~y|@ffn.lin2\n;@ffn.dropout|y|C\n"
+    "add @add_1 %y @sa_layer_norm\n"
+    "layer_norm @output_layer_norm @add_1 normalized_shape=$h\n"
+    "drop{o %e}{l %x} @sa_layer_norm %y\n"
+    "~x|@output_layer_norm\n",
+    NULL},
+
+  /* ---- heads ---- */
+  {"first_token",
+    "slice %p.slice %x dim=0 colon=1\n"
+    "select %p.select %p.slice dim=1 index=0\n",
+    NULL},
+  {"pooler",
+    "~p|%Bpooler\n<first_token>"
+    "linear %Bpooler.dense %Bpooler.select out_features=$h\n"
+    "tanh %Bpooler.activation %Bpooler.dense\n"
+    "drop %e %Bpooler.select\n",
+    NULL},
+  /* a bare model's: the mean of what it gives */
+  {"bare",
+    "{v<pooler>}"
+    "to to %x dtype=f32\n"
+    "mean mean to\n"
+    "drop %x{v %Bpooler.activation}\n",
+    NULL},
+  {"bare_end",
+    "output mean\n"
+    "infer %x{v %Bpooler.activation}\n",
+    NULL},
+  /* %o: logits, %j: labels, %i: what goes with them */
+  {"token_loss",
+    "view view %o shape=[N*S,$v]\n"
+    "view view_1 %j shape=[N*S]\n"
+    "cross_entropy loss view view_1\n"
+    "drop %x %o%i\n",
+    NULL},
+  {"class_loss",
+    "view view %o shape=[N,$7]\n"
+    "view view_1 %j shape=[N]\n"
+    "cross_entropy loss view view_1\n"
+    "drop %x%i\n",
+    NULL},
+  {"encoder_end",
+    "output loss\n"
+    "infer %o\n",
+    NULL},
+  {"bert_head",
+    "{mlinear cls.predictions.transform.dense %x out_features=$h\n"
+    "^cls.predictions.transform.transform_act_fn|cls.predictions.transform.dense|a\n"
+    "layer_norm cls.predictions.transform.LayerNorm %a normalized_shape=$h\n"
+    "linear cls.predictions.decoder cls.predictions.transform.LayerNorm out_features=$v{T weights=%t}\n"
+    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t<pooler>~y|%Bpooler.activation\n;dropout|y|9\n"
+    "linear classifier %y out_features=$7\n"
+    "~o|classifier\n~j|labels\n~i| %Bpooler.activation{9 dropout} classifier\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+  {"roberta_places",
+    "buffer %Bembeddings.position_ids shape=[1,$p] dtype=i64\n",
+    NULL},
+  {"roberta_head",
+    "{mlinear lm_head.dense %x out_features=$h\n"
+    "gelu lm_head.gelu lm_head.dense\n"
+    "layer_norm lm_head.layer_norm lm_head.gelu normalized_shape=$h\n"
+    "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
+    "view to labels shape=[N,S]\n"
+    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
+    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>"
+    "view to labels shape=[N]\n"
+    "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
+    "{!m{!t<bare><roberta_places><bare_end>}}",
+    NULL},
+  {"class_head",
+    "~p|classifier\n<first_token>"
+    "slice classifier.slice_1 classifier.select dim=1 colon=1\n"
+    "~y|classifier.slice_1\n;classifier.dropout|y|9\n"
+    "linear classifier.dense %y out_features=$h\n",
+    NULL},
+  {"class_output",
+    ";classifier.dropout_1|y|9\n"
+    "linear classifier.out_proj %y out_features=$7\n"
+    "~o|classifier.out_proj\n",
+    NULL},
+  {"electra_head",
+    "{mlinear generator_predictions.dense %x out_features=$E\n"
+    "gelu generator_predictions.activation.gelu generator_predictions.dense\n"
+    "layer_norm generator_predictions.LayerNorm generator_predictions.activation.gelu normalized_shape=$E\n"
+    "order generator_predictions.dense\n"
+    "linear generator_lm_head generator_predictions.LayerNorm out_features=$v{T weights=%t}\n"
+    "~o|generator_lm_head\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t<class_head>gelu classifier.activation.gelu classifier.dense\n~y|classifier.activation.gelu\n<class_output>"
+    "~j|labels\n~i| classifier.out_proj\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+  {"distilbert_head",
+    "{mlinear vocab_transform %x out_features=$h\n"
+    "^activation|vocab_transform|a\n"
+    "layer_norm vocab_layer_norm %a normalized_shape=$h\n"
+    "linear vocab_projector vocab_layer_norm out_features=$v{T weights=%t}\n"
+    "~o|vocab_projector\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t~p|first\n<first_token>"
+    "linear pre_classifier first.select out_features=$h\n"
+    "relu relu pre_classifier\n"
+    "~y|relu\n;dropout|y|9\n"
+    "linear classifier %y out_features=$7\n"
+    "~o|classifier\n~j|labels\n~i| %y classifier\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+};
+
+static const vram__hf_lines vram__hf_encoder_rows[] = {
+  {"bert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|bert.\n}{t~B|bert.\n}~N|%Bencoder.layer.\n<bert_embeddings>~e|%x\n",
+    "<bert_layer>", "<bert_head>", 0, 0},
+  {"electra", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|electra.\n}{t~B|electra.\n}~N|%Bencoder.layer.\n<bert_embeddings><project>~e|%x\n",
+    "<bert_layer>", "<electra_head>", 0, 0},
+  {"roberta", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"distilbert", "n", "activation", "gelu", "layer_norm",
+    "{m~B|distilbert.\n}{t~B|distilbert.\n}~N|%Btransformer.layer.\n<distilbert_embeddings>~e|%x\n",
+    "<distilbert_layer>", "<distilbert_head>", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_encoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_encoder_parts;
+  b.parts = sizeof vram__hf_encoder_parts / sizeof *vram__hf_encoder_parts;
+  b.row = vram__hf_encoder_rows;
+  b.rows = sizeof vram__hf_encoder_rows / sizeof *vram__hf_encoder_rows;
+  return b;
+}
+
 /* >>read/hf_pen    what writes lines of the text form: letters of the tables of lines (hf_lines.c
    and its kin, hf_generate.c, diffusers.c) become names, numbers and other lines.
      @       the path of the layer, "model.layers.3."
@@ -61143,9 +61660,9 @@ VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
 /* ---- parts ---- */
 
 static vram__hf_book vram__hf_book_of(uint32_t i) {
-  return i ? vram__hf_expert_decoders() : vram__hf_decoders();
+  return i == 2 ? vram__hf_encoders() : i ? vram__hf_expert_decoders() : vram__hf_decoders();
 }
-enum { VRAM__HF_BOOKS = 2 };
+enum { VRAM__HF_BOOKS = 3 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -61187,9 +61704,11 @@ VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
 }
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
-  if (t)
+  if (t) {
     vram__text_puts(t->to, t->cap, &t->n, s);
-  else
+    if (t->n + 1 >= t->cap)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "names of modules are too long: ", w->c.family);
+  } else
     vram__hf_put(w, s, vram__text_len(s));
 }
 
@@ -61502,9 +62021,8 @@ static const char vram__hf_lines_head[] =
   "slice head.last %n dim=1 start=-1\n"
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
   "<logits>"
-  "drop %n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
-  "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
-  "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+  "drop %E%n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
+  "<frequencies>";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
 static const char vram__hf_lines_greedy[] =
@@ -61648,7 +62166,9 @@ static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int ne
 
 /* Which kinds of masks the model asks for: of full attention, of windows. */
 static int vram__hf_asks(vram__hf_pen *w, int slides) {
-  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+  if (vram__hf_static(w)) /* create_masks_for_generate: those of the layers */
+    return slides ? w->c.sliding_layers != 0 : w->c.full_layers != 0;
+  return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
 /* The part of the step behind this one. */
@@ -61828,14 +62348,13 @@ static void vram__hf_activation(vram__hf_pen *w) {
     vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
 }
 
-/* Angles that are known before the tokens are: no more lines than without scaling. */
+/* Angles that are known before the tokens are: no more lines than without scaling. J: all of a head
+   is rotated; r: half of what is rotated, R. */
 static void vram__hf_rope(vram__hf_pen *w) {
   static const char *const key[] = {
       "rope_scaling.rope_type", "rope_scaling.type", "rope_parameters.rope_type",
       "rope_parameters.full_attention.rope_type", "rope_parameters.sliding_attention.rope_type"};
-  static const char *const share[] = {"partial_rotary_factor",
-                                      "rope_parameters.partial_rotary_factor",
-                                      "rope_scaling.partial_rotary_factor"};
+  const double share = vram__hf_rotary_share(&w->h);
   uint32_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_word(w, key[i]);
@@ -61843,25 +62362,117 @@ static void vram__hf_rope(vram__hf_pen *w) {
         !vram__hf_is_word(v, "llama3") && !vram__hf_is_word(v, "yarn"))
       vram__hf_refuse(w, "angles that change with the tokens: ", key[i]);
   }
-  for (i = 0; i < sizeof share / sizeof *share; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, share[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && v->number.u == 1) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 1 && v->number.f <= 1))
-      vram__hf_refuse(w, "only a part of a head is rotated: ", share[i]);
+  *vram__hf_number_of(w, 'R') =
+      share > 0 && share <= 1 ? (uint64_t)((double)w->c.head_dim * share) : 0;
+  *vram__hf_flag_of(w, 'J') = *vram__hf_number_of(w, 'R') == w->c.head_dim;
+  if (!*vram__hf_flag_of(w, 'J') && !*vram__hf_flag_of(w, '7'))
+    vram__hf_refuse(w, "only a part of a head is rotated: ", "partial_rotary_factor");
+  if (!*vram__hf_flag_of(w, 'n') &&
+      (!*vram__hf_number_of(w, 'R') || *vram__hf_number_of(w, 'R') % 2))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "what is rotated of a head has no two halves: ", "partial_rotary_factor");
+}
+
+#define VRAM__HF_BERT_DROPOUT                                                                      \
+  "attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout_prob"
+/* Where dropout is: the keys of attention (D), of what blocks give (C), of the embedding (S) and of
+   a head (9), and what they are where they are missing; 9, where it is null, is C. Behind the last:
+   others. */
+static const struct {
+  const char *type, *key[4];
+  uint32_t none, none_9; /* millionths */
+} vram__hf_dropouts[] = {
+    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
+    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
+    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"distilbert",
+     {"attention_dropout", "dropout", "dropout", "seq_classif_dropout"},
+     100000,
+     200000},
+    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0},
+};
+
+/* A probability as Python writes it: "0.1". */
+static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, uint64_t millionths) {
+  const vram_file_value *const v = vram__hf_value(&w->h, key);
+  char *const to = vram__hf_name_of(w, name);
+  uint32_t n = 0, digit = 100000;
+  if (v && v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 1)
+    millionths = (uint64_t)(v->number.f * 1e6 + 0.5);
+  else if (v && v->kind == VRAM_VALUE_UINT && v->number.u <= 1)
+    millionths = v->number.u * 1000000;
+  else if (v && v->kind != VRAM_VALUE_NULL)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no probability is the key ", key);
+  vram__text_putu(to, VRAM__HF_PATH, &n, millionths / 1000000);
+  if (v && v->kind == VRAM_VALUE_UINT)
+    return;
+  vram__text_puts(to, VRAM__HF_PATH, &n, ".");
+  millionths %= 1000000;
+  do {
+    vram__text_putu(to, VRAM__HF_PATH, &n, millionths / digit);
+    millionths %= digit;
+    digit /= 10;
+  } while (millionths);
+}
+
+/* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
+static void vram__hf_dropout_keys(vram__hf_pen *w) {
+  static const char letter[] = "DCS9";
+  uint32_t i, k = 0;
+  while (*vram__hf_dropouts[k].type &&
+         !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
+    k++;
+  for (i = 0; i < 4; i++) {
+    const char *key = vram__hf_dropouts[k].key[i];
+    const char *const text = vram__hf_name_of(w, letter[i]);
+    const vram_file_value *const v = key ? vram__hf_value(&w->h, key) : NULL;
+    uint32_t none = vram__hf_dropouts[k].none;
+    if (!key)
+      continue;
+    if (i == 3 && vram__hf_dropouts[k].none_9)
+      none = vram__hf_dropouts[k].none_9;
+    else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
+      key = vram__hf_dropouts[k].key[1];
+    vram__hf_probability(w, letter[i], key, none);
+    *vram__hf_flag_of(w, letter[i]) =
+        !w->size.cache && (i || !(vram__text_is(text, vram__text_len(text), "0.0") ||
+                                  vram__text_is(text, vram__text_len(text), "0")));
   }
 }
 
-/* What lines leave out must not be there. */
-static void vram__hf_no_dropout(vram__hf_pen *w) {
-  static const char *const key[] = {"attention_dropout", "resid_pdrop",      "embd_pdrop",
-                                    "hidden_dropout",    "residual_dropout", "embedding_dropout"};
+/* What a row says may be there, and is unless its key is null: soft capping. */
+static void vram__hf_optional(vram__hf_pen *w) {
+  static const struct {
+    char flag;
+    const char *key;
+  } row[] = {{'V', "final_logit_softcapping"}, {'Z', "attn_logit_softcapping"}};
   uint32_t i;
-  for (i = 0; i < sizeof key / sizeof *key; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && !v->number.u) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 0))
-      vram__hf_refuse(w, "dropout, whose lines are not known: ", key[i]);
+  for (i = 0; i < sizeof row / sizeof *row; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, row[i].key);
+    if (v && v->kind == VRAM_VALUE_NULL)
+      *vram__hf_flag_of(w, row[i].flag) = 0;
   }
+}
+
+/* Settings that decide what is computed, and of which only one is known. */
+static void vram__hf_settings(vram__hf_pen *w) {
+  static const struct {
+    const char *type, *key;
+    int known;
+  } row[] = {{"gpt2", "reorder_and_upcast_attn", 0},
+             {"gpt2", "add_cross_attention", 0},
+             {"gemma2", "use_bidirectional_attention", 0},
+             {"gemma3_text", "use_bidirectional_attention", 0},
+             {"gemma3", "use_bidirectional_attention", 0}};
+  uint32_t i;
+  for (i = 0; i < sizeof row / sizeof *row; i++)
+    if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
+        vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
+      vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -61876,7 +62487,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'n', c->heads},
              {'k', c->kv_heads},
              {'d', c->head_dim},
-             {'r', c->head_dim / 2},
+             {'r', *vram__hf_number_of(w, 'R') / 2},
              {'Q', c->heads * c->head_dim},
              {'K', c->kv_heads * c->head_dim},
              {'i', c->intermediate},
@@ -61885,6 +62496,14 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'e', c->experts},
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
+             {'3', 3 * c->hidden},
+             {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
+             {'5', (c->heads + c->kv_heads) * c->head_dim},
+             {'6', 2 * c->intermediate},
+             {'p', vram__hf_positions(h)},
+             {'y', vram__hf_number(h, "type_vocab_size", 2)},
+             {'E', vram__hf_embedding_width(h)},
+             {'7', vram__hf_labels(h)},
              {'t', used}};
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
@@ -61899,10 +62518,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
       (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
   *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  *vram__hf_flag_of(w, '4') =
+      vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
+      vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (!c->head_dim || c->head_dim % 2)
+  if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
+  if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
 }
@@ -61918,13 +62542,26 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   vram__text_puts(w->path, sizeof w->path, &n, ".");
 }
 
-/* What comes before the layers. */
-static void vram__hf_before(vram__hf_pen *w) {
+/* Masks and angles that the model makes, and which class of an encoder it is. */
+static void vram__hf_kinds(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
-  *vram__hf_flag_of(w, 'F') = !c->sliding_layers || c->full_layers || *vram__hf_flag_of(w, 'R');
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers != 0;
-  *vram__hf_flag_of(w, 'W') = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S');
-  vram__hf_say(w, NULL, w->row->before, "");
+  const uint32_t kind = w->h.family->sliding;
+  const int one = kind == VRAM__HF_ALL || kind == VRAM__HF_USED; /* all layers are of one kind */
+  uint64_t window = c->window;
+  if (*vram__hf_flag_of(w, '8') && !window)
+    window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
+  *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
+  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '8');
+  *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
+  *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
+  *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
+  *vram__hf_flag_of(w, 'm') = w->h.head == VRAM__HF_MASKED;
+  *vram__hf_flag_of(w, 't') = w->h.head == VRAM__HF_CLASSES;
+  if (vram__hf_has(&w->h, VRAM__HF_ENCODER)) {
+    vram__hf_set(w, 'B', "");
+    *vram__hf_flag_of(w, 'v') = (uint8_t)vram__hf_pools(&w->h);
+    *vram__hf_flag_of(w, 'b') = *vram__hf_number_of(w, 'E') != c->hidden;
+  }
 }
 
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
@@ -61935,20 +62572,25 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
+    *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
+  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
+  *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
+                                  ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
+                                  : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
   *vram__hf_flag_of(w, 'E') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
-static uint64_t vram__hf_tokens(const vram_file *f) {
+static uint64_t vram__hf_tokens(const vram__hf *h) {
   static const char *const key[] = {"max_position_embeddings", "n_positions"};
   uint32_t i;
   for (i = 0; i < 2; i++) {
-    const vram_file_value *const v = vram__hf_at(f, "", key[i]);
+    const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_UINT && v->number.u && v->number.u < 4096)
       return v->number.u;
   }
@@ -61972,10 +62614,12 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
-  vram__hf_no_dropout(w);
+  vram__hf_optional(w);
+  vram__hf_settings(w);
   w->size = *sizes;
+  vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
-  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
   w->size.tokens = *vram__hf_number_of(w, 'S');
   w->size.new_tokens += !w->size.new_tokens;
   vram__hf_numbers(w);
@@ -62008,7 +62652,8 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
     if (!vram__hf_part_is(w, part))
       continue;
     vram__hf_part_begin(w, part);
-    vram__hf_before(w);
+    vram__hf_kinds(w);
+    vram__hf_say(w, NULL, w->row->before, "");
     for (i = 0; i < w->c.layers && !w->h.result; i++)
       vram__hf_write_layer(w, i);
     vram__hf_say(w, NULL, w->row->after, "");
@@ -62049,13 +62694,16 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
                "model %e dtype=f32\n"
                "dim N=$N S=$S\n",
                "");
+  vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
-  vram__hf_say(w, NULL, "<inputs>", "");
-  vram__hf_before(w);
+  vram__hf_say(w, NULL, vram__hf_has(&w->h, VRAM__HF_ENCODER) ? "<encoder_inputs>" : "<inputs>",
+               "");
+  vram__hf_say(w, NULL, w->row->before, "");
   for (i = 0; i < w->c.layers && !w->h.result; i++)
     vram__hf_write_layer(w, i);
   vram__hf_say(w, NULL, w->row->after, "");
-  vram__hf_say(w, NULL, "<loss>", "");
+  if (!vram__hf_has(&w->h, VRAM__HF_ENCODER))
+    vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
 }
