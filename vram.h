@@ -4874,6 +4874,7 @@ struct vram_file_operand {
   vram_file_operand *next;
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  uint64_t number;                   /* TFLite: the tensor's; ONNX: in the order of the file */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
   uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
   vram_dtype dtype;                                     /* VRAM_NONE: not said */
@@ -5122,6 +5123,16 @@ typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
 } vram_llama_split;
 
+/* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
+typedef enum vram_llama_pooling {
+  VRAM_LLAMA_POOLING_FILE, /* as the file says; none, if it does not */
+  VRAM_LLAMA_POOLING_NONE, /* each token's */
+  VRAM_LLAMA_POOLING_MEAN,
+  VRAM_LLAMA_POOLING_CLS,
+  VRAM_LLAMA_POOLING_LAST,
+  VRAM_LLAMA_POOLING_RANK /* a reranker's score */
+} vram_llama_pooling;
+
 /* --override-tensor PATTERN=BUFFER: tensors in whose name the pattern is found lie there. The first
    that matches counts. Patterns are regular expressions of ECMAScript without look-ahead and back
    references. */
@@ -5145,6 +5156,7 @@ typedef struct vram_llama_options {
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
+  vram_llama_pooling pooling;        /* with embeddings: as the file says */
   vram_llama_split split;            /* by layers */
   const double *tensor_split;        /* shares of the devices; NULL: equal */
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
@@ -5155,7 +5167,7 @@ typedef struct vram_llama_options {
   uint8_t unified;       /* one cache for all sequences */
   uint8_t no_kv_offload; /* the cache on the host */
   uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* the output has embeddings too */
+  uint8_t embeddings;    /* --embedding: the output has embeddings too */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -56232,6 +56244,7 @@ VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
 VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
 VRAM__FN uint64_t vram__hf_labels(vram__hf *h);
 VRAM__FN int vram__hf_pools(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
@@ -56260,6 +56273,7 @@ typedef struct vram__hf_book {
 VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_encoders(void);
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
@@ -56320,6 +56334,9 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
+
+/* hf_numbers.c */
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
@@ -58632,6 +58649,7 @@ static void vram__onnx_operand(vram_file *f, vram__reader *r, uint64_t end,
     return;
   vram__memory_zero(o, sizeof *o);
   o->name = "";
+  o->number = f->noperand;
   o->role = (uint8_t)role;
   vram__proto_begin(&p, end);
   while (vram__proto_next(&p, r)) {
@@ -59344,6 +59362,7 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__memory_zero(t->said, sizeof *t->said);
   t->said->name = t->name;
   t->said->name_len = t->len;
+  t->said->number = i;
   t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
@@ -59950,28 +59969,28 @@ static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   }
 }
 
-/* What all tokens go through beside their experts. */
-static void vram__hf_shared(vram__hf *h) {
-  const vram_hf_config *const c = h->c;
-  uint64_t width = c->expert_intermediate;
-  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
-    vram__hf_mlp(h, vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared));
-    vram__hf_linear(h, c->hidden, 1, 0);
-    return;
-  }
-  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
-    width = vram__hf_number(h, "shared_intermediate_size", 0);
-    if (width) {
-      vram__hf_linear(h, c->hidden, 2 * width, 0);
-      vram__hf_linear(h, width, c->hidden, 0);
-    }
-    return;
-  }
-  width = vram__product_or_overflow(
-      width,
+/* The width of what all tokens go through beside their experts. */
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
+    return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
+  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_number(h, "shared_intermediate_size", 0);
+  return vram__product_or_overflow(
+      h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
                       h->family->shared));
-  if (width)
+}
+
+static void vram__hf_shared(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = vram__hf_shared_width(h);
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
+    vram__hf_mlp(h, width);
+    vram__hf_linear(h, c->hidden, 1, 0);
+  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+    vram__hf_linear(h, c->hidden, 2 * width, 0);
+    vram__hf_linear(h, width, c->hidden, 0);
+  } else if (width)
     vram__hf_mlp(h, width);
 }
 
@@ -60832,8 +60851,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "buffer %p.inv_freq shape=[$r] dtype=f32\n"
     "to %p.to_1 %p.inv_freq dtype=f32\n"
     "mul %p.mul %p.to %p.to_1\n"
-    "{Irepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
-    "{!Icat %p.cat %p.mul %p.mul dim=-1\n}"
+    "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
+    "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
     "mul %p.mul_1 %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
@@ -61194,7 +61213,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
 };
 
 #define VRAM__HF_GEMMA3(names)                                                                     \
-  "QR8", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
+  "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
       "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
@@ -61218,11 +61237,11 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"gemma3_text", VRAM__HF_GEMMA3("")},
   {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
-  {"gemma2", "VZe8", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+  {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
     "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
     "<last_norm>", 0, 0},
-  {"cohere", "IM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+  {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
@@ -61252,6 +61271,7 @@ VRAM__FN vram__hf_book vram__hf_decoders(void) {
 static const vram__hf_part vram__hf_expert_parts[] = {
   /* a router: of Qwen, of Mixtral */
   {"router",
+    "~M|@mlp.\n~v|@mlp.view\n"
     "view @mlp.view %m shape=[N*S,$h]\n"
     "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
     "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
@@ -61264,6 +61284,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "reshape @mlp.experts.reshape @mlp.gate.to shape=[N*S*$t]\n",
     NULL},
   {"mixtral_router",
+    "~M|@mlp.\n~v|@mlp.view\n"
     "view @mlp.view %m shape=[N*S,$h]\n"
     "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
     "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
@@ -61275,49 +61296,62 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop @mlp.gate.reshape @mlp.gate.softmax\n"
     "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
     NULL},
-  /* grouped_mm_experts_forward, and the rest of the layer */
+  /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
+     weigh and which these are; %o: what comes of it. S: weights lie the other way, with biases */
+  {"grouped",
+    "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
+    "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
+    "floor_divide %Mexperts.floor_divide %Mexperts.sort.i scalar=1\n"
+    "index %Mexperts.index %v %Mexperts.floor_divide\n"
+    "index %Mexperts.index_1 %Mexperts.reshape %Mexperts.sort.i\n"
+    "to %Mexperts.to %Mexperts.sort dtype=i32\n"
+    "histc %Mexperts.histc %Mexperts.to bins=$e\n"
+    "cumsum %Mexperts.cumsum %Mexperts.histc dim=0 dtype=i32\n",
+    NULL},
+  {"grouped_up",
+    "parameter %Mexperts.gate_up_proj shape=[$e,$2,$h]\n"
+    "transpose %Mexperts.transpose %Mexperts.gate_up_proj dim0=-2 dim1=-1\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.transpose %Mexperts.cumsum\n"
+    "chunk %Mexperts.chunk.0,%Mexperts.chunk.1 %Mexperts.grouped_mm chunks=2 dim=-1\n"
+    "^%Mexperts.act_fn|%Mexperts.chunk.0|a\n"
+    "mul %Mexperts.mul %a %Mexperts.chunk.1\n"
+    "drop %Mexperts.grouped_mm %Mexperts.chunk.0\n"
+    "parameter %Mexperts.down_proj shape=[$e,$h,$m]\n",
+    NULL},
+  {"grouped_down",
+    "transpose %Mexperts.transpose_1 %Mexperts.down_proj dim0=-2 dim1=-1\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.transpose_1 %Mexperts.cumsum\n"
+    "drop %Mexperts.mul\n",
+    NULL},
+  {"grouped_sum",
+    "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
+    "mul %Mexperts.mul_1 %Mexperts.{Sadd_2}{!Sgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
+    "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
+    "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
+    "index %Mexperts.index_2 %Mexperts.mul_1 %Mexperts.empty\n"
+    "view %Mexperts.view %Mexperts.index_2 shape=[N*S,$t,$h]\n"
+    "sum %Mexperts.sum %Mexperts.view dim=1\n"
+    "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
+    "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
+    "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
+    "{S %Mexperts.index_4} %Mexperts.grouped_mm_1{S %Mexperts.add_2} %Mexperts.empty "
+    "%Mexperts.index_2\n"
+    "~o|%Mexperts.to_3\n",
+    NULL},
+  /* the same, and the rest of the layer */
   {"experts",
-    "reshape @mlp.experts.reshape_1 @mlp.gate.topk.i shape=[N*S*$t]\n"
-    "sort @mlp.experts.sort,@mlp.experts.sort.i @mlp.experts.reshape_1\n"
-    "floor_divide @mlp.experts.floor_divide @mlp.experts.sort.i scalar=1\n"
-    "index @mlp.experts.index @mlp.view @mlp.experts.floor_divide\n"
-    "index @mlp.experts.index_1 @mlp.experts.reshape @mlp.experts.sort.i\n"
-    "to @mlp.experts.to @mlp.experts.sort dtype=i32\n"
-    "histc @mlp.experts.histc @mlp.experts.to bins=$e\n"
-    "cumsum @mlp.experts.cumsum @mlp.experts.histc dim=0 dtype=i32\n"
-    "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-    "transpose @mlp.experts.transpose @mlp.experts.gate_up_proj dim0=-2 dim1=-1\n"
-    "to @mlp.experts.to_1 @mlp.experts.index dtype=model\n"
-    "grouped_mm @mlp.experts.grouped_mm @mlp.experts.to_1 @mlp.experts.transpose @mlp.experts.cumsum\n"
-    "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.grouped_mm chunks=2 dim=-1\n"
-    "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-    "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-    "drop @mlp.experts.grouped_mm @mlp.experts.chunk.0\n"
-    "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
+    "~C|@mlp.gate.topk.i\n"
+    "<grouped><grouped_up>"
     "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "transpose @mlp.experts.transpose_1 @mlp.experts.down_proj dim0=-2 dim1=-1\n"
-    "to @mlp.experts.to_2 @mlp.experts.mul dtype=model\n"
-    "grouped_mm @mlp.experts.grouped_mm_1 @mlp.experts.to_2 @mlp.experts.transpose_1 "
-    "@mlp.experts.cumsum\n"
-    "drop @mlp.experts.mul\n"
-    "unsqueeze @mlp.experts.unsqueeze @mlp.experts.index_1 dim=-1\n"
-    "mul @mlp.experts.mul_1 @mlp.experts.grouped_mm_1 @mlp.experts.unsqueeze\n"
-    "empty @mlp.experts.empty shape=[N*S*$t] dtype=i64\n"
-    "arange @mlp.experts.arange shape=[N*S*$t] dtype=i64\n"
-    "index_put @mlp.experts.index_put @mlp.experts.empty @mlp.experts.sort.i @mlp.experts.arange "
-    "inplace=1\n"
-    "index @mlp.experts.index_2 @mlp.experts.mul_1 @mlp.experts.empty\n"
-    "view @mlp.experts.view @mlp.experts.index_2 shape=[N*S,$t,$h]\n"
-    "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-    "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-    "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.reshape_1 @mlp.experts.sort "
-    "@mlp.experts.sort.i @mlp.experts.index @mlp.experts.index_1 @mlp.experts.to @mlp.experts.histc "
-    "@mlp.experts.cumsum @mlp.experts.grouped_mm_1 @mlp.experts.empty @mlp.experts.index_2\n"
-    "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
+    "<grouped_down><grouped_sum>"
+    "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
     "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
     "add @add_1 @add @mlp.reshape\n"
-    "drop{l %x} @mlp.experts.to_3\n"
+    "drop{l %x} %o\n"
     "~x|@add_1\n",
     NULL},
   /* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
@@ -61356,14 +61390,72 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop{l %x} @mlp.experts.to_3\n"
     "~x|@add_1\n",
     NULL},
+  /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
+  {"grouping_router",
+    "~M|@mlp.\n~v|@mlp.view\n~W|@mlp.gate.mul\n~C|@mlp.gate.topk_2.i\n"
+    "view @mlp.gate.view %m shape=[N*S,$h]\n"
+    "to @mlp.gate.to @mlp.gate.view dtype=f32\n"
+    "parameter @mlp.gate.weight shape=[$e,$h]\n"
+    "to @mlp.gate.to_1 @mlp.gate.weight dtype=f32\n"
+    "linear @mlp.gate.linear @mlp.gate.to @mlp.gate.to_1 out_features=$e\n"
+    "sigmoid @mlp.gate.sigmoid @mlp.gate.linear\n"
+    "buffer @mlp.gate.e_score_correction_bias shape=[$e] dtype=f32\n"
+    "add @mlp.gate.add @mlp.gate.sigmoid @mlp.gate.e_score_correction_bias\n"
+    "view @mlp.gate.view_1 @mlp.gate.add shape=[N*S,$G,$E]\n"
+    "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.view_1 k=2 dim=-1\n"
+    "sum @mlp.gate.sum @mlp.gate.topk dim=-1\n"
+    "topk @mlp.gate.topk_1,@mlp.gate.topk_1.i @mlp.gate.sum k=$U dim=-1\n"
+    "zeros @mlp.gate.zeros @mlp.gate.sum shape=[N*S,$G]\n"
+    "scatter @mlp.gate.scatter @mlp.gate.zeros @mlp.gate.topk_1.i dim=1 scalar=1 inplace=1\n"
+    "unsqueeze @mlp.gate.unsqueeze @mlp.gate.scatter dim=-1\n"
+    "expand @mlp.gate.expand @mlp.gate.unsqueeze shape=[N*S,$G,$E]\n"
+    "reshape @mlp.gate.reshape @mlp.gate.expand shape=[N*S,$e]\n"
+    "{!6drop @mlp.gate.unsqueeze\n}"
+    "to @mlp.gate.to_2 @mlp.gate.reshape dtype=bool\n"
+    "logical_not @mlp.gate.logical_not @mlp.gate.to_2\n"
+    "masked_fill @mlp.gate.masked_fill @mlp.gate.add @mlp.gate.logical_not\n"
+    "topk @mlp.gate.topk_2,@mlp.gate.topk_2.i @mlp.gate.masked_fill k=$t dim=-1\n"
+    "gather @mlp.gate.gather @mlp.gate.sigmoid @mlp.gate.topk_2.i dim=1\n"
+    "{Ksum @mlp.gate.sum_1 @mlp.gate.gather dim=-1 keepdim=1\n"
+    "add @mlp.gate.add_1 @mlp.gate.sum_1 scalar=1\n"
+    "div @mlp.gate.div @mlp.gate.gather @mlp.gate.add_1 inplace=1\n}"
+    "mul @mlp.gate.mul @mlp.gate.{Kdiv}{!Kgather} scalar=1\n"
+    "drop @mlp.gate.view @mlp.gate.sigmoid @mlp.gate.sum @mlp.gate.topk_1.i @mlp.gate.zeros "
+    "@mlp.gate.scatter{6 @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
+    "@mlp.gate.masked_fill{K @mlp.gate.gather @mlp.gate.add_1}\n"
+    "view @mlp.view %m shape=[N*S,$h]\n",
+    NULL},
+  /* a layer with experts, and with such that all tokens go through (DeepseekV3MoE) */
+  {"shared_experts",
+    "linear @mlp.shared_experts.gate_proj %m out_features=$s bias=0\n"
+    "^@mlp.shared_experts.act_fn|@mlp.shared_experts.gate_proj|a\n"
+    "linear @mlp.shared_experts.up_proj %m out_features=$s bias=0\n"
+    "mul @mlp.shared_experts.mul %a @mlp.shared_experts.up_proj\n"
+    "linear @mlp.shared_experts.down_proj @mlp.shared_experts.mul out_features=$h bias=0\n",
+    NULL},
+  {"grouping_experts",
+    "<grouping_router>reshape @mlp.experts.reshape %W shape=[N*S*$t]\n"
+    "<grouped><grouped_up>order @mlp.gate.weight\n<grouped_down><grouped_sum>"
+    "view @mlp.view_1 %o shape=[N,S,$h]\n"
+    "drop @mlp.view\n"
+    "<shared_experts>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "add @mlp.add @mlp.view_1 @mlp.shared_experts.down_proj\n"
+    "drop %m @mlp.gate.linear %C %W %o\n"
+    "add @add_1 @add @mlp.add\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
 };
 
-/* flags as in hf_lines.c; X Mixtral's router; E in a layer: it has experts */
+/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{E<router>{1<experts_one>}{!1<experts>}}{!E<gated><end>}", "<last_norm>", 1, 8},
+    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
+    "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}", "<last_norm>", 1, 2},
+    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<last_norm>", 1, 2},
 };
 /* clang-format on */
 
@@ -61638,6 +61730,198 @@ VRAM__FN vram__hf_book vram__hf_encoders(void) {
   return b;
 }
 
+/* >>read/hf_lines_latent    lines of decoders with latent attention (models/deepseek_v3): their
+   parts, and of which ones the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_latent_parts[] = {
+  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  {"latent",
+    "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
+    "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
+    "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
+    "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
+    "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
+    "split_size_or_sections=$y,$j dim=-1\n"
+    "linear @self_attn.kv_a_proj_with_mqa %n out_features=$x{!b bias=0}\n"
+    "split @self_attn.kv_nope,@self_attn.k_rot @self_attn.kv_a_proj_with_mqa "
+    "split_size_or_sections=$c,$j dim=-1\n"
+    "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
+    "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
+    "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
+    "{I<latent_pairs>}{!I<latent_halves>}"
+    "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
+    NULL},
+  {"latent_pairs",
+    "slice @self_attn.slice %r.to_2 dim=2 end=$r\n"
+    "unsqueeze @self_attn.unsqueeze @self_attn.slice dim=1\n"
+    "slice @self_attn.slice_1 %r.to_3 dim=2 end=$r\n"
+    "unsqueeze @self_attn.unsqueeze_1 @self_attn.slice_1 dim=1\n"
+    "slice @self_attn.slice_2 @self_attn.q_rot dim=3 step=2\n"
+    "slice @self_attn.slice_3 @self_attn.q_rot dim=3 start=1 step=2\n"
+    "slice @self_attn.slice_4 @self_attn.view_2 dim=3 step=2\n"
+    "slice @self_attn.slice_5 @self_attn.view_2 dim=3 start=1 step=2\n"
+    "mul @self_attn.mul @self_attn.slice_2 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_1 @self_attn.slice_3 @self_attn.unsqueeze_1\n"
+    "sub @self_attn.sub @self_attn.mul @self_attn.mul_1\n"
+    "mul @self_attn.mul_2 @self_attn.slice_3 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_3 @self_attn.slice_2 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add @self_attn.mul_2 @self_attn.mul_3\n"
+    "cat @self_attn.cat @self_attn.sub @self_attn.add dim=-1\n"
+    "mul @self_attn.mul_4 @self_attn.slice_4 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_5 @self_attn.slice_5 @self_attn.unsqueeze_1\n"
+    "sub @self_attn.sub_1 @self_attn.mul_4 @self_attn.mul_5\n"
+    "mul @self_attn.mul_6 @self_attn.slice_5 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_7 @self_attn.slice_4 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add_1 @self_attn.mul_6 @self_attn.mul_7\n"
+    "cat @self_attn.cat_1 @self_attn.sub_1 @self_attn.add_1 dim=-1\n"
+    "drop @self_attn.q_rot @self_attn.k_rot @self_attn.view_2 @self_attn.slice "
+    "@self_attn.unsqueeze @self_attn.slice_1 @self_attn.unsqueeze_1 @self_attn.slice_2 "
+    "@self_attn.slice_3 @self_attn.slice_4 @self_attn.slice_5\n"
+    "~q|@self_attn.cat\n~k|@self_attn.cat_1\n",
+    NULL},
+  {"latent_halves",
+    "unsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
+    "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
+    "mul @self_attn.mul @self_attn.q_rot @self_attn.unsqueeze\n"
+    "slice @self_attn.slice @self_attn.q_rot dim=3 end=$r\n"
+    "slice @self_attn.slice_1 @self_attn.q_rot dim=3 start=$r\n"
+    "neg @self_attn.neg @self_attn.slice_1\n"
+    "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
+    "drop @self_attn.slice_1\n"
+    "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
+    "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
+    "mul @self_attn.mul_2 @self_attn.view_2 @self_attn.unsqueeze\n"
+    "slice @self_attn.slice_2 @self_attn.view_2 dim=3 end=$r\n"
+    "slice @self_attn.slice_3 @self_attn.view_2 dim=3 start=$r\n"
+    "neg @self_attn.neg_1 @self_attn.slice_3\n"
+    "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
+    "drop @self_attn.slice_3\n"
+    "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
+    "drop @self_attn.q_rot @self_attn.k_rot @self_attn.view_2 @self_attn.unsqueeze "
+    "@self_attn.unsqueeze_1\n"
+    "~q|@self_attn.add\n~k|@self_attn.add_1\n",
+    NULL},
+  /* expand_kv, and attention */
+  {"latent_attend",
+    "linear @self_attn.kv_b_proj @self_attn.view_1 out_features=$B bias=0\n"
+    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,S,$n,$b]\n"
+    "transpose @self_attn.transpose_1 @self_attn.view_3 dim0=1 dim1=2\n"
+    "split @self_attn.k_nope,@self_attn.value @self_attn.transpose_1 "
+    "split_size_or_sections=$y,$f dim=-1\n"
+    "expand @self_attn.expand %k shape=[N,$n,S,$j]\n"
+    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,S,$d]\n"
+    "slice @self_attn.slice_6 @self_attn.key dim=3 end=$y\n"
+    "add @self_attn.add_2 @self_attn.slice_6 @self_attn.k_nope inplace=1\n"
+    "slice @self_attn.slice_7 @self_attn.key dim=3 start=$y\n"
+    "sub @self_attn.sub_2 @self_attn.slice_7 @self_attn.expand inplace=1\n"
+    "drop @self_attn.k_nope\n"
+    "scaled_dot_product_attention @self_attn.sdpa @self_attn.query @self_attn.key "
+    "@self_attn.value{D dropout_p=%D} is_causal=1\n"
+    "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$f]\n"
+    "transpose @self_attn.transpose_2 @self_attn.reshape dim0=1 dim1=2\n"
+    "contiguous @self_attn.contiguous @self_attn.transpose_2\n"
+    "drop @self_attn.sdpa @self_attn.reshape\n"
+    "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$O]\n"
+    "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
+    "drop @self_attn.contiguous\n"
+    "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
+    "drop %n @self_attn.{Cq_b_proj}{!Cq_proj} @self_attn.view @self_attn.transpose "
+    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
+    "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
+    "@self_attn.key\n",
+    NULL},
+};
+
+/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+static const vram__hf_lines vram__hf_latent_rows[] = {
+  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
+    "<last_norm>", 0, 8},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_latent_parts;
+  b.parts = sizeof vram__hf_latent_parts / sizeof *vram__hf_latent_parts;
+  b.row = vram__hf_latent_rows;
+  b.rows = sizeof vram__hf_latent_rows / sizeof *vram__hf_latent_rows;
+  return b;
+}
+
+/* >>read/hf_numbers    config.json as a model in the text form: sizes of latent attention, of
+   groups of experts and of state spaces, for the letters of their lines */
+
+static void vram__hf_put_number(vram__hf_pen *w, char letter, uint64_t number) {
+  *vram__hf_number_of(w, letter) = number;
+}
+
+/* hf_lines_latent.c: a and c the latents of queries and of keys and values, j what of a head is
+   rotated and y what is not, f a value, d a query, b and x what one matrix gives for both */
+static void vram__hf_latent_numbers(vram__hf_pen *w) {
+  const vram_hf_config *const c = &w->c;
+  const uint64_t pass = vram__hf_number(&w->h, "qk_nope_head_dim", 128),
+                 d = pass + c->rope_head_dim;
+  vram__hf_put_number(w, 'a', c->q_lora_rank);
+  vram__hf_put_number(w, 'c', c->kv_lora_rank);
+  vram__hf_put_number(w, 'j', c->rope_head_dim);
+  vram__hf_put_number(w, 'r', c->rope_head_dim / 2);
+  vram__hf_put_number(w, 'y', pass);
+  vram__hf_put_number(w, 'f', c->v_head_dim);
+  vram__hf_put_number(w, 'd', d);
+  vram__hf_put_number(w, 'Q', c->heads * d);
+  vram__hf_put_number(w, 'x', c->kv_lora_rank + c->rope_head_dim);
+  vram__hf_put_number(w, 'b', pass + c->v_head_dim);
+  vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
+  vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
+  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
+  *vram__hf_flag_of(w, 'I') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  if (c->kv_heads != c->heads)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "latent attention with fewer heads of keys: ", "num_key_value_heads");
+  if (!c->kv_lora_rank || !c->rope_head_dim || c->rope_head_dim % 2 || !pass || !c->v_head_dim)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no latent attention has such sizes of ",
+                  "a latent or a head");
+}
+
+/* Routers that take the best groups first: G groups of E experts, U of them for a token; s: the
+   width of what all tokens go through. */
+static void vram__hf_group_numbers(vram__hf_pen *w) {
+  static const struct {
+    const char *type;
+    uint8_t groups, used;
+  } none[] = {{"deepseek_v3", 8, 4}, {"", 1, 1}};
+  const vram_hf_config *const c = &w->c;
+  uint32_t i = 0;
+  uint64_t groups, used;
+  while (*none[i].type && !vram__text_is(c->family, vram__text_len(c->family), none[i].type))
+    i++;
+  groups = vram__hf_number(&w->h, "n_group", none[i].groups);
+  used = vram__hf_number(&w->h, "topk_group", none[i].used);
+  if (!groups || c->experts % groups || c->experts / groups < 2 || !used || used > groups) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no model has so many ", "groups of experts");
+    return;
+  }
+  vram__hf_put_number(w, 'G', groups);
+  vram__hf_put_number(w, 'E', c->experts / groups);
+  vram__hf_put_number(w, 'U', used);
+  *vram__hf_flag_of(w, '6') = groups == 1;
+}
+
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
+  vram__hf *const h = &w->h;
+  if (vram__hf_has(h, VRAM__HF_MLA))
+    vram__hf_latent_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+    vram__hf_group_numbers(w);
+  vram__hf_put_number(w, 's', vram__hf_shared_width(h));
+}
+
 /* >>read/hf_pen    what writes lines of the text form: letters of the tables of lines (hf_lines.c
    and its kin, hf_generate.c, diffusers.c) become names, numbers and other lines.
      @       the path of the layer, "model.layers.3."
@@ -61660,9 +61944,12 @@ VRAM__FN vram__hf_book vram__hf_encoders(void) {
 /* ---- parts ---- */
 
 static vram__hf_book vram__hf_book_of(uint32_t i) {
-  return i == 2 ? vram__hf_encoders() : i ? vram__hf_expert_decoders() : vram__hf_decoders();
+  return i == 0   ? vram__hf_decoders()
+         : i == 1 ? vram__hf_expert_decoders()
+         : i == 2 ? vram__hf_latent_decoders()
+                  : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 3 };
+enum { VRAM__HF_BOOKS = 4 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -62517,7 +62804,8 @@ static void vram__hf_numbers(vram__hf_pen *w) {
       vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
       (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
-  *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  *vram__hf_flag_of(w, 'K') =
+      (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
   *vram__hf_flag_of(w, '4') =
       vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
       vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
@@ -62529,6 +62817,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
+  vram__hf_numbers_of_parts(w);
 }
 
 /* ---- the model ---- */
@@ -62548,10 +62837,10 @@ static void vram__hf_kinds(vram__hf_pen *w) {
   const uint32_t kind = w->h.family->sliding;
   const int one = kind == VRAM__HF_ALL || kind == VRAM__HF_USED; /* all layers are of one kind */
   uint64_t window = c->window;
-  if (*vram__hf_flag_of(w, '8') && !window)
+  if (*vram__hf_flag_of(w, '5') && !window)
     window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
   *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '8');
+  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
   *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
   *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
   *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
@@ -62582,7 +62871,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, 'E') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
@@ -63862,7 +64151,8 @@ enum {
   VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
   VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
   VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
-  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
+  VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
+  VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
 };
 
 typedef struct vram__llama_architecture {
@@ -63900,8 +64190,9 @@ typedef struct vram__llama {
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
   uint32_t n_swa; /* 0: no window */
   uint32_t n_expert, n_expert_used;
-  uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
-  uint32_t n_lora_kv, head_k_mla;         /* head_k_mla not 0: MLA */
+  uint32_t n_expert_group, n_group_used,
+      expert_gating;              /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
+  uint32_t n_lora_kv, head_k_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
   uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
@@ -63950,6 +64241,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -63988,14 +64280,14 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
     VRAM__X("refact", KV, NONE, 0, 0, 0)
     VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 3, 0, VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_DENSE_FIRST)
     VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 6, 0, 0)
     VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
@@ -64050,7 +64342,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("chatglm", KV, NONE, 0, 0, 0)
     VRAM__X("glm4", KV, NONE, 0, 0, 0)
     VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
-    VRAM__X("bitnet", KV, NONE, 0, 0, 0)
+    VRAM__X("bitnet", KV, NONE, 0, 0, VRAM__LLAMA_ONE_TABLE)
     VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("jais", KV, NONE, 0, 0, 0)
@@ -64198,6 +64490,7 @@ static const struct {
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
     {"expert_group_count", offsetof(vram__llama, n_expert_group)},
+    {"expert_group_used_count", offsetof(vram__llama, n_group_used)},
     {"expert_gating_func", offsetof(vram__llama, expert_gating)},
     {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
     {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
@@ -64399,7 +64692,9 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && !(l->row->flags & VRAM__LLAMA_NO_OUTPUT))
+    l->is_causal = 0; /* diffusion models, gemma-embedding */
+  l->is_tied = !(l->row->flags & (VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_ONE_TABLE)) &&
                !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }
@@ -64423,18 +64718,21 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
   return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, text);
 }
 
-/* A type of a cache, and whether each row of heads divides into its blocks. */
+/* A type of a cache, and whether each head divides into its blocks, which flash attention needs, or
+   each row of heads. */
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
+  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
-  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && l->options->flash_attention == VRAM_LLAMA_OFF)
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && is_off)
     return VRAM_OK; /* there is none, and nothing asks for it */
   for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
     const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
-    if (l->layer[i].n_head_kv && head % d->block_elements) {
+    const uint64_t row = (uint64_t)head * (is_off ? l->layer[i].n_head_kv : 1);
+    if (l->layer[i].n_head_kv && row % d->block_elements) {
       vram__error_begin(e, VRAM_ERR_BLOCK, 0, is_k ? "cache of K: " : "cache of V: ");
       vram__error_text(e, d->name);
       vram__error_number(e, " has blocks of ", d->block_elements);
@@ -64485,7 +64783,7 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   l->n_ctx = (uint32_t)n_ctx;
   l->n_ctx_seq = (uint32_t)each;
   l->n_stream = o->unified ? 1 : l->n_seq;
-  l->n_outputs = o->outputs ? o->outputs : l->n_batch;
+  l->n_outputs = o->outputs && !(l->row->flags & VRAM__LLAMA_TWO_STACKS) ? o->outputs : l->n_batch;
   l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
   l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
   l->offloads_kv = !o->no_kv_offload;
@@ -64625,7 +64923,7 @@ static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
 }
 
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
-  const int has_embeddings = l->options->embeddings || (l->row->flags & VRAM__LLAMA_TWO_STACKS);
+  const int has_embeddings = l->options->embeddings || vram__text_is(l->arch, l->arch_len, "t5");
   const uint64_t width = (uint64_t)l->n_vocab + (has_embeddings ? l->n_embd_out : 0);
   uint32_t i;
   if (l->row->memory != VRAM__LLAMA_NO_MEMORY) {
@@ -65231,7 +65529,7 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
       t->dtype != VRAM_IQ4_NL)
     return 0;
-  if (t->ndim == 3 && !vram__llama_holds(t, "_exps."))
+  if (t->ndim == 3 && !vram__llama_holds(t, "_exps.") && !vram__llama_holds(t, "_chexps."))
     return 0;
   return t->size[t->ndim - 2] % 8 == 0;
 }
@@ -65316,15 +65614,26 @@ static vram_result vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   return VRAM_OK;
 }
 
+/* The device of the table of words where it is the output's matrix, too: a pattern that moves the
+   one moves the other. */
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t) {
+  int32_t device = l->output_device;
+  vram_error e;
+  if (vram__llama_overridden(l, t, &device, &e) || !vram__llama_is_multiplied(t->dtype))
+    return -1; /* its patterns were read before */
+  return device;
+}
+
 /* The table of words once more, as the output's matrix, unless it is in the same buffer. */
-static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
-                             const vram_file_tensor *t) {
-  const int32_t device = l->output_device;
-  if (device >= 0 && vram__llama_is_multiplied(t->dtype))
-    vram__llama_weight(l, r, t, device, 1);
-  else if (!vram__text_equal(vram__llama_host(l, t, 1), vram__llama_host(l, t, 0), 4) ||
-           vram__text_len(vram__llama_host(l, t, 1)) != vram__text_len(vram__llama_host(l, t, 0)))
-    vram__llama_weight(l, r, t, -1, 1);
+static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
+                             int32_t table) {
+  const int32_t device = vram__llama_tied_device(l, t);
+  const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
+                                                               vram__llama_host(l, t, 0);
+  if (device == table &&
+      (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
+    return;
+  vram__llama_weight(l, r, t, device, 1);
 }
 
 /* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
@@ -65357,7 +65666,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
-    vram__llama_tied(l, r, t);
+    vram__llama_tied(l, r, t, device);
   return VRAM_OK;
 }
 
@@ -65395,13 +65704,16 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
+  VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
                                   has all from `view` on */
 };
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room; /* bytes more on a device */
+  uint64_t room;  /* bytes more on a device */
+  uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -65477,6 +65789,25 @@ enum {
 #define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
 #define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
 #define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
+#define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
+#define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
+#define VRAM__BUILD_NORMS_GROK (UINT64_C(1) << 43)      /* attn_output_norm is behind attention */
+#define VRAM__BUILD_NORMS_DBRX (UINT64_C(1) << 44)      /* attn_output_norm is the feed-forward's */
+#define VRAM__BUILD_DENSE_TOO (UINT64_C(1) << 45)       /* behind experts: half of both */
+#define VRAM__BUILD_ROWS_AFTER (UINT64_C(1) << 46)      /* output rows are chosen behind attention's norm */
+#define VRAM__BUILD_MEAN_HEADS (UINT64_C(1) << 47)      /* norms of Q and K are LayerNorms */
+#define VRAM__BUILD_HALVES (UINT64_C(1) << 48)          /* the sum with shared experts is halved */
+#define VRAM__BUILD_ROUTED_BEFORE (UINT64_C(1) << 49)   /* the router takes the layer's input */
+#define VRAM__BUILD_ROPE_LEADING (UINT64_C(1) << 50)    /* so have the leading dense layers */
+#define VRAM__BUILD_SCALE_NORM (UINT64_C(1) << 51)      /* of the output, before its matrix */
+#define VRAM__BUILD_ROWS_ALL (UINT64_C(1) << 52)        /* logits of all tokens, whoever wants them */
+#define VRAM__BUILD_TEMPERED (UINT64_C(1) << 53)        /* Q times a number of each token, if the file says so */
+#define VRAM__BUILD_GROVE (UINT64_C(1) << 54)           /* experts are chosen by logits, not by probabilities */
+#define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
+#define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
+#define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
 /* clang-format on */
 
 typedef struct vram__build {
@@ -65486,13 +65817,15 @@ typedef struct vram__build {
   uint32_t il;
   int32_t device; /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t positions, out_ids;
+  int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
   int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
-  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
-  uint8_t pins_attention;               /* to the host */
+  int32_t factors[VRAM__GRAPH_BUFFERS];   /* of rope: in each buffer that has a layer */
+  int32_t crossed, crossed_mask, buckets; /* of t5 */
+  const char *stack;                      /* of t5: before the names of weights */
+  uint8_t pins_attention;                 /* to the host */
 } vram__build;
 
 /* graph_node.c */
@@ -65504,6 +65837,7 @@ VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index);
 VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
                                     uint64_t rows);
 VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
@@ -65512,6 +65846,8 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t);
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
@@ -65519,25 +65855,63 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 
 /* graph_attention.c */
+typedef struct vram__build_qkv {
+  int32_t q, k, v;
+} vram__build_qkv;
+
+/* v: a node to be multiplied with, or -1; k too. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask, bias;
+  uint64_t head_k, head_v, n_head, cells, streams;
+  vram_dtype type_k, type_v;
+  const char *decompress; /* a weight that takes the result of each head apart */
+} vram__build_heads;
+
+VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q);
+VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h);
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h);
+VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells);
+VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
+VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
 
 /* graph_experts.c */
 VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width);
 VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x);
-VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits);
+VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits);
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits);
 
 /* graph_state.c */
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
+/* graph_layers.c */
+VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last);
+
+/* graph_t5.c */
+VRAM__FN int32_t vram__build_t5(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
+
+/* graph_output.c */
+VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
+VRAM__FN int vram__build_has_rows(const vram__build *b);
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x);
 VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
                                   vram_llama_report *r);
@@ -65727,6 +66101,11 @@ typedef struct vram__split {
   int8_t buffer;
 } vram__split;
 
+/* Is nothing computed here? */
+static int vram__graph_is_view(const vram__graph_node *n) {
+  return n->view >= 0 && !(n->flags & VRAM__NODE_WRITES);
+}
+
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
 VRAM__FN void vram__graph_spread(vram__graph *g) {
@@ -65736,7 +66115,8 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
+      if (vram__graph_is_view(n) ||
+          (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -65864,6 +66244,8 @@ static void vram__split_end(vram__split *s, uint32_t end) {
 static void vram__graph_multiply(vram__graph *g) {
   for (uint32_t i = 0; i < g->ninput; i++) {
     vram__graph_node *n = g->node + g->input[i];
+    if (!(n->flags & VRAM__NODE_INPUT))
+      continue;
     n->flags |= VRAM__NODE_OUTPUT;
     for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
       vram__graph_append(g, g->input[i], n->buffer, n->flags);
@@ -65883,11 +66265,13 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
     vram__graph_multiply(g);
   for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (n->view >= 0)
+    if (vram__graph_is_view(n))
       continue;
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
     s.buffer = n->buffer;
+    if ((n->flags & VRAM__NODE_FLASH) && vram__graph_where(g, n->source[1]) != s.buffer)
+      n->room = n->apart;
     for (uint32_t k = 0; k < n->nsource; k++)
       if (vram__graph_where(g, n->source[k]) != s.buffer)
         n->source[k] = vram__split_copy(&s, n->source[k]);
@@ -65935,7 +66319,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
 
 static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
-  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
     g->is_full = 1;
   else if (is_input)
@@ -66017,6 +66401,17 @@ VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   vram__build_expand(b, i);
 }
 
+/* Rows written over some of a (ggml_set_rows): the result is a. */
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], rows);
+  vram__build_source(b, i, index);
+  vram__build_source(b, i, a);
+  vram__build_at(b, i)->view = s->view >= 0 ? s->view : a;
+  vram__build_at(b, i)->flags = VRAM__NODE_WRITES;
+  return i;
+}
+
 /* A part of a cache or state: so many rows of it. */
 VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
                                     uint64_t rows) {
@@ -66046,6 +66441,7 @@ VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
   char text[64];
   uint32_t n = 0;
+  vram__text_puts(text, sizeof text, &n, b->stack);
   vram__text_puts(text, sizeof text, &n, "blk.");
   vram__text_putu(text, sizeof text, &n, b->il);
   vram__text_puts(text, sizeof text, &n, ".");
@@ -66078,21 +66474,24 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
 static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
   if (t->ndim < 3)
     return vram__product_or_overflow(n->ne[1], n->ne[2]);
-  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
+  return n->ne[vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.") ? 2 : 1];
 }
 
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
-  return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
+  return (b->m->is_tied || (b->m->row->flags & VRAM__LLAMA_ONE_TABLE)) &&
+         b->il == b->m->n_layer - b->m->n_layer_nextn &&
          vram__text_is(t->name, t->name_len, "token_embd.weight");
 }
 
 /* The buffer of a weight. */
-static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (vram__build_is_output(b, t))
-    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (b->m->is_tied && vram__build_is_output(b, t)) {
+    device = vram__llama_tied_device(b->m, t);
+    return device < 0 ? b->host : device;
+  }
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
   return device;
@@ -66122,9 +66521,25 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   return node;
 }
 
+/* A node of rows taken of a table: where that lies. */
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  vram__build_at(b, node)->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+}
+
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
   const vram_file_tensor *t = vram__build_weight(b, name);
   return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
+}
+
+/* A matrix's product times its scale, if the file has it: bitnet. */
+static int32_t vram__build_scale_of(vram__build *b, int32_t a, const char *name) {
+  char text[64];
+  uint32_t n = 0;
+  vram__text_put(text, sizeof text, &n, name, vram__text_len(name) - 6); /* "weight" */
+  vram__text_puts(text, sizeof text, &n, "scale");
+  text[n] = 0;
+  return vram__build_bias(b, a, text);
 }
 
 /* Matrix times a, and a bias if the layer has one. */
@@ -66136,6 +66551,8 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
     return a;
   i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
   vram__build_source(b, i, a);
+  if (b->flags & VRAM__BUILD_SCALES)
+    i = vram__build_scale_of(b, i, name);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -66199,24 +66616,41 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  if ((b->flags & VRAM__BUILD_NO_ROPE) || ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == 3))
+  const uint32_t without = b->flags & VRAM__BUILD_ROUTED_BEFORE ? 0 : 3; /* of each four */
+  const double leading = vram__llama_real(b->m, "leading_dense_block_count");
+  if ((b->flags & VRAM__BUILD_NO_ROPE) ||
+      ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == without))
     return 0;
+  if ((b->flags & VRAM__BUILD_ROPE_LEADING) && b->il < leading)
+    return 1;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 
+/* A norm of Q or K, which may be a LayerNorm where the others are not. */
+static int32_t vram__build_norm_head(vram__build *b, int32_t a, const char *norm,
+                                     const char *bias) {
+  const uint64_t flags = b->flags;
+  if (flags & VRAM__BUILD_MEAN_HEADS)
+    b->flags |= VRAM__BUILD_MEAN;
+  a = vram__build_norm(b, a, norm, bias);
+  b->flags = flags;
+  return a;
+}
+
 /* Q or K with heads apart: a norm of the whole row before, or of each head; positions. */
-static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm) {
+static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm,
+                                const char *bias) {
   const vram_file_tensor *t = vram__build_weight(b, norm);
   const int is_whole = t && t->ndim == 1 && (uint64_t)t->size[0] != head;
   const int is_behind = (b->flags & VRAM__BUILD_ROPE_FIRST) != 0;
   if (is_whole)
-    a = vram__build_norm(b, a, norm, NULL);
+    a = vram__build_norm_head(b, a, norm, bias);
   a = vram__build_head(b, a, head);
   if (!is_whole && !is_behind)
-    a = vram__build_norm(b, a, norm, NULL);
+    a = vram__build_norm_head(b, a, norm, bias);
   if (vram__build_has_rope(b))
     a = vram__build_rope(b, a);
-  return is_behind ? vram__build_norm(b, a, norm, NULL) : a;
+  return is_behind ? vram__build_norm_head(b, a, norm, bias) : a;
 }
 
 /* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
@@ -66263,20 +66697,6 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   vram__build_foreign(b, v, index);
 }
 
-/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
-static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
-                                       uint64_t cells) {
-  uint64_t bytes = 0;
-  cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
-  if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
-    bytes = vram__product_or_overflow(cells, y->head_k);
-  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 && !b->m->head_k_mla)
-    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
-  return bytes;
-}
-
 /* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
 static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
   const uint64_t head_k = b->m->layer[b->il].head_k;
@@ -66291,10 +66711,11 @@ static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, 
 }
 
 /* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
-static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells,
+                              int is_flash) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
   int32_t i = vram__build_read(b, type, head, vram__product_or_overflow(cells, heads));
-  if (type != VRAM_F32 || !b->m->flash_attention)
+  if (type != VRAM_F32 || !is_flash)
     return i;
   i = vram__build_node(b, head, cells, heads, i);
   vram__build_at(b, i)->bytes /= 2;
@@ -66302,22 +66723,17 @@ static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, ui
 }
 
 /* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
-   or one that was made for flash attention. */
+   or one that was made for flash attention. llama.cpp cannot compute that of a quantised one (t5,
+   which has no flash attention over its cache). */
 static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
                                       uint64_t cells) {
-  const vram_dtype_info *info = vram_dtype_get_info(type);
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
-  vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
+  if (vram__llama_is_quantised(type))
+    b->g->is_full = 1;
+  vram__build_at(b, i)->bytes =
+      vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
 }
-
-/* Softmax over all scores, then V: without flash attention. v: a node to be multiplied with, or
-   -1; k too. `decompress`: a weight that takes the result of each head apart. */
-typedef struct vram__build_heads {
-  int32_t q, k, v, mask;
-  uint64_t head_k, head_v, n_head, cells;
-  const char *decompress;
-} vram__build_heads;
 
 /* V's result of each head through a matrix of that head. */
 static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__build_heads *h) {
@@ -66325,19 +66741,22 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
+  i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
   vram__build_with(b, i, t);
   vram__build_source(b, i, a);
   return i;
 }
 
-static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+/* Softmax over all scores, then V: without flash attention. */
+VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
   i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
   vram__build_source(b, i, q);
   if (b->flags & VRAM__BUILD_CAP_SCORES)
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
+  if (h->bias >= 0)
+    i = vram__build_map(b, i, h->bias);
   i = vram__build_map(b, i, h->mask);
   if (vram__build_weight(b, "attn_sinks.weight"))
     vram__build_with(b, i, vram__build_weight(b, "attn_sinks.weight"));
@@ -66357,8 +66776,7 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   static const uint16_t equal[] = {40, 64, 72, 80, 96, 112, 128, 256};
   const vram__llama *m = b->m;
   const uint64_t heads = m->layer[b->il].n_head_kv, shared = heads ? h->n_head / heads : 0;
-  const vram_dtype k = m->k_type, v = m->head_k_mla ? m->k_type : m->v_type;
-  if (k == VRAM_IQ4_NL || v == VRAM_IQ4_NL)
+  if (h->type_k == VRAM_IQ4_NL || h->type_v == VRAM_IQ4_NL)
     return 0;
   for (uint32_t i = 0; i < sizeof equal / sizeof *equal; i++)
     if (h->head_k == equal[i])
@@ -66372,7 +66790,51 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
 }
 
-static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
+/* Does it take K and V as they are? Its vector kernel does, for one or two tokens of a sequence, of
+   types for which it is compiled (the default GGML_CUDA_FA_QUANTS). */
+static int vram__build_is_vector(const vram__build *b, const vram__build_heads *h) {
+  const uint32_t cc = b->m->options->cc ? b->m->options->cc : 89;
+  const uint64_t heads = b->m->layer[b->il].n_head_kv, streams = b->m->n_stream;
+  const uint64_t tokens = b->tokens / streams, shared = heads ? h->n_head / heads : 0;
+  const int has_bias = vram__llama_real(b->m, "attention.max_alibi_bias") > 0;
+  uint64_t together = 1;
+  if (h->head_k > 256 || h->head_k % 64 || h->head_k == 192 || h->cells % 256 ||
+      h->type_k != h->type_v ||
+      (h->type_k != VRAM_Q4_0 && h->type_k != VRAM_Q8_0 && h->type_k != VRAM_BF16))
+    return 0;
+  if (cc >= 70 && cc < 75) { /* Volta */
+    while (together < 8 && shared % (2 * together) == 0)
+      together *= 2;
+    return tokens * together <= 2;
+  }
+  if (h->type_k != VRAM_BF16)
+    return tokens <= (cc >= 75 && cc < 89 ? 1 : 2) || (tokens == 1 && (shared < 2 || has_bias));
+  if (cc >= 89 && tokens == 1 && streams == 1 &&
+      !(shared > 4 && (h->head_k >= 256 || h->cells >= 8192)))
+    return 1;
+  return tokens == 1 && (shared < 2 || has_bias);
+}
+
+/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
+   f32 are nodes of the graph. */
+static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
+                                       uint64_t result, int is_part) {
+  const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
+                                                  2 * (uint64_t)b->m->layer[b->il].n_head_kv);
+  uint64_t end = result;
+  if (vram__build_is_vector(b, h))
+    return 0;
+  if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
+    end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
+                                vram__product_or_overflow(rows, h->head_k));
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !is_part)
+    end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
+                                vram__product_or_overflow(rows, h->head_v));
+  return end == VRAM_OVERFLOW ? end : end - result;
+}
+
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
   i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
@@ -66380,7 +66842,9 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = room;
+  vram__build_at(b, i)->room =
+      vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, h->decompress != NULL);
+  vram__build_at(b, i)->apart = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, 0);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -66395,70 +66859,102 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
 }
 
 /* The mask of a cache, or among the tokens alone. */
-static int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
+VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
   if (b->mask[cache] < 0)
     b->mask[cache] = vram__build_input(
         b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), cells));
   return b->mask[cache];
 }
 
-static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress) {
+VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_heads h;
+  h.q = q;
+  h.k = h.v = h.mask = h.bias = -1;
+  h.head_k = y->head_k;
+  h.head_v = y->head_v;
+  h.n_head = y->n_head;
+  h.cells = b->tokens;
+  h.streams = 1;
+  h.type_k = h.type_v = VRAM_F16;
+  h.decompress = NULL;
+  return h;
+}
+
+/* `decompress`: a weight that takes the result of each head apart. `bias`: of the scores, -1: none,
+   which flash attention does not know. */
+static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress, int32_t bias) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
-  vram__build_heads h;
-  vram_dtype type;
+  const int is_flash = b->m->flash_attention && bias < 0;
+  vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
-  h.q = q;
   h.mask = vram__build_mask(b, y->cache, c->cells);
-  h.head_k = y->head_k;
+  h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
-  h.n_head = y->n_head;
   h.cells = c->cells;
+  h.streams = c->streams;
+  h.type_k = b->m->k_type;
+  h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
-  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
-  type = decompress ? b->m->k_type : b->m->v_type;
-  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
-    h.v = vram__build_transposed(b, type, h.head_v, vram__product_or_overflow(cells, y->n_head_kv));
+  h.k = vram__build_kv(b, h.type_k, h.head_k, cells, is_flash);
+  if (!is_flash && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, h.type_v, h.head_v,
+                                 vram__product_or_overflow(cells, y->n_head_kv));
   else
-    h.v = vram__build_kv(b, type, h.head_v, cells);
-  i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
-                            : vram__build_scores(b, &h);
+    h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
+  i = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
 }
 
 /* ---- Q, K and V ---- */
 
-typedef struct vram__build_qkv {
-  int32_t q, k, v;
-} vram__build_qkv;
+/* Q, K or V, or all of them: clamped, if the file says so. */
+static int32_t vram__build_product(vram__build *b, int32_t x, const char *name, const char *bias) {
+  x = vram__build_linear(b, x, name, bias);
+  if ((b->flags & VRAM__BUILD_CLAMPS) && vram__llama_real(b->m, "attention.clamp_kqv") > 0)
+    x = vram__build_map(b, x, -1);
+  return x;
+}
 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a;
   if (vram__build_weight(b, "attn_qkv.weight")) {
-    x = vram__build_linear(b, x, "attn_qkv.weight", "attn_qkv.bias");
+    x = vram__build_product(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
     a.k = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_k, b->tokens, 1);
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
-    a.q = vram__build_linear(b, x, "attn_q.weight", "attn_q.bias");
-    a.k = vram__build_linear(b, x, "attn_k.weight", "attn_k.bias");
-    a.v = vram__build_linear(b, x, "attn_v.weight", "attn_v.bias");
+    a.q = vram__build_product(b, x, "attn_q.weight", "attn_q.bias");
+    a.k = vram__build_product(b, x, "attn_k.weight", "attn_k.bias");
+    a.v = vram__build_product(b, x, "attn_v.weight", "attn_v.bias");
   }
   return a;
 }
 
-static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
+/* Q times a number of each token, if the file says so: mistral. */
+static int32_t vram__build_tempered(vram__build *b, int32_t q) {
+  const double scale = vram__llama_real(b->m, "attention.temperature_scale");
+  if (!(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
+    return q;
+  if (b->temperature < 0)
+    b->temperature = vram__build_input(b, b->tokens * 4);
+  return vram__build_map(b, q, b->temperature);
+}
+
+VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a = vram__build_products(b, x);
-  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight");
-  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight");
+  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight", "attn_q_norm.bias");
+  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight", "attn_k_norm.bias");
   a.v = vram__build_head(b, a.v, y->head_v);
   if (b->flags & VRAM__BUILD_SCALE_Q)
     a.q = vram__build_map(b, a.q, -1);
+  a.q = vram__build_tempered(b, a.q);
   return a;
 }
 
@@ -66476,12 +66972,11 @@ static void vram__build_indices(vram__build *b, int32_t cache) {
   b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
 }
 
-/* Attention over a cache, and the output's matrix. V comes before K, but not where some layers
-   slide. */
-VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
+/* Attention over a cache. V comes before K, but not where some layers slide. */
+VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const int32_t c = y->cache;
-  vram__build_qkv a = vram__build_project(b, x);
+  int32_t x;
   if (b->k_rotation[c] < 0)
     b->k_rotation[c] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
   if (b->v_rotation[c] < 0)
@@ -66497,32 +66992,55 @@ VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   vram__build_expand(b, a.k);
   vram__build_store(b, a.k, b->k_index[c]);
   vram__build_store(b, a.v, b->v_index[c]);
-  x = vram__build_attend(b, a.q, NULL);
-  x = vram__build_rotate(b, x, b->v_rotation[c]);
-  return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
+  x = vram__build_attend(b, a.q, NULL, bias);
+  return vram__build_rotate(b, x, b->v_rotation[c]);
+}
+
+/* The result of attention times a gate made of its input: of each element, or of each head. */
+static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
+  const vram_file_tensor *t = vram__build_weight(b, "attn_gate.weight");
+  const uint64_t width = vram__build_at(b, a)->ne[0];
+  int32_t gate;
+  if (!t)
+    return a;
+  gate = vram__build_map(b, vram__build_linear(b, x, "attn_gate.weight", NULL), -1);
+  if (vram__build_width(t) == width)
+    return vram__build_map(b, a, gate);
+  a = vram__build_view(b, a, width / vram__build_width(t), vram__build_width(t), b->tokens);
+  gate = vram__build_view(b, gate, 1, vram__build_width(t), b->tokens);
+  return vram__build_view(b, vram__build_map(b, a, gate), width, b->tokens, 1);
+}
+
+/* Attention over a cache, and the output's matrix. */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
+  int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
+  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
 }
 
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
+
+/* Q of all heads, by two matrices or one. */
+static int32_t vram__build_wide_q(vram__build *b, int32_t x) {
+  if (vram__build_weight(b, "attn_q.weight"))
+    return vram__build_linear(b, x, "attn_q.weight", NULL);
+  x = vram__build_linear(b, x, "attn_q_a.weight", NULL);
+  x = vram__build_norm(b, x, "attn_q_a_norm.weight", NULL);
+  return vram__build_linear(b, x, "attn_q_b.weight", NULL);
+}
 
 /* Q's part without positions in the latent space, behind it the part that is turned. */
 static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
   const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
-  int32_t q = x, i, v;
-  if (vram__build_weight(b, "attn_q.weight"))
-    q = vram__build_linear(b, q, "attn_q.weight", NULL);
-  else {
-    q = vram__build_linear(b, q, "attn_q_a.weight", NULL);
-    q = vram__build_norm(b, q, "attn_q_a_norm.weight", NULL);
-    q = vram__build_linear(b, q, "attn_q_b.weight", NULL);
-  }
+  int32_t q = vram__build_wide_q(b, x), i, v;
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
   v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
-  return i;
+  return vram__build_tempered(b, i);
 }
 
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
@@ -66542,42 +67060,69 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   vram__build_expand(b, v);
   vram__build_expand(b, all);
   vram__build_store(b, all, b->k_index[c]);
-  x = vram__build_attend(b, q, "attn_v_b.weight");
+  x = vram__build_attend(b, q, "attn_v_b.weight", -1);
   return vram__build_linear(b, x, "attn_output.weight", NULL);
+}
+
+/* K and V of each head, made of their latent form before the cache: minicpm3, plm, files of
+   deepseek2 from before 2025-04. */
+VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t rank = b->m->n_lora_kv, turned = y->n_rot, heads = y->n_head;
+  vram__build_qkv a;
+  int32_t all, kv, k;
+  a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
+  a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
+  all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
+  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_node(b, turned, heads, b->tokens, k);
+  kv = vram__build_view(b, all, rank, b->tokens, 1);
+  kv = vram__build_norm(b, kv, "attn_kv_a_norm.weight", NULL);
+  kv = vram__build_linear(b, kv, "attn_kv_b.weight", NULL);
+  a.v = vram__build_node(b, y->head_v, heads, b->tokens,
+                         vram__build_view(b, kv, y->head_v, heads, b->tokens));
+  a.k = vram__build_node(b, y->head_k, heads, b->tokens,
+                         vram__build_view(b, kv, y->head_k - turned, heads, b->tokens));
+  vram__build_source(b, a.k, k);
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- without a cache: encoders ---- */
 
 /* K or V as a product needs it: in f16 for flash attention, V transposed else. */
-static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v) {
+static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v, int is_flash) {
   const uint64_t head = vram__build_at(b, a)->ne[0], heads = vram__build_at(b, a)->ne[1];
-  int32_t i = vram__build_view(b, a, head, b->tokens, heads);
-  if (!b->m->flash_attention && !is_v)
+  const uint64_t rows = vram__build_at(b, a)->ne[2];
+  int32_t i = vram__build_view(b, a, head, rows, heads);
+  if (!is_flash && !is_v)
     return i;
-  i = vram__build_node(b, head, b->tokens, heads, i);
-  if (b->m->flash_attention)
+  i = vram__build_node(b, head, rows, heads, i);
+  if (is_flash)
     vram__build_at(b, i)->bytes /= 2;
   return i;
 }
 
-VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  vram__build_qkv a = vram__build_project(b, x);
-  vram__build_heads h;
+/* Attention among what is there, the tokens themselves or what an encoder made of others. */
+VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias) {
+  const int is_flash = b->m->flash_attention && bias < 0;
+  vram__build_heads h = vram__build_heads_of(b, a.q);
+  int32_t x;
   vram__build_expand(b, a.q);
   vram__build_expand(b, a.k);
   vram__build_expand(b, a.v);
-  h.q = a.q;
-  h.k = vram__build_turned(b, a.k, 0);
-  h.v = vram__build_turned(b, a.v, 1);
-  h.mask = vram__build_mask(b, 0, b->tokens);
-  h.head_k = y->head_k;
-  h.head_v = y->head_v;
-  h.n_head = y->n_head;
-  h.cells = b->tokens;
-  h.decompress = NULL;
-  x = b->m->flash_attention ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
+  h.cells = vram__build_at(b, a.k)->ne[2];
+  h.k = vram__build_turned(b, a.k, 0, is_flash);
+  h.v = vram__build_turned(b, a.v, 1, is_flash);
+  h.mask = mask;
+  h.bias = bias;
+  x = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, x);
+  return x;
+}
+
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
+  const vram__build_qkv a = vram__build_project(b, x);
+  x = vram__build_among(b, a, vram__build_mask(b, b->m->layer[b->il].slides, b->tokens), -1);
   return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
 }
 
@@ -66601,12 +67146,14 @@ static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uin
   return b->flags & VRAM__BUILD_RELU_SQUARED ? vram__build_map(b, up, -1) : up;
 }
 
+/* bitnet has a norm before the last matrix. */
 VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   const vram_file_tensor *down = vram__build_weight(b, "ffn_down.weight");
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
   up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
 
@@ -66639,17 +67186,57 @@ static int vram__build_is_weighted(const vram__build *b) {
   return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
-/* Weights of the chosen experts, [1, used, rows]. */
-static vram__build_router vram__build_route(vram__build *b, int32_t x) {
+/* The first of each row when all are in order: their places. */
+static int32_t vram__build_best(vram__build *b, int32_t a, uint64_t n) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  const uint64_t rows = ne[1], many = ne[2];
+  a = vram__build_node(b, ne[0], rows, many, a);
+  return vram__build_view(b, a, n, rows, many);
+}
+
+/* Scores with those of all groups but the best masked, a group's score being that of its two best
+   experts (deepseek2). */
+static int32_t vram__build_grouped(vram__build *b, int32_t scores) {
+  const uint64_t groups = b->m->n_expert_group, each = b->m->n_expert / groups;
+  const uint64_t used = b->m->n_group_used, rows = vram__build_at(b, scores)->ne[1];
+  const int32_t apart = vram__build_view(b, scores, each, groups, rows);
+  int32_t i = vram__build_node(b, 2, groups, rows,
+                               vram__build_view(b, apart, 1, each, groups * rows)),
+          best;
+  vram__build_source(b, i, vram__build_best(b, apart, 2));
+  i = vram__build_node(b, 1, groups, rows, vram__build_view(b, i, 2, groups, rows));
+  best = vram__build_best(b, vram__build_view(b, i, groups, rows, 1), used);
+  i = vram__build_node(b, each, used, rows, apart);
+  vram__build_source(b, i, best);
+  scores = vram__build_map(b, apart, -1); /* filled */
+  i = vram__build_over(b, scores, i, best);
+  return vram__build_view(b, i, b->m->n_expert, rows, 1);
+}
+
+/* grovemoe: groups of the chosen experts; the numbers are divided as f32. */
+static int32_t vram__build_divided(vram__build *b, int32_t chosen, uint64_t used, uint64_t rows) {
+  const int32_t real = vram__build_node(b, used, rows, 1, chosen);
+  return vram__build_node(b, used, rows, 1, vram__build_map(b, real, -1));
+}
+
+/* Weights of the chosen experts, [1, used, rows]. The logits are given, or made of x (-1). */
+static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t logits,
+                                            int is_chunk) {
   const uint64_t used = b->m->n_expert_used, rows = vram__build_at(b, x)->ne[1];
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
   r.sum = r.clamped = -1;
-  r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
+  r.logits =
+      logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
-  r.chosen = vram__build_view(b, vram__build_node(b, experts, rows, 1, r.biased), used, rows, 1);
+  i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
+  if (b->flags & VRAM__BUILD_GROVE)
+    i = vram__build_map(b, r.logits, -1);
+  r.chosen = vram__build_best(b, i, used);
+  if (is_chunk)
+    r.chosen = vram__build_divided(b, r.chosen, used, rows);
   i = vram__build_view(b, r.probs, 1, experts, rows);
   r.weights = vram__build_node(b, 1, used, rows, i);
   vram__build_source(b, r.weights, r.chosen);
@@ -66664,7 +67251,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
   }
   r.unscaled = i;
   if (vram__build_is_weighted(b))
-    i = vram__build_map(b, i, -1);
+    i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -66682,6 +67269,10 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
   vram__build_with(b, i, t);
   vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
+  if ((b->flags & VRAM__BUILD_WIDE_DOWN) && t == vram__build_weight(b, "ffn_down_exps.weight")) {
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+    vram__build_at(b, i)->buffer = (int8_t)(vram__build_where(b, t) == b->host ? b->host : -1);
+  }
   if (!vram__build_weight(b, bias))
     return i;
   i = vram__build_bias(b, i, bias);
@@ -66708,14 +67299,33 @@ static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, u
   return sum;
 }
 
-static int32_t vram__build_moe(vram__build *b, int32_t x) {
+typedef struct vram__build_experts {
+  const char *up, *gate, *down, *up_bias, *gate_bias, *down_bias;
+} vram__build_experts;
+
+/* What experts have between x and their last matrix: both matrices may be one. */
+static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
+                                 const vram__build_experts *e) {
+  const uint64_t used = b->m->n_expert_used, rows = vram__build_at(b, x)->ne[2];
+  int32_t up, gate = vram__build_expert(b, x, chosen, "ffn_gate_up_exps.weight", "");
+  if (gate >= 0) {
+    const uint64_t width = vram__build_at(b, gate)->ne[0] / 2;
+    up = vram__build_view(b, gate, width, used, rows);
+    return vram__build_glu(b, vram__build_view(b, gate, width, used, rows), up, width);
+  }
+  up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
+  gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
+  return vram__build_between(b, gate, up, 0);
+}
+
+/* Experts, chosen by what is made of x, or by logits. */
+static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
+                                  const vram__build_experts *e, int is_chunk) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
-  vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, part, sum;
-  up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
-  gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
-  up = vram__build_between(b, gate, up, 0);
-  down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
+  vram__build_router r = vram__build_route(b, x, logits, is_chunk);
+  int32_t view = vram__build_view(b, x, width, 1, rows), up, down, part, sum;
+  up = vram__build_inner(b, view, r.chosen, e);
+  down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
@@ -66724,6 +67334,23 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
       b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
     vram__build_source(b, vram__build_fused(b, part, down), r.weights);
   return sum;
+}
+
+VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits) {
+  static const vram__build_experts e = {"ffn_up_exps.weight",   "ffn_gate_exps.weight",
+                                        "ffn_down_exps.weight", "ffn_up_exps.bias",
+                                        "ffn_gate_exps.bias",   "ffn_down_exps.bias"};
+  return vram__build_chosen(b, x, logits, &e, 0);
+}
+
+/* Experts of groups, by the logits of those that are in them: grovemoe. */
+VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
+  static const vram__build_experts e = {
+      "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
+  const double each = vram__llama_real(b->m, "experts_per_group");
+  if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
+    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+  return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
 /* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
@@ -66738,12 +67365,14 @@ static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared
   return vram__build_map(b, shared, i);
 }
 
-/* What a layer has of these. */
-VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
+/* What a layer has of these; the router's logits may be given (-1: not). */
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) {
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
-  sum = vram__build_moe(b, x);
+  sum = vram__build_moe(b, x, logits);
+  if ((b->flags & VRAM__BUILD_DENSE_TOO) && vram__build_weight(b, "ffn_up.weight"))
+    return vram__build_map(b, vram__build_map(b, vram__build_dense(b, x), sum), -1);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
     return sum;
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
@@ -66751,7 +67380,8 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
   shared = vram__build_between(b, gate, shared, 0);
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
-  return vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
+  sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
+  return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
 }
 
 /* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
@@ -66911,6 +67541,329 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   return vram__build_view(b, i, width, b->tokens, 1);
 }
 
+/* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
+   and an encoder's (llama.cpp: src/models/t5.cpp) */
+
+/* A bias of the scores by the distance of two tokens, [cells, tokens, heads]: rows of a table of
+   the layer's, or of the first. They are taken where the table lies. */
+static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
+  const uint32_t il = b->il;
+  const uint64_t heads = b->m->layer[il].n_head, all = vram__product_or_overflow(cells, b->tokens);
+  const vram_file_tensor *t = vram__build_weight(b, "attn_rel_b.weight");
+  int32_t i;
+  if (!t) {
+    b->il = 0;
+    t = vram__build_weight(b, "attn_rel_b.weight");
+    b->il = il;
+  }
+  if (!t) {
+    b->g->is_full = 1;
+    return b->buckets;
+  }
+  if (b->buckets < 0)
+    b->buckets = vram__build_input(b, vram__product_or_overflow(all, 4));
+  i = vram__build_node(b, heads, all, 1, -1);
+  vram__build_taken(b, i, t);
+  vram__build_source(b, i, vram__build_view(b, b->buckets, all, 1, 1));
+  return vram__build_node(b, cells, b->tokens, heads,
+                          vram__build_view(b, i, cells, b->tokens, heads));
+}
+
+/* Over what the encoder made of as many tokens as there were in training. */
+static int32_t vram__build_cross(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t there = b->m->n_ctx_train;
+  vram__build_qkv a;
+  if (b->crossed < 0) {
+    b->crossed = vram__build_input(b, vram__product_or_overflow(there * 4, b->m->n_embd));
+    vram__build_at(b, b->crossed)->ne[0] = b->m->n_embd;
+    vram__build_at(b, b->crossed)->ne[1] = there;
+    b->crossed_mask = vram__build_input(
+        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), there));
+  }
+  a.q = vram__build_linear(b, x, "cross_attn_q.weight", NULL);
+  a.k = vram__build_linear(b, b->crossed, "cross_attn_k.weight", NULL);
+  a.v = vram__build_linear(b, b->crossed, "cross_attn_v.weight", NULL);
+  a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+  a.k = vram__build_view(b, a.k, y->head_k, y->n_head_kv, there);
+  a.v = vram__build_view(b, a.v, y->head_v, y->n_head_kv, there);
+  x = vram__build_among(b, a, b->crossed_mask, -1);
+  return vram__build_linear(b, x, "cross_attn_o.weight", NULL);
+}
+
+static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  x = vram__build_map(b, i, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+VRAM__FN int32_t vram__build_t5(vram__build *b, int32_t x, int is_last) {
+  const vram_llama_cache *c = b->m->cache + b->m->layer[b->il].cache;
+  int32_t i, bias;
+  b->stack = "dec.";
+  i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  bias = vram__build_distances(b, vram__product_or_overflow(c->cells, c->streams));
+  i = vram__build_over_cache(b, vram__build_project(b, i), bias);
+  i = vram__build_linear(b, i, "attn_o.weight", NULL);
+  x = vram__build_map(b, i, x);
+  i = vram__build_cross(b, vram__build_norm(b, x, "cross_attn_norm.weight", NULL));
+  return vram__build_t5_end(b, i, x, is_last);
+}
+
+VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last) {
+  int32_t i, bias;
+  b->stack = "enc.";
+  i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  bias = vram__build_distances(b, b->tokens);
+  i = vram__build_among(b, vram__build_project(b, i), vram__build_mask(b, 0, b->tokens), bias);
+  i = vram__build_linear(b, i, "attn_o.weight", NULL);
+  return vram__build_t5_end(b, i, x, is_last);
+}
+
+/* >>llama/graph_layers    layers of a shape of their own (llama.cpp: src/models) */
+
+/* bert: norms behind the sums. */
+VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, x);
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
+  if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
+    i = vram__build_map(b, i, x);
+    i = vram__build_norm(b, i, "attn_norm_2.weight", "attn_norm_2.bias");
+  }
+  x = i;
+  i = vram__build_forward(b, x, -1);
+  i = vram__build_map(b, i, x);
+  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
+}
+
+/* arctic: a dense feed-forward behind attention, experts beside both. */
+VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
+  dense = vram__build_map(b, dense, i);
+  i = vram__build_moe(b, vram__build_norm(b, x, "ffn_norm_exps.weight", NULL), -1);
+  return vram__build_map(b, i, dense);
+}
+
+/* deci: a layer may lack attention, or have a matrix in its place; it may lack the feed-forward,
+   and then nothing takes what attention made. */
+VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  int32_t i = x, before = x;
+  if (y->n_head)
+    i = vram__build_norm(b, i, "attn_norm.weight", NULL);
+  if (y->n_head)
+    i = y->n_head_kv ? vram__build_mix(b, i) : vram__build_linear(b, i, "attn_output.weight", NULL);
+  if (!y->n_ff)
+    return before;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (y->n_head)
+    i = vram__build_map(b, i, x);
+  x = i;
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+/* grovemoe: experts, and of what they make those of their groups, by the same logits. */
+VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  x = vram__build_map(b, i, x);
+  i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
+  logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
+  i = vram__build_moe(b, i, logits);
+  group = vram__build_chunks(b, i, logits);
+  i = vram__build_map(b, i, vram__build_map(b, group, -1));
+  return vram__build_map(b, i, x);
+}
+
+/* chameleon: its norms may be behind attention and feed-forward, which then takes what attention
+   made without the layer's input. */
+VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
+  const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
+  const int is_after = v && v->number.u;
+  int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (is_after)
+    i = vram__build_norm(b, i, "attn_norm.weight", NULL);
+  x = vram__build_map(b, i, x);
+  i = vram__build_dense(b, is_after ? i : vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  if (is_after)
+    i = vram__build_norm(b, i, "ffn_norm.weight", NULL);
+  return vram__build_map(b, i, x);
+}
+
+/* >>llama/graph_output    what a graph ends with: logits, embeddings and what is pooled of them
+   (llama.cpp: src/models; llama-graph.cpp, build_pooling, build_dense_out) */
+
+/* The output's norm; lfm2, neo-bert and t5 call it otherwise. */
+static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
+  static const char *const names[] = {"output_norm.weight", "dec.output_norm.weight",
+                                      "enc.output_norm.weight"};
+  const vram_file_tensor *t = NULL;
+  if (b->m->row->flags & VRAM__LLAMA_NORM_OUT)
+    return vram__build_global(b, "token_embd_norm.weight");
+  for (uint32_t i = 0; i < sizeof names / sizeof *names && !t; i++)
+    t = vram__build_global(b, names[i]);
+  return t;
+}
+
+/* Embeddings: what is behind the output's norm. */
+static int32_t vram__build_embeddings(vram__build *b, int32_t x) {
+  const vram_file_tensor *weight = vram__build_output_norm(b);
+  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  if (weight || (b->flags & VRAM__BUILD_NO_WEIGHTS)) {
+    x = vram__build_map(b, x, -1);
+    if (b->flags & VRAM__BUILD_MEAN)
+      vram__build_at(b, x)->flags = 0;
+  }
+  if (weight)
+    x = vram__build_with(b, vram__build_map(b, x, -1), weight);
+  if (bias)
+    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  return x;
+}
+
+/* A global matrix times a, and a bias if the model has one. */
+static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_global(b, name), *add = vram__build_global(b, bias);
+  if (t) {
+    int32_t i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
+    vram__build_with(b, i, t);
+    vram__build_source(b, i, a);
+    a = i;
+  }
+  return add ? vram__build_with(b, vram__build_map(b, a, -1), add) : a;
+}
+
+/* chameleon: logits again, with those of 8192 words of images set. */
+static int32_t vram__build_without_images(vram__build *b, int32_t x) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  const int32_t set = vram__build_input(b, 8192 * 4);
+  int32_t i = vram__build_node(b, n->ne[0], n->ne[1], 1, x);
+  vram__build_at(b, set)->flags = VRAM__NODE_LEAF;
+  vram__build_at(b, set)->buffer = vram__build_at(b, x)->buffer;
+  vram__build_source(b, i, vram__build_view(b, set, 1, 1, 1));
+  return i;
+}
+
+static int32_t vram__build_logits(vram__build *b, int32_t x) {
+  if (b->flags & VRAM__BUILD_SCALE_NORM)
+    x = vram__build_map(b, x, -1);
+  x = vram__build_matrix(
+      b, x, vram__build_global(b, "output.weight") ? "output.weight" : "token_embd.weight",
+      "output.bias");
+  if (b->flags & VRAM__BUILD_SCALE_LOGITS)
+    x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_SET_LOGITS)
+    x = vram__build_without_images(b, x);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  return x;
+}
+
+/* ---- pooling ---- */
+
+/* The mean of each sequence's rows, or one row of each. */
+static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  int32_t i;
+  if (!is_mean) {
+    i = vram__build_node(b, width, b->m->n_seq, 1, x);
+    vram__build_source(b, i, vram__build_input(b, (uint64_t)b->m->n_seq * 4));
+    return i;
+  }
+  if (rows != b->tokens)
+    b->g->is_full = 1; /* llama.cpp stops */
+  i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
+  i = vram__build_node(b, width, b->m->n_seq, 1, i);
+  vram__build_source(b, i,
+                     vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_seq)));
+  return i;
+}
+
+/* A reranker's score of each sequence. */
+static int32_t vram__build_rank(vram__build *b, int32_t x) {
+  const vram_file_tensor *norm = vram__build_global(b, "cls.norm.weight");
+  const int is_modern = vram__text_is(b->m->arch, b->m->arch_len, "modern-bert");
+  const double said = vram__llama_real(b->m, "classifier.pooling_type");
+  x = vram__build_of_sequences(b, x,
+                               said > 0 ? (int)said == VRAM_LLAMA_POOLING_MEAN - 1 : is_modern);
+  if (vram__build_global(b, "cls.weight")) {
+    x = vram__build_map(b, vram__build_matrix(b, x, "cls.weight", "cls.bias"), -1);
+    if (norm) {
+      x = vram__build_map(b, x, -1);
+      vram__build_at(b, x)->flags = 0;
+      x = vram__build_with(b, vram__build_map(b, x, -1), norm);
+    }
+  }
+  if (vram__build_global(b, "cls.output.weight"))
+    x = vram__build_matrix(b, x, "cls.output.weight", "cls.output.bias");
+  if (vram__text_is(b->m->arch, b->m->arch_len, "qwen3") ||
+      vram__text_is(b->m->arch, b->m->arch_len, "qwen3vl"))
+    x = vram__build_map(b, x, -1);
+  return x;
+}
+
+static vram_llama_pooling vram__build_pooling(const vram__llama *m) {
+  const vram_file_value *said = vram__llama_get(m, "pooling_type");
+  if (m->options->pooling)
+    return m->options->pooling;
+  return said && said->number.u <= 4 ? (vram_llama_pooling)(said->number.u + 1)
+                                     : VRAM_LLAMA_POOLING_NONE;
+}
+
+static void vram__build_pool(vram__build *b, int32_t x) {
+  const vram_llama_pooling how = vram__build_pooling(b->m);
+  if (how == VRAM_LLAMA_POOLING_RANK)
+    x = vram__build_rank(b, x);
+  else if (how != VRAM_LLAMA_POOLING_NONE)
+    x = vram__build_of_sequences(b, x, how == VRAM_LLAMA_POOLING_MEAN);
+  x = vram__build_matrix(b, x, "dense_2.weight", "dense_2.bias");
+  x = vram__build_matrix(b, x, "dense_3.weight", "");
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  vram__build_expand(b, x);
+}
+
+VRAM__FN void vram__build_end(vram__build *b, int32_t x) {
+  const int has_logits =
+      !(b->m->row->flags & VRAM__LLAMA_NO_OUTPUT) && !(b->flags & VRAM__BUILD_NO_LOGITS);
+  int32_t end;
+  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
+  x = vram__build_embeddings(b, x);
+  if (b->flags & VRAM__BUILD_ROWS_NORM) {
+    x = vram__build_rows_of(b, x);
+    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  }
+  end = has_logits ? vram__build_logits(b, x) : x;
+  vram__build_expand(b, end);
+  if (b->m->options->embeddings)
+    vram__build_pool(b, x);
+}
+
 /* >>llama/graph_known    which files a graph is built for: no tensor and no key that it has no
    place for */
 
@@ -66935,7 +67888,29 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "attn_output_norm",
                                                   "layer_output_norm",
                                                   "post_attention_norm",
+                                                  "attn_sub_norm",
+                                                  "attn_gate",
+                                                  "attn_kv_b",
+                                                  "attn_o",
+                                                  "attn_rel_b",
+                                                  "cross_attn_norm",
+                                                  "cross_attn_q",
+                                                  "cross_attn_k",
+                                                  "cross_attn_v",
+                                                  "cross_attn_o",
+                                                  "cross_attn_rel_b",
                                                   "ffn_norm",
+                                                  "ffn_sub_norm",
+                                                  "ffn_norm_exps",
+                                                  "ffn_gate_up_exps",
+                                                  "ffn_up_chexps",
+                                                  "ffn_gate_chexps",
+                                                  "ffn_down_chexps",
+                                                  "vis_attn_qkv",
+                                                  "vis_attn_output",
+                                                  "vis_gate",
+                                                  "vis_up",
+                                                  "vis_down",
                                                   "post_ffw_norm",
                                                   "ffn_up",
                                                   "ffn_gate",
@@ -66964,20 +67939,30 @@ static const char *const vram__known_weights[] = {"attn_norm",
 
 /* Of a layer, before ".bias". */
 static const char *const vram__known_biases[] = {
-    "attn_norm",   "attn_norm_2", "attn_q",           "attn_k",
-    "attn_v",      "attn_qkv",    "attn_output",      "ffn_norm",
-    "ffn_up",      "ffn_gate",    "ffn_down",         "ffn_gate_inp",
-    "exp_probs_b", "ffn_up_exps", "ffn_gate_exps",    "ffn_down_exps",
-    "ssm_conv1d",  "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    NULL};
+    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
+    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
+    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
+    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
+    "attn_q_norm",   "attn_k_norm",  NULL};
 
-static const char *const vram__known_globals[] = {
-    "token_embd.weight",         "output.weight",
-    "output_norm.weight",        "output_norm.bias",
-    "position_embd.weight",      "token_types.weight",
-    "token_embd_norm.weight",    "token_embd_norm.bias",
-    "rope_freqs.weight",         "rope_factors_long.weight",
-    "rope_factors_short.weight", NULL};
+static const char *const vram__known_globals[] = {"token_embd.weight",
+                                                  "output.weight",
+                                                  "output_norm.weight",
+                                                  "output_norm.bias",
+                                                  "output.bias",
+                                                  "enc.output_norm.weight",
+                                                  "dec.output_norm.weight",
+                                                  "dense_2.weight",
+                                                  "dense_2.bias",
+                                                  "dense_3.weight",
+                                                  "position_embd.weight",
+                                                  "token_types.weight",
+                                                  "token_embd_norm.weight",
+                                                  "token_embd_norm.bias",
+                                                  "rope_freqs.weight",
+                                                  "rope_factors_long.weight",
+                                                  "rope_factors_short.weight",
+                                                  NULL};
 
 static int vram__known_is_in(const char *const *list, const char *name, uint32_t len) {
   for (; *list; list++)
@@ -66992,9 +67977,14 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
 }
 
 /* "blk.N.NAME", N below that of the layers that are computed. */
-static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
+static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
   uint32_t len = t->name_len, i = 4, layer = 0;
+  if ((m->row->flags & VRAM__LLAMA_TWO_STACKS) && len > 8 &&
+      vram__text_equal(name + 4, "blk.", 4)) {
+    name += 4; /* "enc.", "dec." */
+    len -= 4;
+  }
   if (len < 6 || !vram__text_equal(name, "blk.", 4))
     return vram__known_is_in(vram__known_globals, name, len) ||
            (len > 3 && vram__text_equal(name, "cls", 3)); /* of embeddings */
@@ -67008,26 +67998,26 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
+  if (vram__known_ends(name, len, ".scale"))
+    return (flags & VRAM__BUILD_SCALES) != 0;
+  if (vram__text_is(name, len, "post_attention_norm") || vram__text_is(name, len, "post_ffw_norm"))
+    return 1; /* plamo3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
 static int vram__known_keys(const vram__llama *m, uint64_t flags) {
-  static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
-                                     "ssm.dt_b_c_rms"};
-  for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
-    const double x = vram__llama_real(m, none[i]);
-    if (x < 0 || x > 0)
-      return 0;
-  }
+  const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
+  if (x < 0 || x > 0)
+    return 0;
   return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
-         m->expert_gating <= 2 && m->n_expert_group <= 1;
+         m->expert_gating <= 2;
 }
 
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
-    if (!vram__known_tensor(m, t))
+    if (!vram__known_tensor(m, t, flags))
       return 0;
   return vram__known_keys(m, flags);
 }
@@ -67036,6 +68026,8 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
+  if (b->m->n_expert_group > 1)
+    return 0;
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
@@ -67056,13 +68048,20 @@ typedef struct vram__build_row {
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
+/* Are output rows chosen in the last layer, and not behind it? */
+VRAM__FN int vram__build_has_rows(const vram__build *b) {
+  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
+}
+
 /* What makes one token of others: attention, or a state. */
-static int32_t vram__build_mix(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
     return vram__build_encode(b, x);
+  if (vram__build_weight(b, "attn_kv_b.weight"))
+    return vram__build_unpacked(b, x);
   return m->head_k_mla ? vram__build_latent(b, x) : vram__build_attention(b, x);
 }
 
@@ -67076,25 +68075,67 @@ static int32_t vram__build_scaled(vram__build *b, int32_t a) {
   return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
 }
 
+/* Names of the norms of a layer: behind attention, before the feed-forward, behind it. */
+typedef struct vram__build_norms {
+  const char *mixed, *forward, *forward_bias, *done;
+} vram__build_norms;
+
+static vram__build_norms vram__build_norms_of(vram__build *b) {
+  static const char after[] = "post_attention_norm.weight", output[] = "attn_output_norm.weight";
+  const int is_plain = vram__build_weight(b, "post_ffw_norm") != NULL; /* plamo3 */
+  vram__build_norms n;
+  n.mixed = is_plain ? "post_attention_norm" : after;
+  n.forward = "ffn_norm.weight";
+  n.forward_bias = "ffn_norm.bias";
+  n.done = is_plain ? "post_ffw_norm" : "post_ffw_norm.weight";
+  if (b->flags & VRAM__BUILD_NORMS_DBRX) {
+    n.forward = output;
+  } else if (b->flags & VRAM__BUILD_NORMS_GROK) {
+    n.mixed = output;
+    if (vram__build_weight(b, "layer_output_norm.weight"))
+      n.done = "layer_output_norm.weight";
+  } else if (!(b->flags & (VRAM__BUILD_NORM_AFTER | VRAM__BUILD_NO_WEIGHTS)) &&
+             !vram__build_weight(b, n.forward)) {
+    n.mixed = ""; /* that behind attention is the feed-forward's */
+    n.forward = after;
+    n.forward_bias = "";
+    if (!vram__build_weight(b, after))
+      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  }
+  return n;
+}
+
+/* A norm of a layer's input or of its feed-forward's, which may be without a weight. */
+static int32_t vram__build_norm_input(vram__build *b, int32_t x, const char *name,
+                                      const char *bias) {
+  if (!(b->flags & VRAM__BUILD_NO_WEIGHTS))
+    return vram__build_norm(b, x, name, bias);
+  x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_MEAN)
+    vram__build_at(b, x)->flags = 0;
+  return x;
+}
+
 static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
-  const int is_after = (b->flags & VRAM__BUILD_NORM_AFTER) != 0;
-  const int is_before = is_after || vram__build_weight(b, "ffn_norm.weight") != NULL;
-  int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
-  i = vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+  const vram__build_norms n = vram__build_norms_of(b);
+  int32_t i, logits = -1;
+  if (b->flags & VRAM__BUILD_ROUTED_BEFORE)
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+  i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (b->flags & VRAM__BUILD_ROWS_AFTER)
+    i = vram__build_norm(b, i, n.mixed, NULL);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
+    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
   }
-  if (is_before)
-    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
-  else if (!vram__build_weight(b, "post_attention_norm.weight"))
-    b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
+    i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
   x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
-  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
-                       is_before ? "ffn_norm.bias" : NULL);
-  i = vram__build_forward(b, i);
-  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_norm_input(b, x, n.forward, n.forward_bias);
+  i = vram__build_forward(b, i, logits);
+  i = vram__build_norm(b, i, n.done, NULL);
   i = vram__build_scaled(b, i);
   i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
   if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
@@ -67109,12 +68150,14 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last) {
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
     norm = vram__build_rows_of(b, norm);
   }
-  norm = vram__build_forward(b, norm);
+  norm = vram__build_forward(b, norm, -1);
+  if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
+    return vram__build_map(b, vram__build_map(b, i, norm), x);
   if (b->flags & VRAM__BUILD_ATTENTION_NEXT)
     return vram__build_map(b, vram__build_map(b, norm, i), x);
   return vram__build_map(b, vram__build_map(b, norm, x), i);
@@ -67131,7 +68174,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
-  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
 
@@ -67140,26 +68183,12 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  i = is_forward ? vram__build_forward(b, i) : vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_NORM)) {
+  i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
   return vram__build_map(b, i, x);
-}
-
-/* bert: norms behind the sums. */
-static int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
-  int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_map(b, i, x);
-  x = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
-  i = vram__build_forward(b, x);
-  i = vram__build_map(b, i, x);
-  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
 }
 
 static const vram__build_row vram__build_rows[] = {
@@ -67176,7 +68205,7 @@ static const vram__build_row vram__build_rows[] = {
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
     {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
-    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
     {"mamba2", vram__build_single, vram__build_mamba2, 0},
     {"jamba", vram__build_plain, vram__build_mamba,
@@ -67191,7 +68220,7 @@ static const vram__build_row vram__build_rows[] = {
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
-    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_TEMPERED},
     {"qwen2moe", vram__build_plain, NULL, 0},
     {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
     {"olmoe", vram__build_plain, NULL, 0},
@@ -67220,7 +68249,7 @@ static const vram__build_row vram__build_rows[] = {
     {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
     {"chatglm", vram__build_plain, NULL, 0},
     {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
-    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE | VRAM__BUILD_CLAMPS},
     {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
@@ -67238,6 +68267,59 @@ static const vram__build_row vram__build_rows[] = {
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"jina-bert-v2", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"jina-bert-v3", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"modern-bert", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"neo-bert", vram__build_plain, NULL, 0},
+    {"eurobert", vram__build_plain, NULL, 0},
+    {"gemma-embedding", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_NO_LOGITS},
+    {"dream", vram__build_plain, NULL, 0},
+    {"llada", vram__build_plain, NULL, 0},
+    {"llada-moe", vram__build_plain, NULL, 0},
+    {"rnd1", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"phi2", vram__build_parallel, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_Q | VRAM__BUILD_ATTENTION_FIRST},
+    {"phimoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
+    {"grok", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_CAP_SCORES | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_NORMS_GROK | VRAM__BUILD_DENSE_TOO | VRAM__BUILD_SCALE_LOGITS},
+    {"dbrx", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NORMS_DBRX | VRAM__BUILD_CLAMPS},
+    {"olmo", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NO_WEIGHTS | VRAM__BUILD_CLAMPS},
+    {"apertus", vram__build_plain, NULL, 0},
+    {"refact", vram__build_plain, NULL, VRAM__BUILD_NO_ROPE},
+    {"jais", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"arctic", vram__build_arctic, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"deci", vram__build_deci, NULL, 0},
+    {"smallthinker", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROUTED_BEFORE},
+    {"bailingmoe2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minicpm3", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_NORM},
+    {"plm", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"mistral4", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED | VRAM__BUILD_WIDE_DOWN},
+    {"exaone-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING},
+    {"afmoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_OF_FOUR |
+         VRAM__BUILD_ROWS_AFTER},
+    {"laguna", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"cohere2moe", vram__build_parallel, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROPE_LEADING |
+         VRAM__BUILD_ROWS_NORM | VRAM__BUILD_HALVES | VRAM__BUILD_SCALE_LOGITS},
+    {"grovemoe", vram__build_grove, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_GROVE},
+    {"plamo", vram__build_parallel, NULL, VRAM__BUILD_ATTENTION_NEXT},
+    {"plamo3", vram__build_plain, NULL, 0},
+    {"openelm", vram__build_plain, NULL, VRAM__BUILD_INPUT_FIRST},
+    {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
+    {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
+    {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
+    {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
 
 /* NULL: no rule builds this graph. */
@@ -67250,10 +68332,14 @@ static const vram__build_row *vram__build_row_of(const vram__llama *m) {
 
 /* ---- embeddings and logits ---- */
 
-/* A row of a table that lies on the host: of words, of positions. */
-static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
-  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+/* Rows of a table, of words or of positions, where it lies: on the host, as a rule. */
+static int32_t vram__build_look_up(vram__build *b, const char *name, int32_t numbers) {
+  const vram_file_tensor *t = vram__build_global(b, name);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, -1);
   vram__build_at(b, i)->buffer = (int8_t)b->host;
+  if (t)
+    vram__build_taken(b, i, t);
+  vram__build_source(b, i, numbers);
   return i;
 }
 
@@ -67280,7 +68366,7 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
     x = vram__build_map(b, x, i);
   }
   if (b->positions >= 0)
-    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+    x = vram__build_map(b, vram__build_look_up(b, "position_embd.weight", b->positions), x);
   return vram__build_norm_words(b, x);
 }
 
@@ -67295,7 +68381,7 @@ static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
       b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
-  i = vram__build_look_up(b, tokens);
+  i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
@@ -67305,36 +68391,8 @@ static int32_t vram__build_embed(vram__build *b) {
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
     return vram__build_typed(b, i);
   if (b->positions >= 0)
-    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
+    i = vram__build_map(b, i, vram__build_look_up(b, "position_embd.weight", b->positions));
   return vram__build_norm_words(b, i);
-}
-
-/* lfm2 calls it otherwise. */
-static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
-  return vram__build_global(b, b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight"
-                                                                       : "output_norm.weight");
-}
-
-static int32_t vram__build_logits(vram__build *b, int32_t x) {
-  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
-  int32_t i;
-  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
-  x = vram__build_map(b, x, -1);
-  if (b->flags & VRAM__BUILD_MEAN)
-    vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_output_norm(b));
-  if (bias)
-    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
-  if (b->flags & VRAM__BUILD_ROWS_NORM) {
-    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
-  vram__build_with(b, i,
-                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
-  vram__build_source(b, i, x);
-  x = i;
-  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
 }
 
 static void vram__build_all(vram__build *b) {
@@ -67345,10 +68403,7 @@ static void vram__build_all(vram__build *b) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
-  if (!(m->row->flags & VRAM__LLAMA_NO_OUTPUT))
-    x = vram__build_logits(b, x);
-  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
-  vram__build_expand(b, x);
+  vram__build_end(b, x);
 }
 
 /* ---- entry ---- */
@@ -67363,16 +68418,17 @@ static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   return y->head_k && y->head_v;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
+/* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
+   the host alone. */
 static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
-                                      "token_types.weight"};
+  static const char *const names[] = {"token_types.weight", "token_embd.weight",
+                                      "position_embd.weight"};
   for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
     const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
     int32_t device = -1;
     vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0 &&
+        (!i || !vram__llama_is_run(m, t)))
       return 1;
   }
   return 0;
@@ -67387,7 +68443,12 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
-  if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
+  if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
+    flags |= VRAM__BUILD_ROPE_OF_FOUR;
+  if ((flags & VRAM__BUILD_ROPE_LEADING) &&
+      !(vram__llama_real(m, "attention.layer_norm_rms_epsilon") > 0))
+    flags |= VRAM__BUILD_MEAN;
+  if (!(flags & VRAM__BUILD_SCALE_SUMS) || (flags & VRAM__BUILD_SCALE_INPUT)) /* not granite */
     return flags;
   if (!(residual < 0 || residual > 0))
     flags &= ~VRAM__BUILD_SCALE_SUMS;
@@ -67398,24 +68459,14 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   return flags;
 }
 
-/* What is not derived yet where there are devices: a scan without a kernel, scans of several
-   sequences on the host, and flash attention of at most two tokens of a sequence, which takes some
-   caches as they are; latent attention of several sequences on the host; on several devices, a
-   cache of which K or V alone is quantised. */
+/* What is not derived yet where there are devices: a scan without a kernel; scans of several
+   sequences on the host. */
 static int vram__build_is_beyond(const vram__llama *m) {
-  const uint64_t tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   const vram_file_tensor *t;
-  const int has_copies = (m->k_type != VRAM_F16 && m->k_type != VRAM_F32) ||
-                         (m->v_type != VRAM_F16 && m->v_type != VRAM_F32);
   if (!m->ndevice)
     return 0;
-  if (m->flash_attention && has_copies && m->ncache && tokens <= 2 * (uint64_t)m->n_stream)
-    return 1;
-  if (m->ndevice > 1 &&
-      vram__llama_is_quantised(m->k_type) != vram__llama_is_quantised(m->v_type) && !m->head_k_mla)
-    return 1;
   for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
+    if (m->layer[i].is_recurrent && m->layer[i].device < 0 && m->n_seq > 1)
       return 1;
   for (t = m->file->tensor_first; t; t = t->next)
     if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
@@ -67428,7 +68479,7 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -67439,9 +68490,11 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
+  b->stack = "";
+  b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->states = b->states_extra = -1;
+  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -67544,7 +68597,8 @@ static uint64_t vram__build_floor(const vram__llama *m) {
   uint64_t rows = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   if (rows > m->n_outputs)
     rows = m->n_outputs;
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY ||
+      (m->row->flags & (VRAM__LLAMA_TWO_STACKS | VRAM__LLAMA_ONE_TABLE)))
     return 0;
   if (m->ndevice && (m->output_device < 0 || m->options->noverride_tensor))
     return 0; /* a device may compute what the host has */

@@ -8,7 +8,8 @@
 /* the options for such files */
 #define HELP_MODEL                                                                                 \
   "files of models (GGUF, safetensors, an index of shards, a folder of them)\n"                    \
-  "                        defaults are llama.cpp's, and so are the buffers of GGUF\n"             \
+  "                        defaults are llama.cpp's, and so are the buffers of GGUF;\n"            \
+  "                        its own names (-c, -ngl, -ctk, ...) are taken, too\n"                   \
   "  --ctx N               tokens of context (default: as in training)\n"                          \
   "  --n-batch N           tokens of a batch (default: 2048)\n"                                    \
   "  --n-ubatch N          of what is computed at once (default: 512)\n"                           \
@@ -83,6 +84,9 @@ struct job; /* vram_job.h */
    in *text, which is to be freed. Not FITS: message printed. */
 int model_text(const char *path, const struct job *j, char **text, size_t *len);
 
+/* What llama.cpp calls a is that option here ("": the file itself); NULL: it has no such name. A
+   flag there (is_flag) has *value here, or none (""). */
+const char *model_own_word(const char *a, const char **value, int *is_flag);
 /* The first argument that is neither an option of the help text nor the value of one; NULL: there
    is none. */
 const char *model_argument(const char *const *help, int argc, char **argv);
@@ -90,8 +94,9 @@ const char *model_argument(const char *const *help, int argc, char **argv);
 int model_is_option(const char *a);
 /* Whether one of the arguments is. */
 int model_has_option(int argc, char **argv);
-/* Why a path that model_sniff does not know is no file of a model; FITS: it may be a text. */
-int model_refuse(const char *path);
+/* A path that model_sniff does not know and the arguments: FITS, it may be a text; else why it is
+   no file of a model is printed. */
+int model_refuse(const char *path, int argc, char **argv);
 /* Not FITS: message printed; j->model is NULL where help was. */
 int model_arguments(file_job *j, const char *command, int argc, char **argv);
 /* vram estimate of a file that model_sniff knows. */

@@ -21,7 +21,7 @@ static int set_count(file_job *j, const char *a, const char *v) {
     const char *name;
     uint32_t *to;
     int64_t least, most;
-  } count[] = {{"--ctx", &j->o.n_ctx, 1, INT32_MAX},
+  } count[] = {{"--ctx", &j->o.n_ctx, 0, INT32_MAX},
                {"--n-batch", &j->o.n_batch, 1, INT32_MAX},
                {"--n-ubatch", &j->o.n_ubatch, 1, INT32_MAX},
                {"--slots", &j->o.slots, 1, 256},
@@ -205,6 +205,12 @@ static int set_device(file_job *j, const char *a, const char *v) {
   return 1;
 }
 
+static int set_rules(file_job *j, const char *a, const char *v) {
+  (void)j, (void)a;
+  return !strcmp(v, "llama.cpp") || !strcmp(v, VRAM_LLAMA_RULES) ||
+         (cmd_bad("unknown rules of a GGUF file:", v, "llama.cpp, which is " VRAM_LLAMA_RULES), 0);
+}
+
 static int set_units(file_job *j, const char *a, const char *v) {
   (void)j, (void)a;
   return cmd_set_units(v);
@@ -240,7 +246,7 @@ int model_wants_step(int argc, char **argv) {
 
 static int is_fit(const file_job *j) { return !strcmp(j->command, "fit"); }
 
-/* One option; how many arguments it took, 0: error printed. */
+/* An option; how many arguments it took, 0: error printed. */
 static int file_option(file_job *j, const char *a, const char *v) {
   static const struct {
     const char *names;
@@ -254,6 +260,7 @@ static int file_option(file_job *j, const char *a, const char *v) {
       {"--override-tensor", set_override},
       {"--gpu --cc --budget", set_device},
       {"--solve", set_solve},
+      {"--rules", set_rules},
       {"--units", set_units}};
   cmd_option o;
   size_t i = 0;
@@ -326,6 +333,19 @@ static int file_check(file_job *j) {
   return FITS;
 }
 
+/* The same of an argument, which may be llama.cpp's own name of one. */
+static int file_argument(file_job *j, const char *a, const char *v) {
+  int is_flag = 0;
+  const char *const own = model_own_word(a, &v, &is_flag);
+  int n;
+  if (!own)
+    return file_option(j, a, v);
+  if (!*own) /* the file, which stands behind it */
+    return v ? 1 : (cmd_bad("no value behind", a, NULL), 0);
+  n = file_option(j, own, v);
+  return n && is_flag ? 1 : n;
+}
+
 int model_arguments(file_job *j, const char *command, int argc, char **argv) {
   int i;
   memset(j, 0, sizeof *j);
@@ -336,7 +356,7 @@ int model_arguments(file_job *j, const char *command, int argc, char **argv) {
       return cmd_help(is_fit(j) ? help_fit : help_estimate, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
-      const int n = file_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      const int n = file_argument(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
       if (!n)
         return USAGE;
       i += n;

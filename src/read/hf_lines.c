@@ -176,8 +176,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "buffer %p.inv_freq shape=[$r] dtype=f32\n"
     "to %p.to_1 %p.inv_freq dtype=f32\n"
     "mul %p.mul %p.to %p.to_1\n"
-    "{Irepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
-    "{!Icat %p.cat %p.mul %p.mul dim=-1\n}"
+    "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
+    "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
     "mul %p.mul_1 %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
@@ -538,7 +538,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
 };
 
 #define VRAM__HF_GEMMA3(names)                                                                     \
-  "QR8", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
+  "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
       "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
@@ -562,11 +562,11 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"gemma3_text", VRAM__HF_GEMMA3("")},
   {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
-  {"gemma2", "VZe8", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+  {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
     "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
     "<last_norm>", 0, 0},
-  {"cohere", "IM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+  {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"

@@ -21,9 +21,12 @@
 /* ---- parts ---- */
 
 static vram__hf_book vram__hf_book_of(uint32_t i) {
-  return i == 2 ? vram__hf_encoders() : i ? vram__hf_expert_decoders() : vram__hf_decoders();
+  return i == 0   ? vram__hf_decoders()
+         : i == 1 ? vram__hf_expert_decoders()
+         : i == 2 ? vram__hf_latent_decoders()
+                  : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 3 };
+enum { VRAM__HF_BOOKS = 4 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;

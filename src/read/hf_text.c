@@ -203,7 +203,8 @@ static void vram__hf_numbers(vram__hf_pen *w) {
       vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
       (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
-  *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  *vram__hf_flag_of(w, 'K') =
+      (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
   *vram__hf_flag_of(w, '4') =
       vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
       vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
@@ -215,6 +216,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
+  vram__hf_numbers_of_parts(w);
 }
 
 /* ---- the model ---- */
@@ -234,10 +236,10 @@ static void vram__hf_kinds(vram__hf_pen *w) {
   const uint32_t kind = w->h.family->sliding;
   const int one = kind == VRAM__HF_ALL || kind == VRAM__HF_USED; /* all layers are of one kind */
   uint64_t window = c->window;
-  if (*vram__hf_flag_of(w, '8') && !window)
+  if (*vram__hf_flag_of(w, '5') && !window)
     window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
   *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '8');
+  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
   *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
   *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
   *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
@@ -268,7 +270,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, 'E') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 

@@ -358,6 +358,7 @@ VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
 VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
 VRAM__FN uint64_t vram__hf_labels(vram__hf *h);
 VRAM__FN int vram__hf_pools(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
@@ -386,6 +387,7 @@ typedef struct vram__hf_book {
 VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_encoders(void);
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
@@ -446,6 +448,9 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
+
+/* hf_numbers.c */
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
