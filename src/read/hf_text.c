@@ -15,7 +15,8 @@
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
                                goes with its input, which autocast gives another dtype; behind +:
                                at the end of the model
-     ^path|input|c             the activation                                                  */
+     ^path|input|c             the activation
+     <LETTER|argument|...>     a piece of lines, where %1, %2, ... are the arguments           */
 
 /* clang-format off */
 
@@ -478,6 +479,37 @@ static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
 
 static const char *vram__hf_call(vram__hf_pen *w, const char *s);
 
+/* <LETTER|argument|...>: a piece, whose %1, %2, ... are the arguments; behind it. */
+static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const vram__hf_piece *piece = w->piece;
+  vram__hf_called call;
+  uint32_t n = 0;
+  vram__memory_zero(&call, sizeof call);
+  while (piece->lines && piece->letter != *s)
+    piece++;
+  for (s++; *s && *s != '>'; s++)
+    if (*s == '|' && n < sizeof call.argument / sizeof *call.argument)
+      call.argument[n++] = s + 1;
+  if (piece->lines) {
+    call.by = w->called;
+    w->called = &call;
+    vram__hf_say(w, t, piece->lines, "");
+    w->called = call.by;
+  }
+  return s + (*s != 0);
+}
+
+/* An argument of the piece that is being said, with those of its caller put in. */
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number) {
+  const vram__hf_called *const call = w->called;
+  const char *const s = call ? call->argument[number - '1'] : NULL;
+  if (!s)
+    return;
+  w->called = call->by;
+  vram__hf_say(w, t, s, "|>");
+  w->called = call;
+}
+
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends) {
@@ -494,8 +526,14 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
     case '@':
       vram__hf_letters(w, t, w->path);
       break;
+    case '<':
+      s = vram__hf_include(w, t, s + 1);
+      continue;
     case '%':
-      vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
+      if (next >= '1' && next <= '8')
+        vram__hf_argument(w, t, next);
+      else
+        vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
       s++;
       break;
     case '$':
