@@ -657,6 +657,14 @@ static const char vram__pixart_block[] =
 
 static const char vram__pixart_end[] =
   "parameter scale_shift_table shape=[2,$c]\n"
+  "order pos_embed.proj";
+
+static const char vram__pixart_each[] =
+  " @scale_shift_table @attn1.to_q @attn1.to_k @attn1.to_v @attn1.to_out.0 @attn2.to_q @attn2.to_k"
+  " @attn2.to_v @attn2.to_out.0 @ff.net.0.proj @ff.net.2";
+
+static const char vram__pixart_out[] =
+  "\n"
   "unsqueeze unsqueeze_1 scale_shift_table dim=0\n"
   "slice slice %e dim=0 colon=1\n"
   "unsqueeze unsqueeze_2 slice dim=1\n"
@@ -671,6 +679,10 @@ static const char vram__pixart_end[] =
   "add add_2 mul_1 to_3\n"
   "drop norm_out\n"
   "linear proj_out add_2 out_features=$O\n"
+  "order adaln_single.emb.timestep_embedder.linear_1 adaln_single.emb.timestep_embedder.linear_2"
+  "{A adaln_single.emb.resolution_embedder.linear_1 adaln_single.emb.resolution_embedder.linear_2"
+  " adaln_single.emb.aspect_ratio_embedder.linear_1 adaln_single.emb.aspect_ratio_embedder.linear_2}"
+  " adaln_single.linear caption_projection.linear_1 caption_projection.linear_2\n"
   "squeeze squeeze proj_out dim=1\n"
   "<I|squeeze>"
   "drop mul unsqueeze %e adaln_single.linear caption_projection.linear_2 view add chunk.0 chunk.1"
@@ -1007,7 +1019,7 @@ typedef struct vram__denoiser_row {
   const char *head[2];
   const char *x, *y, *e;
   vram__denoiser_blocks blocks[2];
-  const char *end;
+  const char *end, *each, *out; /* each: said of every block behind `end` */
 } vram__denoiser_row;
 
 static uint64_t vram__denoiser_get(vram__hf_pen *w, char letter) {
@@ -1111,7 +1123,7 @@ static void vram__t5_block(vram__hf_pen *w, uint64_t i) {
           "",                                                                                      \
           ""},                                                                                     \
          {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},                                               \
-        vram__t5_end                                                                               \
+        vram__t5_end, NULL, NULL                                                                   \
   }
 
 static const vram__denoiser_row vram__denoiser_rows[] = {
@@ -1136,7 +1148,9 @@ static const vram__denoiser_row vram__denoiser_rows[] = {
        "@context.add_3",
        ""},
       {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
-     vram__sd3_end},
+     vram__sd3_end,
+     NULL,
+     NULL},
     {"FluxTransformer2DModel",
      "s",
      "i=in_channels:64 o=out_channels:i d=attention_head_dim:128 n=num_attention_heads:24 "
@@ -1164,7 +1178,9 @@ static const vram__denoiser_row vram__denoiser_rows[] = {
        "@slice_3",
        "@slice_1",
        "@add"}},
-     vram__flux_end},
+     vram__flux_end,
+     NULL,
+     NULL},
     {"PixArtTransformer2DModel",
      "",
      "P=patch_size:2 i=in_channels:4 o=out_channels:i d=attention_head_dim:72 "
@@ -1186,7 +1202,9 @@ static const vram__denoiser_row vram__denoiser_rows[] = {
        "",
        ""},
       {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
-     vram__pixart_end},
+     vram__pixart_end,
+     vram__pixart_each,
+     vram__pixart_out},
     {"DiTTransformer2DModel",
      "",
      "P=patch_size:2 i=in_channels:4 o=out_channels:i d=attention_head_dim:72 "
@@ -1208,7 +1226,9 @@ static const vram__denoiser_row vram__denoiser_rows[] = {
        "",
        ""},
       {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
-     vram__dit_end},
+     vram__dit_end,
+     NULL,
+     NULL},
     {"QwenImageTransformer2DModel",
      "",
      "i=in_channels:64 o=out_channels:16 P=patch_size:2 d=attention_head_dim:128 "
@@ -1229,7 +1249,9 @@ static const vram__denoiser_row vram__denoiser_rows[] = {
        "@add_11",
        ""},
       {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
-     vram__qwen_end},
+     vram__qwen_end,
+     NULL,
+     NULL},
     VRAM__T5_ROW("T5EncoderModel", "", "32128", "2048", 6, "8"),
     VRAM__T5_ROW("MT5EncoderModel", "G", "250112", "1024", 8, "6"),
     VRAM__T5_ROW("UMT5EncoderModel", "Gu", "250112", "1024", 8, "6")};
@@ -1384,4 +1406,13 @@ VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
   for (i = 0; i < 2 && row->blocks[i].path; i++)
     vram__denoiser_stack(w, row, row->blocks + i);
   vram__diffusers_lines(w, row->end);
+  for (i = 0; row->each && i <= vram__denoiser_get(w, 'Y'); i++) {
+    const uint64_t last = vram__denoiser_get(w, 'Y');
+    vram__diffusers_number(w, 'Y', i);
+    vram__diffusers_enter(w, row->blocks[0].path);
+    vram__diffusers_lines(w, row->each);
+    vram__diffusers_number(w, 'Y', last);
+  }
+  if (row->out)
+    vram__diffusers_lines(w, row->out);
 }
