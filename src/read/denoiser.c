@@ -5,18 +5,17 @@
  */
 #include "read/read.h"
 
-/* What is put in, beside what hf_text.c and diffusers.c say of it: numbers as the row of a class
-   names them (h and w are sizes of the latents, S tokens of the text, f and F what a feed-forward
-   gives, 2, 3, 6, 9 so many times the width); %x the image, %y the text, %e the embedding of the
-   timestep; {l...} in the last block only. A piece is called by <LETTER|argument|argument>, and has
-   its arguments as %1, %2, ... */
+/* What is put in, beside what hf_pen.c and diffusers.c say of it: numbers as the row of a class
+   names them (h and w are sizes of the latents, S tokens of the text, f what a feed-forward gives,
+   2, 3, 6, 9 so many times the width); %x the image, %y the text, %e the embedding of the timestep;
+   {l...} in the last block only. */
 
 /* clang-format off */
 
-/* ---- pieces ---- */
+/* ---- parts ---- */
 
 /* Timesteps with flip_sin_to_cos: path, of what, what else is let go of */
-static const char vram__piece_time[] =
+static const char vram__denoiser_time[] =
   "arange %1.arange shape=[$r]\n"
   "mul %1.mul %1.arange scalar=1\n"
   "div %1.div %1.mul scalar=1\n"
@@ -41,13 +40,13 @@ static const char vram__piece_time[] =
   "drop%3 %1.div %1.cat\n";
 
 /* TimestepEmbedding: path, of what, width */
-static const char vram__piece_embedder[] =
+static const char vram__denoiser_embedder[] =
   "linear %1.linear_1 %2 out_features=%3\n"
   "silu %1.act %1.linear_1\n"
   "linear %1.linear_2 %1.act out_features=%3\n";
 
 /* AdaLayerNormZero up to its result: path, of what, chunks, width of all, names of more chunks */
-static const char vram__piece_zero[] =
+static const char vram__denoiser_zero[] =
   "silu %1.silu %e\n"
   "linear %1.linear %1.silu out_features=%4\n"
   "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2%5 %1.linear chunks=%3 dim=1\n"
@@ -61,7 +60,7 @@ static const char vram__piece_zero[] =
   "add %1.add_1 %1.mul %1.unsqueeze_1\n";
 
 /* AdaLayerNormContinuous: path, of what, what it lets go of */
-static const char vram__piece_continuous[] =
+static const char vram__denoiser_continuous[] =
   "silu %1.silu %e\n"
   "type_as %1.to %1.silu %2\n"
   "linear %1.linear %1.to out_features=$2\n"
@@ -80,7 +79,7 @@ static const char vram__piece_continuous[] =
   "drop%3 %1.linear %1.chunk.0 %1.chunk.1\n";
 
 /* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
-static const char vram__piece_rms[] =
+static const char vram__denoiser_rms[] =
   "to %1.to %2 dtype=f32\n"
   "pow %1.pow %1.to scalar=1\n"
   "mean %1.mean %1.pow dim=-1 keepdim=1\n"
@@ -94,7 +93,7 @@ static const char vram__piece_rms[] =
   "drop%4 %1.mean\n";
 
 /* T5LayerNorm: path, of what */
-static const char vram__piece_t5_norm[] =
+static const char vram__denoiser_t5_norm[] =
   "to %1.to %2 dtype=f32\n"
   "pow %1.pow %1.to scalar=1\n"
   "mean %1.mean %1.pow dim=-1 keepdim=1\n"
@@ -106,14 +105,14 @@ static const char vram__piece_t5_norm[] =
   "mul %1.mul_1 %1.weight %1.to_1\n";
 
 /* Three linear layers: path, names, of what */
-static const char vram__piece_three[] =
+static const char vram__denoiser_three[] =
   "linear %1.%2 %5 out_features=$c\n"
   "linear %1.%3 %5 out_features=$c\n"
   "linear %1.%4 %5 out_features=$c\n";
 
 /* Heads of queries, keys and values, behind each other: path, names of the layers, tokens, what
    the names of the heads begin with */
-static const char vram__piece_heads[] =
+static const char vram__denoiser_heads[] =
   "view %1.%6view %1.%2 shape=[N,%5,$n,$d]\n"
   "transpose %1.%6transpose %1.%6view dim0=1 dim1=2\n"
   "view %1.%6view_1 %1.%3 shape=[N,%5,$n,$d]\n"
@@ -122,7 +121,7 @@ static const char vram__piece_heads[] =
   "transpose %1.%6transpose_2 %1.%6view_2 dim0=1 dim1=2\n";
 
 /* Attention of a BasicTransformerBlock: path, of what, keys of what, their tokens, a mask */
-static const char vram__piece_basic[] =
+static const char vram__denoiser_basic[] =
   "linear %1.to_q %2 out_features=$c\n"
   "linear %1.to_k %3 out_features=$c\n"
   "linear %1.to_v %3 out_features=$c\n"
@@ -140,13 +139,13 @@ static const char vram__piece_basic[] =
   "linear %1.to_out.0 %1.to out_features=$c\n"
   "div %1.div %1.to_out.0 scalar=1\n";
 
-static const char vram__piece_basic_end[] =
+static const char vram__denoiser_basic_end[] =
   " %1.to_q %1.to_k %1.to_v %1.view_q %1.transpose %1.view_k %1.transpose_1 %1.view_v"
   " %1.transpose_2\n";
 
 /* A norm with scale and shift of AdaLayerNormZero: norm, of what, the first norm, what the names
    begin with */
-static const char vram__piece_modulate[] =
+static const char vram__denoiser_modulate[] =
   "layer_norm %1 %2 normalized_shape=$c elementwise_affine=0\n"
   "drop %3.add_1\n"
   "slice %4slice %3.chunk.4 dim=0 colon=1\n"
@@ -159,13 +158,13 @@ static const char vram__piece_modulate[] =
   "drop %1\n";
 
 /* FeedForward, gelu-approximate: path, of what */
-static const char vram__piece_forward[] =
+static const char vram__denoiser_forward[] =
   "linear %1.net.0.proj %2 out_features=$f\n"
   "gelu %1.net.0.gelu %1.net.0.proj approximate=tanh\n"
   "linear %1.net.2 %1.net.0.gelu out_features=$c\n";
 
 /* Heads with an RMSNorm, rotated by pairs (apply_rotary_emb): name of the result, of what */
-static const char vram__piece_rotate[] =
+static const char vram__denoiser_rotate[] =
   "unsqueeze @attn.%1.unsqueeze pos_embed.to_7 dim=0\n"
   "slice @attn.%1.slice @attn.%1.unsqueeze dim=1 colon=1\n"
   "unsqueeze @attn.%1.unsqueeze_1 @attn.%1.slice dim=2\n"
@@ -192,7 +191,7 @@ static const char vram__piece_rotate[] =
   " @attn.%1.stack @attn.%1.flatten\n";
 
 /* Heads rotated as complex numbers: name of the result, of what, tokens, angles */
-static const char vram__piece_complex[] =
+static const char vram__denoiser_complex[] =
   "to @attn.%1.to %2 dtype=f32\n"
   "reshape @attn.%1.reshape @attn.%1.to shape=[N,%3,$n,$b,2]\n"
   "view_as_complex @attn.%1.complex @attn.%1.reshape\n"
@@ -205,7 +204,7 @@ static const char vram__piece_complex[] =
   " @attn.%1.real\n";
 
 /* Angles of one axis (get_1d_rotary_pos_embed in f64): number, half of its width */
-static const char vram__piece_axis[] =
+static const char vram__denoiser_axis[] =
   "slice pos_embed.slice_%1 pos_embed.to dim=0 colon=1\n"
   "select pos_embed.select_%1 pos_embed.slice_%1 dim=1 index=%1\n"
   "arange pos_embed.arange_%1 shape=[%2] dtype=f64\n"
@@ -226,7 +225,7 @@ static const char vram__piece_axis[] =
   "drop pos_embed.select_%1 pos_embed.outer_%1\n";
 
 /* One half of get_2d_sincos_pos_embed: number */
-static const char vram__piece_sincos[] =
+static const char vram__denoiser_sincos[] =
   "select pos_embed.select_%1 pos_embed.grid dim=0 index=%1\n"
   "arange pos_embed.omega_%1 shape=[$q] dtype=f64\n"
   "div pos_embed.omega_div_%1 pos_embed.omega_%1 inplace=1 scalar=1\n"
@@ -243,19 +242,19 @@ static const char vram__piece_sincos[] =
   "drop pos_embed.select_%1 pos_embed.scaled_%1 pos_embed.row_%1 pos_embed.outer_%1\n";
 
 /* Patches of an image */
-static const char vram__piece_patches[] =
+static const char vram__denoiser_patches[] =
   "conv2d pos_embed.proj hidden_states out_channels=$c kernel_size=$P stride=$P\n"
   "flatten pos_embed.flatten pos_embed.proj start_dim=2\n"
   "transpose pos_embed.transpose pos_embed.flatten dim0=1 dim1=2\n";
 
 /* Patches put together again: of what */
-static const char vram__piece_image[] =
+static const char vram__denoiser_image[] =
   "reshape image.reshape %1 shape=[N,$u,$v,$P,$P,$o]\n"
   "einsum einsum image.reshape equation=nhwpqc->nchpwq\n"
   "reshape image einsum shape=[N,$o,$h,$w]\n";
 
 /* A norm, its shift, scale and gate: path, of what, chunk of three */
-static const char vram__piece_shift[] =
+static const char vram__denoiser_shift[] =
   "layer_norm %1 %2 normalized_shape=$c elementwise_affine=0\n"
   "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2 %3 chunks=3 dim=-1\n"
   "unsqueeze %1.unsqueeze %1.chunk.0 dim=1\n"
@@ -268,10 +267,10 @@ static const char vram__piece_shift[] =
 
 /* attn2 of SD 3.5 medium: the image alone */
 static const char vram__sd3_second[] =
-  "<3|@attn2|to_q|to_k|to_v|@norm1.add_3>"
-  "<h|@attn2|to_q|to_k|to_v|$p|>"
-  "{q<r|@attn2.norm_q|@attn2.transpose|$d| @attn2.to_q @attn2.view @attn2.transpose|>"
-  "<r|@attn2.norm_k|@attn2.transpose_1|$d| @attn2.to_k @attn2.view_1 @attn2.transpose_1|"
+  "<three_linear|@attn2|to_q|to_k|to_v|@norm1.add_3>"
+  "<stream_heads|@attn2|to_q|to_k|to_v|$p|>"
+  "{q<rms_norm|@attn2.norm_q|@attn2.transpose|$d| @attn2.to_q @attn2.view @attn2.transpose|>"
+  "<rms_norm|@attn2.norm_k|@attn2.transpose_1|$d| @attn2.to_k @attn2.view_1 @attn2.transpose_1|"
   "order @attn2.to_q @attn2.to_k @attn2.to_v\n>}"
   "scaled_dot_product_attention @attn2.sdpa {q@attn2.norm_q.mul_1 @attn2.norm_k.mul_1}"
   "{!q@attn2.transpose @attn2.transpose_1} @attn2.transpose_2\n"
@@ -288,14 +287,14 @@ static const char vram__sd3_second[] =
   "mul @attn2.mul @attn2.unsqueeze @attn2.to_out.0\n"
   "add @attn2.add @add @attn2.mul\n";
 
-static const vram__hf_piece vram__denoiser_pieces[] = {
-    {'t', vram__piece_time},      {'m', vram__piece_embedder}, {'Z', vram__piece_zero},
-    {'K', vram__piece_continuous}, {'r', vram__piece_rms},     {'T', vram__piece_t5_norm},
-    {'3', vram__piece_three},     {'h', vram__piece_heads},    {'b', vram__piece_basic},
-    {'B', vram__piece_basic_end}, {'M', vram__piece_modulate}, {'F', vram__piece_forward},
-    {'R', vram__piece_rotate},    {'C', vram__piece_complex},  {'a', vram__piece_axis},
-    {'S', vram__piece_sincos},    {'p', vram__piece_patches},  {'I', vram__piece_image},
-    {'q', vram__piece_shift},     {'2', vram__sd3_second},     {0, NULL}};
+static const vram__hf_part vram__denoiser_parts[] = {
+{"timesteps", vram__denoiser_time, NULL},        {"embedder", vram__denoiser_embedder, NULL},   {"ada_zero", vram__denoiser_zero, NULL},
+      {"ada_continuous", vram__denoiser_continuous, NULL},   {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
+      {"three_linear", vram__denoiser_three, NULL},       {"stream_heads", vram__denoiser_heads, NULL},      {"basic_attention", vram__denoiser_basic, NULL},
+      {"basic_end", vram__denoiser_basic_end, NULL},   {"modulate", vram__denoiser_modulate, NULL},   {"gelu_mlp", vram__denoiser_forward, NULL},
+      {"rotate_pairs", vram__denoiser_rotate, NULL},      {"rotate_complex", vram__denoiser_complex, NULL},    {"axis", vram__denoiser_axis, NULL},
+      {"sincos", vram__denoiser_sincos, NULL},      {"patches", vram__denoiser_patches, NULL},    {"image", vram__denoiser_image, NULL},
+      {"shift", vram__denoiser_shift, NULL},       {"sd3_second", vram__sd3_second, NULL}};
 
 /* ---- SD3Transformer2DModel ---- */
 
@@ -304,7 +303,7 @@ static const char vram__sd3_head[] =
   "input encoder_hidden_states model [N,$S,$k]\n"
   "input pooled_projections model [N,$x]\n"
   "input timestep model [N]\n"
-  "<p>"
+  "<patches>"
   "buffer pos_embed.pos_embed shape=[1,$M,$c]\n"
   "reshape pos_embed.reshape pos_embed.pos_embed shape=[1,$m,$m,$c]\n"
   "slice pos_embed.slice pos_embed.reshape dim=0 colon=1\n"
@@ -317,18 +316,18 @@ static const char vram__sd3_head[] =
   "type_as pos_embed.to pos_embed.add pos_embed.transpose\n"
   "drop pos_embed.proj pos_embed.flatten pos_embed.reshape_1\n"
   "contiguous contiguous pos_embed.to\n"
-  "<t|time_text_embed.time_proj|timestep|>"
+  "<timesteps|time_text_embed.time_proj|timestep|>"
   "to time_text_embed.to time_text_embed.time_proj.cat_1 dtype=model\n"
-  "<m|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
   "drop time_text_embed.to\n"
-  "<m|time_text_embed.text_embedder|pooled_projections|$c>"
+  "<embedder|time_text_embed.text_embedder|pooled_projections|$c>"
   "add time_text_embed.add time_text_embed.timestep_embedder.linear_2 "
   "time_text_embed.text_embedder.linear_2\n"
   "drop time_text_embed.time_proj.cat_1\n"
   "linear context_embedder encoder_hidden_states out_features=$c\n";
 
 static const char vram__sd3_norms[] =
-  "{D<Z|@norm1|%x|9|$9|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5,@norm1.chunk.6,@norm1.chunk.7,"
+  "{D<ada_zero|@norm1|%x|9|$9|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5,@norm1.chunk.6,@norm1.chunk.7,"
   "@norm1.chunk.8>"
   "slice @norm1.slice_2 @norm1.chunk.7 dim=0 colon=1\n"
   "unsqueeze @norm1.unsqueeze_2 @norm1.slice_2 dim=1\n"
@@ -338,25 +337,25 @@ static const char vram__sd3_norms[] =
   "unsqueeze @norm1.unsqueeze_3 @norm1.slice_3 dim=1\n"
   "add @norm1.add_3 @norm1.mul_1 @norm1.unsqueeze_3\n"
   "drop @norm1.chunk.0 @norm1.chunk.1 @norm1.chunk.6 @norm1.chunk.7 @norm1.norm\n}"
-  "{!D<Z|@norm1|%x|6|$6|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5>"
+  "{!D<ada_zero|@norm1|%x|6|$6|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5>"
   "drop @norm1.chunk.0 @norm1.chunk.1\n}"
-  "{l<K|@norm1_context|%y|>}"
-  "{!l<Z|@norm1_context|%y|6|$6|,@norm1_context.chunk.3,@norm1_context.chunk.4,"
+  "{l<ada_continuous|@norm1_context|%y|>}"
+  "{!l<ada_zero|@norm1_context|%y|6|$6|,@norm1_context.chunk.3,@norm1_context.chunk.4,"
   "@norm1_context.chunk.5>"
   "drop @norm1_context.chunk.0 @norm1_context.chunk.1\n}";
 
 static const char vram__sd3_attention[] =
-  "<3|@attn|to_q|to_k|to_v|@norm1.add_1>"
-  "<h|@attn|to_q|to_k|to_v|$p|>"
-  "{q<r|@attn.norm_q|@attn.transpose|$d| @attn.to_q @attn.view @attn.transpose|>"
-  "<r|@attn.norm_k|@attn.transpose_1|$d| @attn.to_k @attn.view_1 @attn.transpose_1|"
+  "<three_linear|@attn|to_q|to_k|to_v|@norm1.add_1>"
+  "<stream_heads|@attn|to_q|to_k|to_v|$p|>"
+  "{q<rms_norm|@attn.norm_q|@attn.transpose|$d| @attn.to_q @attn.view @attn.transpose|>"
+  "<rms_norm|@attn.norm_k|@attn.transpose_1|$d| @attn.to_k @attn.view_1 @attn.transpose_1|"
   "order @attn.to_q @attn.to_k @attn.to_v\n>}"
-  "<3|@attn|add_q_proj|add_k_proj|add_v_proj|@norm1_context.add_1>"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@norm1_context.add_1>"
   "order @attn.add_q_proj\n"
-  "<h|@attn|add_q_proj|add_k_proj|add_v_proj|$S|text_>"
-  "{q<r|@attn.norm_added_q|@attn.text_transpose|$d| @attn.add_q_proj @attn.text_view"
+  "<stream_heads|@attn|add_q_proj|add_k_proj|add_v_proj|$S|text_>"
+  "{q<rms_norm|@attn.norm_added_q|@attn.text_transpose|$d| @attn.add_q_proj @attn.text_view"
   " @attn.text_transpose|>"
-  "<r|@attn.norm_added_k|@attn.text_transpose_1|$d| @attn.add_k_proj @attn.text_view_1"
+  "<rms_norm|@attn.norm_added_k|@attn.text_transpose_1|$d| @attn.add_k_proj @attn.text_view_1"
   " @attn.text_transpose_1|>}"
   "cat @attn.cat {q@attn.norm_q.mul_1 @attn.norm_added_q.mul_1}"
   "{!q@attn.transpose @attn.text_transpose} dim=2\n"
@@ -388,19 +387,19 @@ static const char vram__sd3_attention[] =
   "mul @mul @unsqueeze @attn.to_out.0\n"
   "add @add %x @mul\n";
 
-static const char vram__sd3_middle[] = "{D<2>}";
+static const char vram__sd3_middle[] = "{D<sd3_second>}";
 
 static const char vram__sd3_forward[] =
-  "<M|@norm2|{D@attn2.add}{!D@add}|@norm1|@>"
-  "<F|@ff|@add_2>"
+  "<modulate|@norm2|{D@attn2.add}{!D@add}|@norm1|@>"
+  "<gelu_mlp|@ff|@add_2>"
   "unsqueeze @unsqueeze_3 @norm1.chunk.5 dim=1\n"
   "mul @mul_2 @unsqueeze_3 @ff.net.2\n"
   "add @add_3 {D@attn2.add}{!D@add} @mul_2\n"
   "{!lunsqueeze @context.unsqueeze @norm1_context.chunk.2 dim=1\n"
   "mul @context.mul @context.unsqueeze @attn.to_add_out\n"
   "add @context.add %y @context.mul\n"
-  "<M|@norm2_context|@context.add|@norm1_context|@context.>"
-  "<F|@ff_context|@context.add_2>"
+  "<modulate|@norm2_context|@context.add|@norm1_context|@context.>"
+  "<gelu_mlp|@ff_context|@context.add_2>"
   "unsqueeze @context.unsqueeze_3 @norm1_context.chunk.5 dim=1\n"
   "mul @context.mul_2 @context.unsqueeze_3 @ff_context.net.2\n"
   "add @context.add_3 @context.add @context.mul_2\n}"
@@ -412,9 +411,9 @@ static const char vram__sd3_forward[] =
   "{!l @mul_2 @context.mul @context.add_2 @ff_context.net.2}\n";
 
 static const char vram__sd3_end[] =
-  "<K|norm_out|%x| %x>"
+  "<ada_continuous|norm_out|%x| %x>"
   "linear proj_out norm_out.add_1 out_features=$O\n"
-  "<I|proj_out>"
+  "<image|proj_out>"
   "drop %e proj_out image.reshape\n"
   "output image\n";
 
@@ -433,17 +432,17 @@ static const char vram__flux_head[] =
   "mul mul to scalar=1\n"
   "{gtype_as to_1 guidance x_embedder\n"
   "mul mul_1 to_1 scalar=1\n}"
-  "<t|time_text_embed.time_proj|mul|>"
+  "<timesteps|time_text_embed.time_proj|mul|>"
   "to time_text_embed.to time_text_embed.time_proj.cat_1 dtype=model\n"
-  "<m|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
   "drop time_text_embed.to\n"
-  "{g<t|time_text_embed.guidance_proj|mul_1|>"
+  "{g<timesteps|time_text_embed.guidance_proj|mul_1|>"
   "to time_text_embed.to_1 time_text_embed.guidance_proj.cat_1 dtype=model\n"
-  "<m|time_text_embed.guidance_embedder|time_text_embed.to_1|$c>"
+  "<embedder|time_text_embed.guidance_embedder|time_text_embed.to_1|$c>"
   "drop time_text_embed.to_1\n"
   "add time_text_embed.guided time_text_embed.timestep_embedder.linear_2 "
   "time_text_embed.guidance_embedder.linear_2\n}"
-  "<m|time_text_embed.text_embedder|pooled_projections|$c>"
+  "<embedder|time_text_embed.text_embedder|pooled_projections|$c>"
   "add time_text_embed.add "
   "{gtime_text_embed.guided}{!gtime_text_embed.timestep_embedder.linear_2} "
   "time_text_embed.text_embedder.linear_2\n"
@@ -453,7 +452,7 @@ static const char vram__flux_head[] =
   "order x_embedder\n"
   "cat cat txt_ids img_ids\n"
   "to pos_embed.to cat dtype=f32\n"
-  "<a|0|$g><a|1|$j><a|2|$l>"
+  "<axis|0|$g><axis|1|$j><axis|2|$l>"
   "cat pos_embed.cat pos_embed.to_cos_0 pos_embed.to_cos_1 pos_embed.to_cos_2 dim=-1\n"
   "view pos_embed.to_7 pos_embed.cat shape=[$t,$d]\n"
   "cat pos_embed.cat_1 pos_embed.to_sin_0 pos_embed.to_sin_1 pos_embed.to_sin_2 dim=-1\n"
@@ -462,12 +461,12 @@ static const char vram__flux_head[] =
   " pos_embed.to_cos_2 pos_embed.to_sin_2\n";
 
 static const char vram__flux_attention[] =
-  "<Z|@norm1|%x|6|$6|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5>"
+  "<ada_zero|@norm1|%x|6|$6|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5>"
   "drop @norm1.chunk.0 @norm1.chunk.1\n"
-  "<Z|@norm1_context|%y|6|$6|,@norm1_context.chunk.3,@norm1_context.chunk.4,@norm1_context.chunk.5>"
+  "<ada_zero|@norm1_context|%y|6|$6|,@norm1_context.chunk.3,@norm1_context.chunk.4,@norm1_context.chunk.5>"
   "drop @norm1_context.chunk.0 @norm1_context.chunk.1\n"
-  "<3|@attn|to_q|to_k|to_v|@norm1.add_1>"
-  "<3|@attn|add_q_proj|add_k_proj|add_v_proj|@norm1_context.add_1>"
+  "<three_linear|@attn|to_q|to_k|to_v|@norm1.add_1>"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@norm1_context.add_1>"
   "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
@@ -487,7 +486,7 @@ static const char vram__flux_attention[] =
   "cat @attn.cat_1 @attn.norm_added_k @attn.norm_k dim=1\n"
   "cat @attn.cat_2 @attn.unflatten_5 @attn.unflatten_2 dim=1\n"
   "drop @attn.to_v\n"
-  "<R|query|@attn.cat><R|key|@attn.cat_1>"
+  "<rotate_pairs|query|@attn.cat><rotate_pairs|key|@attn.cat_1>"
   "permute @attn.permute @attn.query dims=0,2,1,3\n"
   "permute @attn.permute_1 @attn.key dims=0,2,1,3\n"
   "permute @attn.permute_2 @attn.cat_2 dims=0,2,1,3\n"
@@ -513,11 +512,11 @@ static const char vram__flux_attention[] =
 
 static const char vram__flux_single[] =
   "cat @cat %y %x dim=1\n"
-  "<Z|@norm|@cat|3|$3|>"
+  "<ada_zero|@norm|@cat|3|$3|>"
   "drop @norm.chunk.0 @norm.chunk.1\n"
   "linear @proj_mlp @norm.add_1 out_features=$f\n"
   "gelu @act_mlp @proj_mlp approximate=tanh\n"
-  "<3|@attn|to_q|to_k|to_v|@norm.add_1>"
+  "<three_linear|@attn|to_q|to_k|to_v|@norm.add_1>"
   "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
@@ -525,7 +524,7 @@ static const char vram__flux_single[] =
   "drop @attn.to_q\n"
   "rms_norm @attn.norm_k @attn.unflatten_1 normalized_shape=$d\n"
   "drop @attn.to_k\n"
-  "<R|query|@attn.norm_q><R|key|@attn.norm_k>"
+  "<rotate_pairs|query|@attn.norm_q><rotate_pairs|key|@attn.norm_k>"
   "permute @attn.permute @attn.query dims=0,2,1,3\n"
   "permute @attn.permute_1 @attn.key dims=0,2,1,3\n"
   "permute @attn.permute_2 @attn.unflatten_2 dims=0,2,1,3\n"
@@ -550,7 +549,7 @@ static const char vram__flux_single[] =
   "drop{f %x %y}{!f %z %y %x} @cat @norm.linear @norm.chunk.2 @norm.add_1 @act_mlp @attn.to @unsqueeze\n";
 
 static const char vram__flux_end[] =
-  "<K|norm_out|%x| %x>"
+  "<ada_continuous|norm_out|%x| %x>"
   "linear proj_out norm_out.add_1 out_features=$O\n"
   "drop mul{g mul_1} %e cat pos_embed.to_7 pos_embed.to_8 %z %y\n"
   "output proj_out\n";
@@ -568,7 +567,7 @@ static const char vram__pixart_head[] =
   "mul rsub to scalar=1\n"
   "mul mul rsub scalar=1\n"
   "unsqueeze unsqueeze mul dim=1\n"
-  "<p>"
+  "<patches>"
   "{!Ubuffer pos_embed.pos_embed shape=[1,$M,$c]\n"
   "add pos_embed.add pos_embed.transpose pos_embed.pos_embed\n}"
   "{Uarange pos_embed.arange shape=[$u]\n"
@@ -583,7 +582,7 @@ static const char vram__pixart_head[] =
   "expand pos_embed.expand_1 pos_embed.view_1 shape=[$u,$v]\n"
   "stack pos_embed.stack pos_embed.expand pos_embed.expand_1\n"
   "reshape pos_embed.grid pos_embed.stack shape=[2,1,$v,$u]\n"
-  "<S|0><S|1>"
+  "<sincos|0><sincos|1>"
   "cat pos_embed.cat pos_embed.cat_0 pos_embed.cat_1 dim=1\n"
   "drop pos_embed.div_1 pos_embed.div_3 pos_embed.stack pos_embed.grid\n"
   "to pos_embed.to pos_embed.cat dtype=f32\n"
@@ -594,21 +593,21 @@ static const char vram__pixart_head[] =
   "drop pos_embed.proj pos_embed.flatten{U pos_embed.to pos_embed.unsqueeze}\n";
 
 static const char vram__pixart_time[] =
-  "<t|adaln_single.emb.time_proj|timestep|>"
+  "<timesteps|adaln_single.emb.time_proj|timestep|>"
   "type_as adaln_single.emb.to adaln_single.emb.time_proj.cat_1 pos_embed.to_1\n"
-  "<m|adaln_single.emb.timestep_embedder|adaln_single.emb.to|$c>"
+  "<embedder|adaln_single.emb.timestep_embedder|adaln_single.emb.to|$c>"
   "{!Adrop adaln_single.emb.time_proj.cat_1 adaln_single.emb.to\n}"
   "{Adrop adaln_single.emb.to\n"
   "flatten adaln_single.emb.flatten resolution\n"
-  "<t|adaln_single.emb.resolution_proj|adaln_single.emb.flatten| adaln_single.emb.flatten>"
+  "<timesteps|adaln_single.emb.resolution_proj|adaln_single.emb.flatten| adaln_single.emb.flatten>"
   "type_as adaln_single.emb.to_1 adaln_single.emb.resolution_proj.cat_1 pos_embed.to_1\n"
-  "<m|adaln_single.emb.resolution_embedder|adaln_single.emb.to_1|$s>"
+  "<embedder|adaln_single.emb.resolution_embedder|adaln_single.emb.to_1|$s>"
   "reshape adaln_single.emb.reshape adaln_single.emb.resolution_embedder.linear_2 shape=[N,$z]\n"
   "drop adaln_single.emb.to_1\n"
   "flatten adaln_single.emb.flatten_1 aspect_ratio\n"
-  "<t|adaln_single.emb.ratio_proj|adaln_single.emb.flatten_1| adaln_single.emb.flatten_1>"
+  "<timesteps|adaln_single.emb.ratio_proj|adaln_single.emb.flatten_1| adaln_single.emb.flatten_1>"
   "type_as adaln_single.emb.to_2 adaln_single.emb.ratio_proj.cat_1 pos_embed.to_1\n"
-  "<m|adaln_single.emb.aspect_ratio_embedder|adaln_single.emb.to_2|$s>"
+  "<embedder|adaln_single.emb.aspect_ratio_embedder|adaln_single.emb.to_2|$s>"
   "reshape adaln_single.emb.reshape_1 adaln_single.emb.aspect_ratio_embedder.linear_2 shape=[N,$s]\n"
   "drop adaln_single.emb.to_2\n"
   "cat adaln_single.emb.cat adaln_single.emb.reshape adaln_single.emb.reshape_1 dim=1\n"
@@ -634,15 +633,15 @@ static const char vram__pixart_block[] =
   "mul @mul @norm1 @add_1\n"
   "add @add_2 @mul @chunk.0\n"
   "drop @norm1\n"
-  "<b|@attn1|@add_2|@add_2|$p|>"
-  "drop<B|@attn1>"
+  "<basic_attention|@attn1|@add_2|@add_2|$p|>"
+  "drop<basic_end|@attn1>"
   "mul @mul_1 @chunk.2 @attn1.div\n"
   "add @add_3 @mul_1 %x\n"
   "drop @add_2\n"
   "repeat_interleave @attn2.repeat_interleave unsqueeze repeats=$n dim=0\n"
   "view @attn2.view @attn2.repeat_interleave shape=[N,$n,1,$S]\n"
-  "<b|@attn2|@add_3|view|$S| @attn2.view>"
-  "drop @mul_1 @attn2.repeat_interleave @attn2.view<B|@attn2>"
+  "<basic_attention|@attn2|@add_3|view|$S| @attn2.view>"
+  "drop @mul_1 @attn2.repeat_interleave @attn2.view<basic_end|@attn2>"
   "add @add_4 @attn2.div @add_3\n"
   "layer_norm @norm2 @add_4 normalized_shape=$c elementwise_affine=0\n"
   "drop @add_3\n"
@@ -650,7 +649,7 @@ static const char vram__pixart_block[] =
   "mul @mul_2 @norm2 @add_5\n"
   "add @add_6 @mul_2 @chunk.3\n"
   "drop @norm2\n"
-  "<F|@ff|@add_6>"
+  "<gelu_mlp|@ff|@add_6>"
   "mul @mul_3 @chunk.5 @ff.net.2\n"
   "add @add_7 @mul_3 @add_4\n"
   "drop %x @add @chunk.0 @chunk.1 @chunk.2 @chunk.3 @chunk.4 @chunk.5 @attn2.div @add_6\n";
@@ -684,7 +683,7 @@ static const char vram__pixart_out[] =
   " adaln_single.emb.aspect_ratio_embedder.linear_1 adaln_single.emb.aspect_ratio_embedder.linear_2}"
   " adaln_single.linear caption_projection.linear_1 caption_projection.linear_2\n"
   "squeeze squeeze proj_out dim=1\n"
-  "<I|squeeze>"
+  "<image|squeeze>"
   "drop mul unsqueeze %e adaln_single.linear caption_projection.linear_2 view add chunk.0 chunk.1"
   " proj_out squeeze image.reshape\n"
   "{Ubuffer pos_embed.pos_embed shape=[1,$M,$c]\n}"
@@ -696,16 +695,16 @@ static const char vram__dit_head[] =
   "input hidden_states model [N,$i,$h,$w]\n"
   "input timestep i64 [N]\n"
   "input class_labels i64 [N]\n"
-  "<p>"
+  "<patches>"
   "buffer pos_embed.pos_embed shape=[1,$M,$c]\n"
   "add pos_embed.add pos_embed.transpose pos_embed.pos_embed\n"
   "type_as pos_embed.to pos_embed.add pos_embed.transpose\n"
   "drop pos_embed.proj pos_embed.flatten\n";
 
 static const char vram__dit_block[] =
-  "<t|@norm1.emb.time_proj|timestep|>"
+  "<timesteps|@norm1.emb.time_proj|timestep|>"
   "type_as @norm1.emb.to @norm1.emb.time_proj.cat_1 %x\n"
-  "<m|@norm1.emb.timestep_embedder|@norm1.emb.to|$c>"
+  "<embedder|@norm1.emb.timestep_embedder|@norm1.emb.to|$c>"
   "drop @norm1.emb.to\n"
   "embedding @norm1.emb.class_embedder class_labels num_embeddings=$k embedding_dim=$c\n"
   "add @norm1.emb.add @norm1.emb.timestep_embedder.linear_2 @norm1.emb.class_embedder\n"
@@ -724,13 +723,13 @@ static const char vram__dit_block[] =
   "unsqueeze @norm1.unsqueeze_1 @norm1.slice_1 dim=1\n"
   "add @norm1.add_1 @norm1.mul @norm1.unsqueeze_1\n"
   "drop @norm1.chunk.0 @norm1.chunk.1\n"
-  "<b|@attn1|@norm1.add_1|@norm1.add_1|$p|>"
-  "drop<B|@attn1>"
+  "<basic_attention|@attn1|@norm1.add_1|@norm1.add_1|$p|>"
+  "drop<basic_end|@attn1>"
   "unsqueeze @unsqueeze @norm1.chunk.2 dim=1\n"
   "mul @mul @unsqueeze @attn1.div\n"
   "add @add @mul %x\n"
-  "<M|@norm3|@add|@norm1|@>"
-  "<F|@ff|@add_2>"
+  "<modulate|@norm3|@add|@norm1|@>"
+  "<gelu_mlp|@ff|@add_2>"
   "unsqueeze @unsqueeze_3 @norm1.chunk.5 dim=1\n"
   "mul @mul_2 @unsqueeze_3 @ff.net.2\n"
   "add @add_3 @mul_2 @add\n"
@@ -738,7 +737,7 @@ static const char vram__dit_block[] =
 
 /* the first block's embedding once more, with its weights */
 static const char vram__dit_end[] =
-  "<t|time_proj|timestep|>"
+  "<timesteps|time_proj|timestep|>"
   "type_as to time_proj.cat_1 %x\n"
   "linear linear_1 to out_features=$c weights=%e.timestep_embedder.linear_1\n"
   "silu act linear_1\n"
@@ -761,7 +760,7 @@ static const char vram__dit_end[] =
   "add add_1 mul unsqueeze_1\n"
   "drop %x\n"
   "linear proj_out_2 add_1 out_features=$O\n"
-  "<I|proj_out_2>"
+  "<image|proj_out_2>"
   "drop conditioning proj_out_1 chunk.0 chunk.1 proj_out_2 image.reshape\n"
   "output image\n";
 
@@ -774,7 +773,7 @@ static const char vram__qwen_head[] =
   "input timestep model [N]\n"
   "linear img_in hidden_states out_features=$c\n"
   "type_as to timestep img_in\n"
-  "<r|txt_norm|encoder_hidden_states|$k||>"
+  "<rms_norm|txt_norm|encoder_hidden_states|$k||>"
   "linear txt_in txt_norm.mul_1 out_features=$c\n"
   "to to_1 encoder_hidden_states_mask dtype=bool\n"
   "arange arange shape=[$S] dtype=i64\n"
@@ -786,9 +785,9 @@ static const char vram__qwen_head[] =
   "empty empty shape=[] dtype=i64\n"
   "where where_1 any add empty\n"
   "drop arange where\n"
-  "<t|time_text_embed.time_proj|to|>"
+  "<timesteps|time_text_embed.time_proj|to|>"
   "type_as time_text_embed.to time_text_embed.time_proj.cat_1 img_in\n"
-  "<m|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
   "order txt_norm.weight img_in txt_in\n"
   "drop time_text_embed.time_proj.cat_1 time_text_embed.to\n"
   "buffer pos_embed.pos_freqs shape=[4096,$b] dtype=c64\n"
@@ -803,8 +802,8 @@ static const char vram__qwen_norms[] =
   "linear @txt_mod.1 @txt_mod.0 out_features=$6\n"
   "chunk @img_mod.c0,@img_mod.c1 @img_mod.1 chunks=2 dim=-1\n"
   "chunk @txt_mod.c0,@txt_mod.c1 @txt_mod.1 chunks=2 dim=-1\n"
-  "<q|@img_norm1|%x|@img_mod.c0>"
-  "<q|@txt_norm1|%y|@txt_mod.c0>"
+  "<shift|@img_norm1|%x|@img_mod.c0>"
+  "<shift|@txt_norm1|%y|@txt_mod.c0>"
   "ones @attn.ones shape=[N,$p] dtype=bool\n"
   "cat @attn.mask to_1 @attn.ones dim=1\n"
   "slice @attn.slice @attn.mask dim=0 colon=1\n"
@@ -813,23 +812,23 @@ static const char vram__qwen_norms[] =
   "slice @attn.slice_1 @attn.unsqueeze_1 dim=3 colon=1\n";
 
 static const char vram__qwen_attention[] =
-  "<3|@attn|to_q|to_k|to_v|@img_norm1.add_1>"
-  "<3|@attn|add_q_proj|add_k_proj|add_v_proj|@txt_norm1.add_1>"
+  "<three_linear|@attn|to_q|to_k|to_v|@img_norm1.add_1>"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@txt_norm1.add_1>"
   "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_3 @attn.add_q_proj dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_4 @attn.add_k_proj dim=-1 sizes=$n,$d\n"
   "unflatten @attn.unflatten_5 @attn.add_v_proj dim=-1 sizes=$n,$d\n"
-  "<r|@attn.norm_q|@attn.unflatten|$d| @attn.to_q @attn.unflatten|>"
-  "<r|@attn.norm_k|@attn.unflatten_1|$d| @attn.to_k @attn.unflatten_1|"
+  "<rms_norm|@attn.norm_q|@attn.unflatten|$d| @attn.to_q @attn.unflatten|>"
+  "<rms_norm|@attn.norm_k|@attn.unflatten_1|$d| @attn.to_k @attn.unflatten_1|"
   "order @attn.to_q @attn.to_k @attn.to_v @attn.add_k_proj @attn.add_v_proj @attn.add_q_proj\n>"
-  "<r|@attn.norm_added_q|@attn.unflatten_3|$d| @attn.add_q_proj @attn.unflatten_3|>"
-  "<r|@attn.norm_added_k|@attn.unflatten_4|$d| @attn.add_k_proj @attn.unflatten_4|>"
-  "<C|query|@attn.norm_q.mul_1|$p|pos_embed.cat>"
-  "<C|key|@attn.norm_k.mul_1|$p|pos_embed.cat>"
-  "<C|text_query|@attn.norm_added_q.mul_1|$S|pos_embed.slice>"
-  "<C|text_key|@attn.norm_added_k.mul_1|$S|pos_embed.slice>"
+  "<rms_norm|@attn.norm_added_q|@attn.unflatten_3|$d| @attn.add_q_proj @attn.unflatten_3|>"
+  "<rms_norm|@attn.norm_added_k|@attn.unflatten_4|$d| @attn.add_k_proj @attn.unflatten_4|>"
+  "<rotate_complex|query|@attn.norm_q.mul_1|$p|pos_embed.cat>"
+  "<rotate_complex|key|@attn.norm_k.mul_1|$p|pos_embed.cat>"
+  "<rotate_complex|text_query|@attn.norm_added_q.mul_1|$S|pos_embed.slice>"
+  "<rotate_complex|text_key|@attn.norm_added_k.mul_1|$S|pos_embed.slice>"
   "cat @attn.cat_1 @attn.text_query @attn.query dim=1\n"
   "cat @attn.cat_2 @attn.text_key @attn.key dim=1\n"
   "cat @attn.cat_3 @attn.unflatten_5 @attn.unflatten_2 dim=1\n"
@@ -864,13 +863,13 @@ static const char vram__qwen_forward[] =
   "add @add_4 %x @mul_2\n"
   "mul @mul_3 @txt_norm1.unsqueeze_2 @attn.to_add_out\n"
   "add @add_5 %y @mul_3\n"
-  "<q|@img_norm2|@add_4|@img_mod.c1>"
-  "<F|@img_mlp|@img_norm2.add_1>"
+  "<shift|@img_norm2|@add_4|@img_mod.c1>"
+  "<gelu_mlp|@img_mlp|@img_norm2.add_1>"
   "order @txt_mod.1\n"
   "mul @mul_5 @img_norm2.unsqueeze_2 @img_mlp.net.2\n"
   "add @add_8 @add_4 @mul_5\n"
-  "<q|@txt_norm2|@add_5|@txt_mod.c1>"
-  "<F|@txt_mlp|@txt_norm2.add_1>"
+  "<shift|@txt_norm2|@add_5|@txt_mod.c1>"
+  "<gelu_mlp|@txt_mlp|@txt_norm2.add_1>"
   "mul @mul_7 @txt_norm2.unsqueeze_2 @txt_mlp.net.2\n"
   "add @add_11 @add_5 @mul_7\n"
   "drop %x %y @img_mod.1 @txt_mod.1 @img_mod.c0 @img_mod.c1 @txt_mod.c0 @txt_mod.c1"
@@ -881,7 +880,7 @@ static const char vram__qwen_forward[] =
   " @txt_norm2 @txt_norm2.chunk.2 @txt_norm2.unsqueeze_2 @txt_norm2.add_1 @txt_mlp.net.2\n";
 
 static const char vram__qwen_end[] =
-  "<K|norm_out|%x| %x>"
+  "<ada_continuous|norm_out|%x| %x>"
   "linear proj_out norm_out.add_1 out_features=$O\n"
   "drop to to_1 where_1 %e pos_embed.slice pos_embed.cat %y\n"
   "output proj_out\n";
@@ -893,7 +892,7 @@ static const char vram__t5_head[] =
   "embedding encoder.embed_tokens input_ids num_embeddings=$v embedding_dim=$c\n";
 
 static const char vram__t5_attention[] =
-  "<T|@layer.0.layer_norm|%x>"
+  "<t5_norm|@layer.0.layer_norm|%x>"
   "drop @layer.0.layer_norm.mean\n"
   "linear %a.q @layer.0.layer_norm.mul_1 out_features=$i bias=0\n"
   "view %a.view %a.q shape=[N,$S,$n,$d]\n"
@@ -960,7 +959,7 @@ static const char vram__t5_attend[] =
 
 /* T5DenseActDense and its gated kin with gelu_new, silu, relu or gelu */
 static const char vram__t5_forward[] =
-  "<T|@layer.1.layer_norm|@layer.0.add>"
+  "<t5_norm|@layer.1.layer_norm|@layer.0.add>"
   "drop @layer.1.layer_norm.mean\n"
   "{glinear %f.wi_0 @layer.1.layer_norm.mul_1 out_features=$f bias=0\n"
   "mul %f.act.mul %f.wi_0 scalar=1\n"
@@ -987,7 +986,7 @@ static const char vram__t5_forward[] =
   "{!fdrop %x\n}";
 
 static const char vram__t5_end[] =
-  "<T|encoder.final_layer_norm|%x>"
+  "<t5_norm|encoder.final_layer_norm|%x>"
   "drop encoder.embed_tokens"
   "{!u encoder.block.0.layer.0.SelfAttention.relative_attention_bias"
   " encoder.block.0.layer.0.SelfAttention.permute encoder.block.0.layer.0.SelfAttention.unsqueeze_2}"
@@ -1378,6 +1377,15 @@ static const vram__denoiser_row *vram__denoiser_find(const vram_file_text *kind)
   return NULL;
 }
 
+VRAM__FN vram__hf_book vram__hf_denoisers(void) {
+  vram__hf_book b;
+  b.part = vram__denoiser_parts;
+  b.parts = sizeof vram__denoiser_parts / sizeof *vram__denoiser_parts;
+  b.row = NULL;
+  b.rows = 0;
+  return b;
+}
+
 VRAM__FN int vram__denoiser_is(const vram_file_text *kind) {
   return vram__denoiser_find(kind) != NULL;
 }
@@ -1388,7 +1396,6 @@ VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
   uint64_t i;
   for (i = 0; row->flags[i]; i++)
     vram__diffusers_flag(w, row->flags[i], 1);
-  w->piece = vram__denoiser_pieces;
   vram__diffusers_number(w, 'S', sizes->tokens);
   vram__diffusers_number(w, 'h', sizes->height);
   vram__diffusers_number(w, 'w', sizes->width);
