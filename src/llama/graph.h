@@ -103,6 +103,7 @@ enum {
 #define VRAM__BUILD_ROPE_OF_FOUR UINT32_C(2097152)   /* each fourth layer has no positions */
 #define VRAM__BUILD_FOUR_POSITIONS UINT32_C(4194304) /* of each token */
 #define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
+#define VRAM__BUILD_SHARED_SIGMOID UINT32_C(2147483648) /* the shared experts' gate: one op */
 /* clang-format on */
 
 typedef struct vram__build {
@@ -129,6 +130,8 @@ VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
 VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
 VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
 VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
@@ -139,6 +142,8 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_product(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
@@ -156,9 +161,15 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
 
 /* graph_state.c */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
+
+/* graph_delta.c */
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags);

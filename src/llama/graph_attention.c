@@ -74,15 +74,16 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
+   come from the host; those of f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
                                        uint64_t cells) {
   uint64_t bytes = 0;
   cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
   if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
     bytes = vram__product_or_overflow(cells, y->head_k);
-  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 && !b->m->head_k_mla)
+  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 &&
+      (!b->m->head_k_mla || !b->m->offloads_kv || b->device == b->host))
     bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
   return bytes;
 }
@@ -136,7 +137,7 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   if (!t)
     return a;
   i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
-  vram__build_with(b, i, t);
+  vram__build_product(b, i, t);
   vram__build_source(b, i, a);
   return i;
 }
@@ -241,13 +242,15 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
 /* ---- Q, K and V ---- */
 
 typedef struct vram__build_qkv {
-  int32_t q, k, v;
+  int32_t q, k, v, gate; /* gate: of the result, in one with Q (qwen3next); or -1 */
 } vram__build_qkv;
 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t queries = vram__product_or_overflow(y->n_head, y->head_k);
   vram__build_qkv a;
+  a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight")) {
     x = vram__build_linear(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
@@ -255,6 +258,10 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
     a.q = vram__build_linear(b, x, "attn_q.weight", "attn_q.bias");
+    if (vram__build_at(b, a.q)->ne[0] == 2 * queries) {
+      a.gate = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+      a.q = vram__build_view(b, a.q, queries, b->tokens, 1);
+    }
     a.k = vram__build_linear(b, x, "attn_k.weight", "attn_k.bias");
     a.v = vram__build_linear(b, x, "attn_v.weight", "attn_v.bias");
   }
@@ -309,6 +316,10 @@ VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   vram__build_store(b, a.v, b->v_index[c]);
   x = vram__build_attend(b, a.q, NULL);
   x = vram__build_rotate(b, x, b->v_rotation[c]);
+  if (a.gate >= 0) {
+    a.gate = vram__build_node(b, vram__build_at(b, x)->ne[0], b->tokens, 1, a.gate);
+    x = vram__build_map(b, x, vram__build_map(b, a.gate, -1));
+  }
   return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
 }
 
@@ -329,7 +340,9 @@ static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
-  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  v = vram__build_view(b, q, turned, heads, b->tokens);
+  if (vram__build_has_rope(b))
+    v = vram__build_rope(b, v);
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
   return i;
@@ -341,7 +354,9 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   int32_t q = vram__build_latent_q(b, x), all, k, v;
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   v = vram__build_view(b, all, rank, b->tokens, 1);
-  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_view(b, all, turned, 1, b->tokens);
+  if (vram__build_has_rope(b))
+    k = vram__build_rope(b, k);
   v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
   v = vram__build_view(b, v, rank, 1, b->tokens);
   all = vram__build_node(b, rank + turned, 1, b->tokens, v);

@@ -41,7 +41,7 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   const int is_before = is_after || vram__build_weight(b, "ffn_norm.weight") != NULL;
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
   i = vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+  if (is_last && !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM))) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
@@ -197,6 +197,15 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_NORM_EXPERTS},
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"qwen3next", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SHARED_SIGMOID},
+    {"qwen35", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen35moe", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_SHARED_SIGMOID},
+    {"kimi-linear", vram__build_plain, vram__build_kimi,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
 };
 
@@ -290,8 +299,8 @@ static int32_t vram__build_logits(vram__build *b, int32_t x) {
     x = vram__build_rows_of(b, x);
   }
   i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
-  vram__build_with(b, i,
-                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
+  vram__build_product(b, i,
+                      vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
   vram__build_source(b, i, x);
   x = i;
   return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
@@ -375,10 +384,10 @@ static int vram__build_is_beyond(const vram__llama *m) {
       vram__llama_is_quantised(m->k_type) != vram__llama_is_quantised(m->v_type) && !m->head_k_mla)
     return 1;
   for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
+    if (0 && (m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
       return 1;
   for (t = m->file->tensor_first; t; t = t->next)
-    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
+    if (0 && vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
       return 1;
   return 0;
 }
