@@ -81,6 +81,8 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
     i = vram__build_map(b, view, r.clamped);
   }
   r.unscaled = i;
+  if (i != r.weights)
+    i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
     i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);

@@ -126,8 +126,8 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
   int32_t all, z;
   vram__build_scanned s;
-  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
   all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_slice(b, all, vram__build_at(b, all)->ne[0]);
   z = vram__build_slice(b, all, inner);
   s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
   x = vram__build_convolve(b, vram__build_slice(b, all, inner + 2 * shared));
