@@ -14,15 +14,13 @@ static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m
    stored. */
 static int32_t vram__build_net_op(vram__build *b, const vram__build_net *n) {
   const uint64_t inner = n->width * n->heads;
-  const int32_t i =
-      vram__build_node(b, inner, b->tokens + n->width * b->m->n_seq, 1, n->q);
+  const int32_t i = vram__build_node(b, inner, b->tokens + n->width * b->m->n_seq, 1, n->q);
   vram__build_source(b, i, n->k);
   vram__build_source(b, i, n->v);
   vram__build_source(b, i, n->gate);
   vram__build_source(b, i, n->beta);
   vram__build_source(b, i, n->state);
-  vram__build_foreign(
-      b, vram__build_piece(b, i, n->width, n->width, n->heads * b->m->n_seq), -1);
+  vram__build_foreign(b, vram__build_piece(b, i, n->width, n->width, n->heads * b->m->n_seq), -1);
   return vram__build_piece(b, i, n->width, n->heads, b->tokens);
 }
 

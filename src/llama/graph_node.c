@@ -182,7 +182,6 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
   return i;
 }
 
-
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
   return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
